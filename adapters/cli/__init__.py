@@ -1,0 +1,1 @@
+"""The `dragoman` command: the edge that reads files, calls the rest and prints what came of it."""
