@@ -1,0 +1,55 @@
+# Everything runs in .venv, which is made from the locks in requirements/ and is safe to delete.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help setup fmt check test demo bench golden fuzz clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+setup: .venv/.stamp  ## the tools, in .venv
+
+fmt: .venv/.stamp  ## put the code in order
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+check: .venv/.stamp  ## format, lint, types twice, import contracts
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
+	$(BIN)/pytest --cov
+	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
+		--fail-under=100 --show-missing --skip-covered
+
+demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
+	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml
+
+bench: .venv/.stamp  ## one JSON object a line
+	$(BIN)/python bench/run.py
+
+golden: .venv/.stamp  ## rewrite the golden files; the diff is the review
+	$(BIN)/pytest --rewrite-golden core adapters
+
+fuzz: .venv/.stamp  ## the same properties, for hours
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --timeout=0
+
+clean:  ## back to a fresh clone
+	rm -rf .venv dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find core adapters -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.stamp: requirements/dev.txt .venv/.run-stamp
+	$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.run-stamp: requirements/run.txt requirements/build.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Dragoman needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
