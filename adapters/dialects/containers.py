@@ -1,0 +1,87 @@
+"""The containers of a pod in start order, and the amounts that they ask for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from adapters.dialects.dialect import DialectError
+from adapters.wire.kube import Amount, Container, Pod
+from adapters.wire.quantity import QuantityError, parse_int
+from core.request import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One container of a pod.
+
+    Attributes:
+        container: as it stands in the pod.
+        phase: when it runs.
+        path: where it stands, for error messages.
+    """
+
+    container: Container
+    phase: Phase
+    path: str
+
+
+def members(pod: Pod) -> Iterator[Member]:
+    """All containers of a pod, in start order: init containers and sidecars, then the main ones."""
+    for container in pod.spec.init_containers or ():
+        phase = Phase.SIDECAR if container.restart_policy == "Always" else Phase.INIT
+        yield Member(container, phase, f"spec.initContainers[{container.name}]")
+    for container in pod.spec.containers:
+        yield Member(container, Phase.MAIN, f"spec.containers[{container.name}]")
+
+
+def resource_names(pod: Pod) -> frozenset[str]:
+    """Every resource that any container names, in limits or requests."""
+    return frozenset(
+        name
+        for member in members(pod)
+        for amounts in (member.container.resources.limits, member.container.resources.requests)
+        for name in amounts or ()
+    )
+
+
+def stated(member: Member, resource: str) -> tuple[str, Amount] | None:
+    """Where a container names a resource, and the amount: its limit, else its request.
+
+    Raises:
+        DialectError: limit and request differ, which Kubernetes allows for no extended resource.
+    """
+    limits = member.container.resources.limits or {}
+    requests = member.container.resources.requests or {}
+    place = f"{member.path}.resources.limits[{resource}]"
+    if resource not in limits:
+        amount = requests.get(resource)
+        return None if amount is None else (place.replace("limits", "requests", 1), amount)
+    if resource in requests and str(requests[resource]) != str(limits[resource]):
+        raise DialectError(
+            place, limits[resource], f"must equal the request, which is {requests[resource]}"
+        )
+    return place, limits[resource]
+
+
+def whole(member: Member, resource: str, low: int, high: int) -> int | None:
+    """The whole amount of a resource that a container names; None where it names none.
+
+    Args:
+        member: the container.
+        resource: the resource's name.
+        low: least amount that can be meant.
+        high: largest amount that can be meant.
+
+    Raises:
+        DialectError: no whole number, or outside the bounds.
+    """
+    found = stated(member, resource)
+    if found is None:
+        return None
+    place, amount = found
+    try:
+        number = parse_int(str(amount))
+    except QuantityError:
+        raise DialectError(place, amount, f"must be a whole number, {low} to {high}") from None
+    if not low <= number <= high:
+        raise DialectError(place, amount, f"must be {low} to {high}")
+    return number

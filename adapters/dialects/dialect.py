@@ -1,0 +1,126 @@
+"""What a vocabulary must be able to do, and the values that pass through it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from adapters.wire.kube import Device, KubeNode, Pod
+from core.card import Card
+from core.grant import Grant, Placement
+from core.node import Node, Partition
+from core.request import Request
+
+
+class DialectError(ValueError):
+    """Something that its author wrote and that cannot be meant.
+
+    Attributes:
+        field: where it stands, such as ``spec.containers[main].resources.limits[a/b]``.
+        value: what stands there.
+        problem: what is wrong with it and what would be right.
+    """
+
+    def __init__(self, field: str, value: object, problem: str) -> None:
+        super().__init__(f"{field}: {value!r}: {problem}")
+        self.field = field
+        self.value = value
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What one vocabulary says of one node.
+
+    Attributes:
+        cards: by ascending index, all with this vocabulary alone in ``dialects``.
+        precision: bytes; the vocabulary states a card's memory no finer than this.
+        slots_stated: False where ``Card.slots`` is only this vocabulary's default.
+        isolation: as of ``Node``.
+        partitions: as of ``Node``.
+        partitions_bind: as of ``Node``.
+        losses: as of ``Node``.
+        gains: as of ``Node``.
+        problems: what could not be read, as sentences; such cards are left out.
+    """
+
+    cards: tuple[Card, ...] = ()
+    precision: int = 1
+    slots_stated: bool = True
+    isolation: str | None = None
+    partitions: tuple[Partition, ...] = ()
+    partitions_bind: bool = False
+    losses: tuple[tuple[int, int], ...] = ()
+    gains: tuple[tuple[int, int], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is written on a pod for its ecosystem's node components.
+
+    Attributes:
+        annotations: by key.
+        labels: by key.
+    """
+
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str] = MappingProxyType({})
+
+
+class Dialect(Protocol):
+    """One vocabulary, with the settings of its ecosystem."""
+
+    @property
+    def name(self) -> str:
+        """The word by which requests and cards are told apart."""
+        ...
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """The annotations and labels that only a scheduler may write."""
+        ...
+
+    def asks(self, pod: Pod) -> bool:
+        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        ...
+
+    def read_pod(self, pod: Pod) -> Request:
+        """What a pod that ``asks`` wants.
+
+        Raises:
+            DialectError: it cannot be meant, or is out of scope.
+        """
+        ...
+
+    def read_node(self, node: KubeNode, device: Device | None) -> Described:
+        """The cards of a node; nothing of what stands there is an error for the caller."""
+        ...
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod carries this vocabulary's record of what it was given."""
+        ...
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """What a pod was given, in start order of its containers.
+
+        Cards that the node does not have are named as they stand.
+
+        Raises:
+            DialectError: the record cannot be understood.
+        """
+        ...
+
+    def write_result(
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
+    ) -> Result:
+        """The record of a placement.
+
+        Args:
+            pod: the pod.
+            request: what was read from it.
+            placement: what it gets.
+            node: the node of the placement.
+            now: nanoseconds since 1970.
+        """
+        ...

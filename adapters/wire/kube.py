@@ -1,0 +1,151 @@
+"""Kubernetes objects, with only the fields that are read here.
+
+Source: k8s.io/api/core/v1/types.go; Device: koordinator-sh/koordinator
+apis/scheduling/v1alpha1/device_types.go.
+"""
+
+import msgspec
+
+Amount = str | int | float
+"""A quantity as it may stand in a manifest: Kubernetes accepts a number for its text."""
+
+Text = dict[str, str]
+
+
+class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The base of all read objects; unknown fields are passed over."""
+
+
+class Metadata(Wire, frozen=True, gc=False):
+    """Of any object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: Text | None = None
+    annotations: Text | None = None
+    deletion_timestamp: str | None = None
+
+
+class Resources(Wire, frozen=True, gc=False):
+    """Of a container."""
+
+    limits: dict[str, Amount] | None = None
+    requests: dict[str, Amount] | None = None
+
+
+class Container(Wire, frozen=True, gc=False):
+    """Of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
+
+    name: str = ""
+    resources: Resources = Resources()
+    restart_policy: str | None = None
+
+
+class SchedulingGroup(Wire, frozen=True, gc=False):
+    """The pod group of a pod."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    node_name: str | None = None
+    node_selector: Text | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    scheduling_group: SchedulingGroup | None = None
+
+
+class PodStatus(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    phase: str | None = None
+
+
+class Pod(Wire, frozen=True, gc=False):
+    """A pod."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Wire, frozen=True, gc=False):
+    """Of a node."""
+
+    unschedulable: bool | None = None
+
+
+class NodeStatus(Wire, frozen=True, gc=False):
+    """Of a node."""
+
+    capacity: dict[str, Amount] | None = None
+    allocatable: dict[str, Amount] | None = None
+
+
+class KubeNode(Wire, frozen=True, gc=False):
+    """A node."""
+
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class DeviceTopology(Wire, frozen=True, gc=False):
+    """Where a device is plugged in; ``node_id`` is the NUMA node."""
+
+    socket_id: int = msgspec.field(default=-1, name="socketID")
+    node_id: int = msgspec.field(default=-1, name="nodeID")
+    pcie_id: str = msgspec.field(default="", name="pcieID")
+    bus_id: str = msgspec.field(default="", name="busID")
+
+
+class DeviceInfo(Wire, frozen=True, gc=False):
+    """One device of a Device object."""
+
+    type: str = ""
+    labels: Text | None = None
+    id: str = ""
+    minor: int | None = None
+    health: bool = False
+    resources: dict[str, Amount] | None = None
+    topology: DeviceTopology | None = None
+
+
+class DeviceSpec(Wire, frozen=True, gc=False):
+    """Of a Device object."""
+
+    devices: tuple[DeviceInfo, ...] | None = None
+
+
+class Device(Wire, frozen=True, gc=False):
+    """Koordinator's inventory of one node, which has the same name."""
+
+    metadata: Metadata = Metadata()
+    spec: DeviceSpec = DeviceSpec()
+
+
+class ConfigMap(Wire, frozen=True, gc=False):
+    """A config map."""
+
+    metadata: Metadata = Metadata()
+    data: Text | None = None
+
+
+def annotations(thing: Pod | KubeNode | Device) -> Text:
+    """An object's annotations, empty where it has none."""
+    return thing.metadata.annotations or {}
+
+
+def labels(thing: Pod | KubeNode | Device) -> Text:
+    """An object's labels, empty where it has none."""
+    return thing.metadata.labels or {}
+
+
+def full_name(pod: Pod) -> str:
+    """``namespace/name``; the namespace is ``default`` where none is written."""
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"

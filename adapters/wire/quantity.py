@@ -1,0 +1,70 @@
+"""Kubernetes quantities: the text form of resource amounts.
+
+Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
+"""
+
+import re
+from fractions import Fraction
+
+_BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+_SMALL = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000)}
+_FORM = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
+    r"(?P<suffix>[eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]?)",
+    re.ASCII,
+)
+
+
+class QuantityError(ValueError):
+    """Text that is no quantity."""
+
+
+def parse(text: str) -> Fraction:
+    """The exact amount that a quantity says.
+
+    Raises:
+        QuantityError: the text is no quantity.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        raise QuantityError(f"{text!r} is not a quantity")
+    suffix = match["suffix"]
+    number = Fraction(match["number"])
+    if suffix in _BINARY:
+        return number * _BINARY[suffix]
+    if suffix in _DECIMAL:
+        return number * _DECIMAL[suffix]
+    if suffix in _SMALL:
+        return number * _SMALL[suffix]
+    return number * Fraction(10) ** int(suffix[1:])
+
+
+def parse_int(text: str) -> int:
+    """The amount as a whole number.
+
+    Raises:
+        QuantityError: the text is no quantity, or the amount is not whole.
+    """
+    amount = parse(text)
+    if amount.denominator != 1:
+        raise QuantityError(f"{text!r} is not a whole number")
+    return amount.numerator
+
+
+def binary(amount: int) -> str:
+    """A whole amount as Kubernetes prints it in BinarySI: ``40Gi``, ``28346784153``."""
+    return _print(amount, [*_BINARY.items()], least=1024)
+
+
+def decimal(amount: int) -> str:
+    """A whole amount as Kubernetes prints it in DecimalSI: ``50``, ``1k``, ``1600``."""
+    return _print(amount, [*_DECIMAL.items()][1:], least=1000)
+
+
+def _print(amount: int, units: list[tuple[str, int]], least: int) -> str:
+    if abs(amount) >= least:
+        for suffix, size in reversed(units):
+            if amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)

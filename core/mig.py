@@ -1,0 +1,100 @@
+"""Hardware slices of a card: profiles, where they may start, and where a new one goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A kind of slice.
+
+    Attributes:
+        name: the vendor's, such as ``1g.5gb``.
+        memory: bytes.
+        size: memory slices of the card that it covers.
+        compute: percent of the card, rounded down.
+        starts: memory slices at which it may begin, ascending.
+    """
+
+    name: str
+    memory: int
+    size: int
+    compute: int
+    starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice of one card: a profile at a place.
+
+    Attributes:
+        profile: the profile's name.
+        start: first memory slice.
+        size: memory slices.
+        memory: bytes.
+        compute: percent of the card.
+        layout: name of the layout in which it was chosen.
+        position: its place in that layout's list.
+    """
+
+    profile: str
+    start: int
+    size: int
+    memory: int
+    compute: int
+    layout: str
+    position: int
+
+    def overlaps(self, other: "Slice") -> bool:
+        """Whether both need a common part of the card."""
+        return self.start < other.start + other.size and other.start < self.start + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A way to cut a whole card.
+
+    Attributes:
+        name: such as ``group1``.
+        slices: by position.
+    """
+
+    name: str
+    slices: tuple[Slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """All the ways in which a card may be cut, in order of preference."""
+
+    layouts: tuple[Layout, ...] = ()
+
+
+UNCUT = Geometry()
+"""Of a card that cannot be cut, or of which nothing is known."""
+
+
+def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
+    """The slice for a new share, or None where no free one is large enough.
+
+    The smallest profile that holds the share wins; then a slice of a layout in which the card is
+    already cut, so that nothing is repartitioned; then the earlier layout and position.
+
+    Args:
+        geometry: of the card.
+        held: the slices in use.
+        memory: bytes that the slice must have.
+        compute: percent of the card that it must have.
+    """
+    fitting = [
+        (slot.size, slot.memory, slot.layout not in {h.layout for h in held}, place, slot.position)
+        for place, layout in enumerate(geometry.layouts)
+        for slot in layout.slices
+        if slot.memory >= memory
+        and slot.compute >= compute
+        and not any(slot.overlaps(other) for other in held)
+    ]
+    if not fitting:
+        return None
+    *_, place, position = min(fitting)
+    return geometry.layouts[place].slices[position]
