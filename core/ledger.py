@@ -45,8 +45,8 @@ class NodeLedger:
     """
 
     node: Node
-    allocations: Mapping[str, Allocation] = MappingProxyType({})
-    uses: tuple[CardUse, ...] = ()
+    allocations: Mapping[str, Allocation]
+    uses: tuple[CardUse, ...]
     version: int = 0
 
     @classmethod

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Protocol
 
 from adapters.wire.kube import Device, KubeNode, Pod
@@ -65,7 +64,7 @@ class Result:
     """
 
     annotations: Mapping[str, str]
-    labels: Mapping[str, str] = MappingProxyType({})
+    labels: Mapping[str, str]
 
 
 class Dialect(Protocol):
