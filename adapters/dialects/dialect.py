@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from adapters.wire.kube import Device, KubeNode, Pod
@@ -25,6 +26,35 @@ class DialectError(ValueError):
         self.field = field
         self.value = value
         self.problem = problem
+
+
+class Policy(Enum):
+    """The two policies that all three vocabularies know, for nodes and for cards."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the operator sets for pods that do not say; what a pod says wins.
+
+    Attributes:
+        node_policy: in place of the vocabulary's own default; None keeps it.
+        card_policy: in place of the vocabulary's own default; None keeps it.
+        topology_aware: whether links count in the choice of the node; None keeps the default.
+    """
+
+    node_policy: Policy | None = None
+    card_policy: Policy | None = None
+    topology_aware: bool | None = None
+
+
+Document = tuple[str, str]
+"""A settings file: the name of its config map, and its key there."""
+
+Settings = Mapping[Document, object]
+"""The settings files that there are, parsed from YAML into plain objects."""
 
 
 @dataclass(frozen=True, slots=True)
