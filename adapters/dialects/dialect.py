@@ -110,6 +110,11 @@ class Dialect(Protocol):
         """The annotations and labels that only a scheduler may write."""
         ...
 
+    @property
+    def companions(self) -> frozenset[str]:
+        """Resources of other vocabularies that may stand beside its own and then ask nothing."""
+        ...
+
     def asks(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this vocabulary, in whatever amount."""
         ...

@@ -1,0 +1,63 @@
+"""What a bound pod holds, as its own record says; where it says nothing readable, everything."""
+
+from collections.abc import Sequence
+
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.registry import dialect_of
+from adapters.wire.kube import Pod, full_name
+from core.grant import Allocation, Placement
+from core.node import Node
+from core.request import Request
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+"""Phases in which all containers of a pod are gone."""
+
+UNKNOWN = "unknown"
+"""The dialect of an allocation whose pod cannot be read at all."""
+
+
+def holds(pod: Pod) -> bool:
+    """Whether a pod can hold cards: it is bound, and its containers are not all gone.
+
+    A terminating pod still holds.
+    """
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
+
+
+def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
+    """The allocation of a pod that is bound to a node; None where it asks for no share.
+
+    An allocation whose record is missing or cannot be understood blocks every card that the pod
+    may hold: it is never free, and ``unread`` says why.
+    """
+    try:
+        dialect = dialect_of(pod, dialects)
+    except DialectError as error:
+        return _unread(pod, node, UNKNOWN, None, str(error))
+    if dialect is None:
+        return None
+    try:
+        request = dialect.read_pod(pod)
+    except DialectError as error:
+        return _unread(pod, node, dialect.name, None, str(error))
+    if not dialect.has_result(pod):
+        why = f"runs on {node.name} without a record of its cards"
+        return _unread(pod, node, dialect.name, request, why)
+    try:
+        grants = dialect.read_result(pod, request, node)
+    except DialectError as error:
+        return _unread(pod, node, dialect.name, request, str(error))
+    return Allocation.of(request, Placement(node.name, grants))
+
+
+def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:
+    vendor = None if request is None else request.vendor
+    return Allocation(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=dialect,
+        node=node.name,
+        grants=(),
+        unread=why,
+        blocked=frozenset(c.uuid for c in node.cards if vendor in (None, c.vendor)),
+    )

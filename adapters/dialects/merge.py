@@ -1,0 +1,90 @@
+"""One node out of what several vocabularies say of it: a card that two describe is one card."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from adapters.dialects.dialect import Described, Dialect
+from adapters.wire.kube import Device, KubeNode
+from core.card import Card, Mode, Scope
+from core.mig import UNCUT
+from core.node import Node
+from core.quantity import show
+
+
+def read_node(
+    node: KubeNode, device: Device | None, dialects: Sequence[Dialect]
+) -> tuple[Node, tuple[str, ...]]:
+    """A node as all vocabularies together describe it.
+
+    Where two state the memory of a card and the difference is more than the coarser of them rounds
+    off, the smaller counts and the difference is told. A card is healthy if all say so. Numbers
+    that are written back (its index) come from the vocabulary that states memory most finely.
+
+    Args:
+        node: the node object.
+        device: Koordinator's inventory of it, if there is one.
+        dialects: the vocabularies.
+
+    Returns:
+        the node, and as sentences what could not be read or does not agree.
+    """
+    described = [dialect.read_node(node, device) for dialect in dialects]
+    problems = [problem for one in described for problem in one.problems]
+    finest_first = sorted(described, key=lambda one: one.precision)
+    sayings: dict[str, list[tuple[Card, Described]]] = {}
+    for one in finest_first:
+        for card in one.cards:
+            sayings.setdefault(card.uuid, []).append((card, one))
+    cards: list[Card] = []
+    for said in sayings.values():
+        card, disagreement = _merge(said)
+        cards.append(card)
+        problems += disagreement
+    merged = Node(
+        name=node.metadata.name,
+        cards=tuple(sorted(cards, key=lambda card: (card.index, card.uuid))),
+        isolation=next((one.isolation for one in described if one.isolation), None),
+        partitions=next((one.partitions for one in described if one.partitions), ()),
+        partitions_bind=any(one.partitions_bind for one in described),
+        losses=next((one.losses for one in described if one.losses), ()),
+        gains=next((one.gains for one in described if one.gains), ()),
+    )
+    return merged, tuple(problems)
+
+
+def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
+    base, _ = said[0]
+    cards = [card for card, _ in said]
+    memory = base.memory
+    problems: list[str] = []
+    for card, one in said[1:]:
+        if base.memory // one.precision * one.precision != card.memory:
+            memory = min(memory, card.memory)
+            problems.append(
+                f"card {base.uuid}: {_by(base)} states {show(base.memory)}, "
+                f"{_by(card)} {show(card.memory)}; the smaller counts"
+            )
+    return replace(
+        base,
+        memory=memory,
+        slots=min((c.slots for c, one in said if one.slots_stated), default=base.slots),
+        healthy=all(card.healthy for card in cards),
+        mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
+        numa=next((card.numa for card in cards if card.numa is not None), None),
+        links=_links(cards),
+        dialects=frozenset().union(*(card.dialects for card in cards)),
+        names=tuple(dict.fromkeys(name for card in cards for name in card.names)),
+        geometry=next((card.geometry for card in cards if card.geometry != UNCUT), UNCUT),
+    ), problems
+
+
+def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
+    scopes: dict[int, Scope] = {}
+    for card in cards:
+        for scope in card.links:
+            scopes.setdefault(scope.level, scope)
+    return tuple(scopes[level] for level in sorted(scopes))
+
+
+def _by(card: Card) -> str:
+    return "/".join(sorted(card.dialects))
