@@ -10,12 +10,11 @@ from pathlib import Path
 
 from e2e.harness.api import Api, ApiError
 from e2e.harness.certificates import Authority
+from e2e.harness.flags import Flags, words
 from e2e.harness.kubeconfig import kubeconfig
 from e2e.harness.ports import free_ports
 from e2e.harness.run import Run
 from e2e.testbed import cache
-
-Flags = dict[str, str | int | Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _start_etcd(run: Run, client_port: int, peer_port: int) -> None:
         "unsafe-no-fsync": "true",  # the data lives as long as the test
         "log-level": "warn",
     }
-    run.start("etcd", [cache.binary("etcd", "etcd"), *_words(flags)], ready=is_ready)
+    run.start("etcd", [cache.binary("etcd", "etcd"), *words(flags)], ready=is_ready)
 
 
 def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -> None:
@@ -105,7 +104,7 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "endpoint-reconciler-type": "none",  # it refuses to publish a loopback address
         "allow-privileged": "true",
     }
-    run.start("kube-apiserver", [cache.binary("kubernetes", "kube-apiserver"), *_words(flags)])
+    run.start("kube-apiserver", [cache.binary("kubernetes", "kube-apiserver"), *words(flags)])
 
 
 def _start_manager(plane: ControlPlane, port: int) -> None:
@@ -131,8 +130,4 @@ def _start_manager(plane: ControlPlane, port: int) -> None:
         return True
 
     manager = cache.binary("kubernetes", "kube-controller-manager")
-    plane.run.start("kube-controller-manager", [manager, *_words(flags)], ready=has_service_account)
-
-
-def _words(flags: Flags) -> list[str]:
-    return [f"--{name}={value}" for name, value in flags.items()]
+    plane.run.start("kube-controller-manager", [manager, *words(flags)], ready=has_service_account)

@@ -53,6 +53,7 @@ def _attempt(component: Component, failed: dict[str, str], apt: debian.Apt | Non
                 for command in component.commands:
                     _say(f"  {component.name}: building {command} {component.version}")
                     golang.build(component, command, folder / "bin" / command)
+                golang.copy_assets(component, folder)
                 facts["version"] = component.version
             elif apt is not None:
                 facts["version"] = apt.fetch(component, folder)

@@ -48,11 +48,23 @@ def binary(component: str, name: str) -> Path:
     Raises:
         NotBuiltError: it is not in the cache.
     """
-    known = components()[component]
-    path = place(known) / known.binaries[name]
-    if not is_built(known):
-        raise NotBuiltError(f"{component} is not built; make testbed builds it")
-    return path
+    return _folder(component) / components()[component].binaries[name]
+
+
+def asset(component: str, name: str) -> Path:
+    """Path of a folder that came with a component.
+
+    Raises:
+        NotBuiltError: it is not in the cache.
+    """
+    return _folder(component) / name
+
+
+def _folder(name: str) -> Path:
+    component = components()[name]
+    if not is_built(component):
+        raise NotBuiltError(f"{name} is not built; make testbed builds it")
+    return place(component)
 
 
 @contextmanager

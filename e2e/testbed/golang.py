@@ -50,6 +50,21 @@ def build(component: GoComponent, command: str, target: Path) -> None:
         raise BuildError(f"{command}: " + "\n".join(lines[-8:]))
 
 
+def copy_assets(component: GoComponent, target: Path) -> None:
+    """Copy the component's assets, as they are in the module, into a folder."""
+    if not component.assets:
+        return
+    words = [go(), "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", component.module]
+    done = subprocess.run(words, cwd=component.folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"assets: {done.stderr[-300:]}")
+    source = Path(done.stdout.strip())
+    for name, relative in component.assets.items():
+        shutil.copytree(source / relative, target / name, copy_function=shutil.copyfile)
+        for folder in (target / name, *(target / name).rglob("*/")):
+            folder.chmod(0o755)  # the module cache is read-only, folders included
+
+
 def modules(binary: Path) -> dict[str, str]:
     """Version of every module in a binary, as its own build information tells."""
     done = subprocess.run(

@@ -19,6 +19,7 @@ class GoComponent:
         commands: package path of each binary.
         staging: version of the modules that upstream's ``go.mod`` replaces by local folders.
         replace: further replacements, module to "module version".
+        assets: folders of the module that are copied beside the binaries, by name.
         ask: for a binary, the arguments after which it says its version.
         says: what it then says.
     """
@@ -31,6 +32,7 @@ class GoComponent:
     replace: Mapping[str, str]
     tags: tuple[str, ...]
     stamp: Mapping[str, str]
+    assets: Mapping[str, str]
     ask: Mapping[str, tuple[str, ...]]
     says: str
 
@@ -89,6 +91,7 @@ def _go(name: str, row: Mapping[str, Any]) -> GoComponent:
         replace=row.get("replace", {}),
         tags=tuple(row.get("tags", ())),
         stamp={key: value.format(**words) for key, value in row.get("stamp", {}).items()},
+        assets=row.get("assets", {}),
         ask=_questions(row),
         says=row.get("says", "{bare}").format(**words),
     )
