@@ -5,6 +5,7 @@ certificates. There is no scheduler: a test starts the one that it is about.
 """
 
 import http.client
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +70,9 @@ def _start_etcd(run: Run, client_port: int, peer_port: int) -> None:
 
     def is_ready() -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", client_port, timeout=5)
-        connection.request("GET", "/health")
-        return b'"true"' in connection.getresponse().read()
+        with closing(connection):
+            connection.request("GET", "/health")
+            return b'"true"' in connection.getresponse().read()
 
     flags: Flags = {
         "name": "e2e",
