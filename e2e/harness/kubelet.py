@@ -1,0 +1,66 @@
+"""A real node: kubelet on a containerd of its own."""
+
+import json
+from pathlib import Path
+
+from e2e.harness.api import ApiError
+from e2e.harness.containerd import Containerd
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.flags import Flags, words
+from e2e.harness.nodes import is_ready
+from e2e.harness.ports import free_ports
+from e2e.testbed import cache
+
+
+def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
+    """Start it and wait until the node is ready.
+
+    Raises:
+        NotBuiltError: it is not built.
+        StartError: it ends, or the node does not get ready.
+    """
+    port, health_port = free_ports(2)
+    folder = plane.run.folder / f"kubelet-{name}"
+    (folder / "pods").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(_configuration(folder, runtime, port, health_port)))
+    flags: Flags = {
+        "config": folder / "config.json",
+        "kubeconfig": plane.kubeconfig(f"system:node:{name}", "system:nodes"),
+        "hostname-override": name,
+        "root-dir": folder / "root",
+        "cert-dir": folder / "certificates",
+    }
+
+    def has_ready_node() -> bool:
+        try:
+            return is_ready(plane.api.get(f"/api/v1/nodes/{name}"))
+        except ApiError:
+            return False
+
+    binary = cache.binary("kubernetes", "kubelet")
+    plane.run.start(f"kubelet-{name}", [binary, *words(flags)], ready=has_ready_node)
+
+
+def _configuration(folder: Path, runtime: Containerd, port: int, health_port: int) -> dict[str, object]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "127.0.0.1",
+        "port": port,
+        "healthzPort": health_port,
+        "containerRuntimeEndpoint": f"unix://{runtime.socket}",
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": False,
+        "featureGates": {"KubeletInUserNamespace": True},
+        "cgroupsPerQOS": False,
+        "enforceNodeAllocatable": [],
+        "failSwapOn": False,
+        "localStorageCapacityIsolation": False,
+        "podLogsDir": str(folder / "logs"),
+        "resolvConf": "",
+        "syncFrequency": "2s",
+        "nodeStatusUpdateFrequency": "2s",
+        "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "evictionHard": {"memory.available": "1Mi"},
+    }
