@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+from e2e.harness import cgroups
 from e2e.harness.identity import Identity
 
 
@@ -34,6 +35,7 @@ def clean(folder: Path) -> None:
     for who in started(folder):
         while who.is_alive():
             time.sleep(0.01)
+    cgroups.remove(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 

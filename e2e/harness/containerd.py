@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.harness.image import NAME, write_image
-from e2e.harness.run import Run
+from e2e.harness.machine import Machine
 from e2e.testbed import cache
 
-# With [plugins."...cri"] in the place of CRI's two plugins in version 2.
+# Version 3 for containerd 2, version 2 for containerd 1: there CRI is one plugin.
 CONFIGURATION_2 = """\
 version = 3
 root = "{folder}/root"
@@ -85,19 +85,21 @@ class Containerd:
         nri: where it serves NRI plugins.
     """
 
+    machine: Machine
     component: str
     folder: Path
     socket: Path
     nri: Path
 
 
-def start_containerd(run: Run, component: str) -> Containerd:
+def start_containerd(machine: Machine, component: str) -> Containerd:
     """Start it and give it the image.
 
     Raises:
         NotBuiltError: it is not in the test bed.
         StartError: it does not start.
     """
+    run = machine.run
     folder = run.folder / component
     binary = cache.binary(component, "containerd")
     for name in ("net.d", "cdi", "nri-plugins", "nri-conf.d"):
@@ -116,22 +118,28 @@ def start_containerd(run: Run, component: str) -> Containerd:
     path = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
     run.start(
         component,
-        [binary, "-c", folder / "config.toml"],
-        ready=lambda: _import_image(component, folder, socket),
+        machine.command([binary, "-c", folder / "config.toml"]),
+        ready=lambda: _import_image(machine, component, folder, socket),
         environment={"PATH": path},
     )
-    return Containerd(component=component, folder=folder, socket=socket, nri=folder / "nri.sock")
+    return Containerd(
+        machine=machine, component=component, folder=folder, socket=socket, nri=folder / "nri.sock"
+    )
 
 
-def _import_image(component: str, folder: Path, socket: Path) -> bool:
+def _import_image(machine: Machine, component: str, folder: Path, socket: Path) -> bool:
     """Whether it took the image; not as long as it does not answer."""
     if not socket.exists():
         return False
     archive = folder / "image.tar"
     if not archive.exists():
         write_image(archive, cache.binary("busybox", "busybox"))
-    client = [cache.binary(component, "ctr"), "-a", socket, "-n", "k8s.io"]
+    client = cache.binary(component, "ctr")
+    words = [client, "-a", socket, "-n", "k8s.io", "images", "import", archive]
     done = subprocess.run(
-        [*client, "images", "import", archive], capture_output=True, check=False, timeout=30
+        machine.command(words),
+        capture_output=True,
+        check=False,
+        timeout=30,
     )
     return done.returncode == 0

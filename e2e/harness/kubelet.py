@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from e2e.harness import cgroups
 from e2e.harness.api import ApiError
 from e2e.harness.containerd import Containerd
 from e2e.harness.control_plane import ControlPlane
@@ -21,8 +22,10 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
     """
     port, health_port = free_ports(2)
     folder = plane.run.folder / f"kubelet-{name}"
-    (folder / "pods").mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(_configuration(folder, runtime, port, health_port)))
+    folder.mkdir()
+    group = cgroups.create(plane.run.folder)
+    configuration = _configuration(folder, runtime, group, port, health_port)
+    (folder / "config.json").write_text(json.dumps(configuration))
     flags: Flags = {
         "config": folder / "config.json",
         "kubeconfig": plane.kubeconfig(f"system:node:{name}", "system:nodes"),
@@ -38,10 +41,17 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
             return False
 
     binary = cache.binary("kubernetes", "kubelet")
-    plane.run.start(f"kubelet-{name}", [binary, *words(flags)], ready=has_ready_node)
+    plane.run.start(
+        f"kubelet-{name}",
+        runtime.machine.command([binary, *words(flags)]),
+        ready=has_ready_node,
+        patience=30,
+    )
 
 
-def _configuration(folder: Path, runtime: Containerd, port: int, health_port: int) -> dict[str, object]:
+def _configuration(
+    folder: Path, runtime: Containerd, group: str, port: int, health_port: int
+) -> dict[str, object]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -50,12 +60,11 @@ def _configuration(folder: Path, runtime: Containerd, port: int, health_port: in
         "healthzPort": health_port,
         "containerRuntimeEndpoint": f"unix://{runtime.socket}",
         "cgroupDriver": "cgroupfs",
-        "failCgroupV1": False,
-        "featureGates": {"KubeletInUserNamespace": True},
-        "cgroupsPerQOS": False,
+        "cgroupRoot": group,
+        "failCgroupV1": False,  # from 1.35 on it refuses version 1 unless told
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
-        "localStorageCapacityIsolation": False,
+        "volumePluginDir": str(folder / "plugins"),
         "podLogsDir": str(folder / "logs"),
         "resolvConf": "",
         "syncFrequency": "2s",

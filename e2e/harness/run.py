@@ -1,7 +1,6 @@
 """One run: a private folder, the processes that were started in it, and their end."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,5 +75,5 @@ def run() -> Iterator[Run]:
         yield this
     finally:
         this.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        cleaning.clean(folder)
         guard.communicate()

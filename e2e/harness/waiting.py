@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> float:
-    """Wait until it holds; how many seconds that took.
+    """Wait until it holds; how long that took.
 
     Raises:
-        AssertionError: it did not hold in time.
+        TimeoutError: it does not hold after that time.
     """
     started = time.monotonic()
     while not holds():
         if time.monotonic() > started + seconds:
-            raise AssertionError(f"not within {seconds} s")
-        time.sleep(0.02)
+            raise TimeoutError(f"not after {seconds} s")
+        time.sleep(0.05)
     return time.monotonic() - started

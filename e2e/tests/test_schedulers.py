@@ -1,6 +1,5 @@
 """Every stock scheduler of the test bed places a pod on a node, and the node runs it."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.nodes import add_nodes, fake_node, is_ready, start_kwok
 from e2e.harness.run import run
 from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler, start_volcano
+from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -36,15 +36,6 @@ def plane() -> Iterator[ControlPlane]:
         add_nodes(plane.api, [fake_node(f"node-{number}") for number in range(10)])
         within(20, lambda: all(map(is_ready, plane.api.get("/api/v1/nodes")["items"])))
         yield plane
-
-
-def within(seconds: float, holds: Callable[[], bool]) -> float:
-    """Wait until it holds; how long that took."""
-    started = time.monotonic()
-    while not holds():
-        assert time.monotonic() < started + seconds, f"not after {seconds} s"
-        time.sleep(0.05)
-    return time.monotonic() - started
 
 
 def place(plane: ControlPlane, scheduler: str) -> dict[str, Any]:
