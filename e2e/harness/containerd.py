@@ -135,7 +135,7 @@ def _import_image(machine: Machine, component: str, folder: Path, socket: Path) 
     if not archive.exists():
         write_image(archive, cache.binary("busybox", "busybox"))
     client = cache.binary(component, "ctr")
-    words = [client, "-a", socket, "-n", "k8s.io", "images", "import", archive]
+    words: list[str | Path] = [client, "-a", socket, "-n", "k8s.io", "images", "import", archive]
     done = subprocess.run(
         machine.command(words),
         capture_output=True,

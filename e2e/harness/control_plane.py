@@ -98,6 +98,12 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "tls-cert-file": serving.certificate,
         "tls-private-key-file": serving.key,
         "client-ca-file": authority.pair.certificate,
+        # Only so that the schedulers find one; nobody has a certificate with this name.
+        "requestheader-client-ca-file": authority.pair.certificate,
+        "requestheader-allowed-names": "front-proxy",
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
         "authorization-mode": "Node,RBAC",
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-account-key-file": tokens.certificate,

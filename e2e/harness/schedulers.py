@@ -6,7 +6,6 @@ tests are about what they do.
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import yaml
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.flags import Flags, words
 from e2e.harness.ports import free_ports
+from e2e.harness.waiting import within
 from e2e.testbed import cache
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -60,40 +60,51 @@ def start_volcano(plane: ControlPlane, configuration: str) -> None:
         NotBuiltError: Volcano is not built.
         StartError: a part does not start.
     """
+    start_volcano_controllers(plane)
+    start_volcano_scheduler(plane, configuration)
+
+
+def start_volcano_controllers(plane: ControlPlane) -> None:
+    """Start what makes a group for a pod that has none, after Volcano's definitions."""
+    # Its controllers wait for the definitions of job flows too before they do anything.
     define(plane, cache.asset("volcano", "crd"))
-    scheduler_port, manager_port = free_ports(2)
+    define(plane, cache.asset("volcano", "flow-crd"))
+    flags = _volcano_flags(plane)
+    binary = cache.binary("volcano", "vc-controller-manager")
+    plane.run.start("vc-controller-manager", [binary, *words(flags)])
+
+
+def start_volcano_scheduler(plane: ControlPlane, configuration: str) -> None:
+    """Start the scheduler alone; the definitions must be there."""
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
-    common: Flags = {
+    flags = _volcano_flags(plane) | {"scheduler-conf": config, "cache-dumper": "false"}
+    plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
+
+
+def _volcano_flags(plane: ControlPlane) -> Flags:
+    (port,) = free_ports(1)
+    return {
         "kubeconfig": plane.kubeconfig("volcano", "system:masters"),
         "leader-elect": "false",
         "enable-healthz": "true",
+        "healthz-address": f"127.0.0.1:{port}",
     }
-    manager = common | {"healthz-address": f"127.0.0.1:{manager_port}"}
-    plane.run.start(
-        "vc-controller-manager",
-        [cache.binary("volcano", "vc-controller-manager"), *words(manager)],
-    )
-    scheduler = common | {
-        "healthz-address": f"127.0.0.1:{scheduler_port}",
-        "scheduler-conf": config,
-        "cache-dumper": "false",
-    }
-    plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(scheduler)])
 
 
 def define(plane: ControlPlane, folder: Path) -> None:
-    """Create every custom resource definition in a folder."""
+    """Create every custom resource definition in a folder, and wait until all are served."""
+    names = []
     for file in sorted(folder.rglob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text()):
             if document and document["kind"] == "CustomResourceDefinition":
                 plane.api.create(CRDS, document)
-                name = document["metadata"]["name"]
-                plane.run.processes[0].wait_until(partial(_is_served, plane, name))
+                names.append(document["metadata"]["name"])
+    within(30, lambda: all(_is_served(plane, name) for name in names))
 
 
 def _is_served(plane: ControlPlane, name: str) -> bool:
-    rows = plane.api.get(f"{CRDS}/{name}").get("status", {}).get("conditions", ())
+    rows = plane.api.get(f"{CRDS}/{name}").get("status", {}).get("conditions") or ()
     return any(row["type"] == "Established" and row["status"] == "True" for row in rows)
 
 
