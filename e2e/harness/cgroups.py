@@ -1,5 +1,6 @@
 """Control groups of one run, in version 1 and 2: one group, at the top, named like the run."""
 
+import time
 from pathlib import Path
 
 
@@ -15,14 +16,27 @@ def create(folder: Path) -> str:
     return f"/{name_of(folder)}"
 
 
-def remove(folder: Path) -> None:
-    """Remove the run's group; its processes must be gone."""
+def remove(folder: Path, patience: float = 10) -> None:
+    """Remove the run's group when its last process has gone.
+
+    Raises:
+        OSError: processes are still there after some seconds.
+    """
+    deadline = time.monotonic() + patience
     for mount in _mounts():
         top = mount / name_of(folder)
-        if top.is_dir():
-            groups = sorted(top.rglob("*/"), reverse=True)
-            for group in (*groups, top):
-                group.rmdir()
+        while top.is_dir():
+            try:
+                _remove_tree(top)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+
+def _remove_tree(top: Path) -> None:
+    for group in (*sorted(top.rglob("*/"), reverse=True), top):
+        group.rmdir()
 
 
 def _mounts() -> tuple[Path, ...]:

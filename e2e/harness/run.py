@@ -67,6 +67,7 @@ def run() -> Iterator[Run]:
     guard = subprocess.Popen(
         [sys.executable, "-m", "e2e.harness.guard", str(folder)],
         stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         cwd=REPOSITORY,
         start_new_session=True,
     )

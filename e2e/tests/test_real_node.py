@@ -1,21 +1,44 @@
 """A real kubelet on a real containerd runs a pod here, and leaves the host as it was."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.harness import cgroups
 from e2e.harness.containerd import start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.image import NAME
 from e2e.harness.kubelet import start_kubelet
 from e2e.harness.machine import start_machine
+from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+from e2e.testbed.cache import NotBuiltError
+from e2e.testbed.versions import components
+
+CRASHING = """
+import time
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import start_control_plane
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
 from e2e.harness.run import run
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
-
+from e2e.tests.test_real_node import PODS, is_running, running_pod
+with run() as this:
+    runtime = start_containerd(start_machine(this), "containerd-2")
+    plane = start_control_plane(this)
+    start_kubelet(plane, runtime, "real")
+    plane.api.create(PODS, running_pod("lost"))
+    within(60, lambda: is_running(plane, "lost"))
+    print(this.folder, flush=True)
+    time.sleep(600)
+"""
 PODS = "/api/v1/namespaces/default/pods"
 PARAMETERS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 PLACES = ("/var/lib/kubelet", "/var/log/containers", "/run/containerd", "/sys/fs/cgroup/memory")
@@ -64,13 +87,40 @@ def running_pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def is_running(plane: ControlPlane, name: str) -> bool:
+    return bool(plane.api.get(f"{PODS}/{name}")["status"].get("phase") == "Running")
+
+
 def test_a_pod_runs_on_a_real_node(node: ControlPlane) -> None:
     info = node.api.get("/api/v1/nodes/real")["status"]["nodeInfo"]
     node.api.create(PODS, running_pod("first"))
 
-    seconds = within(60, lambda: node.api.get(f"{PODS}/first")["status"].get("phase") == "Running")
+    seconds = within(60, lambda: is_running(node, "first"))
 
     print(
         f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}: "
         f"running after {seconds:.1f} s"
     )
+
+
+def test_a_killed_test_process_leaves_no_container_behind() -> None:
+    try:
+        for component in ("kubernetes", "etcd", "containerd-2", "runc", "busybox", "cni"):
+            cache.binary(component, next(iter(components()[component].binaries)))
+    except NotBuiltError as missing:
+        pytest.skip(str(missing))
+    before = traces()
+    crashing = subprocess.Popen(
+        [sys.executable, "-c", CRASHING], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    assert crashing.stdout is not None
+    folder = Path(crashing.stdout.readline().strip())
+    assert folder.is_dir()
+    assert cgroups.name_of(folder) in str(traces())
+
+    crashing.kill()
+    crashing.communicate()
+
+    seconds = within(20, lambda: not folder.exists())
+    print(f"a killed run with a running container is gone after {seconds:.1f} s")
+    assert traces() == before
