@@ -89,6 +89,13 @@ def add_priorities(api: Api) -> None:
         api.create(path, {"metadata": {"name": name}, "value": value})
 
 
+def clear(api: Api, *collections: str) -> None:
+    """Delete every pod of the default namespace, and all objects of further collections."""
+    for path in (PODS, *collections):
+        api.delete(f"{path}?gracePeriodSeconds=0")
+    within(20, lambda: not api.get(PODS)["items"])
+
+
 def node_of(api: Api, name: str) -> str:
     """Where a pod of the default namespace is, or the empty string."""
     return str(api.get(f"{PODS}/{name}")["spec"].get("nodeName", ""))

@@ -46,6 +46,11 @@ def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any])
         StartError: it does not start.
     """
     define(plane, cache.asset("koordinator", "crd"))
+    start_koord_scheduler_alone(plane, configuration)
+
+
+def start_koord_scheduler_alone(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start koord-scheduler; the definitions must be there."""
     _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration)
 
 

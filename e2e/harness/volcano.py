@@ -1,4 +1,4 @@
-"""What tests of Volcano's scheduler share: its configuration, its groups, answers for its extender."""
+"""What tests of Volcano's scheduler share: configuration, groups, answers for its extender."""
 
 import json
 from collections.abc import Sequence
@@ -49,7 +49,11 @@ def configuration(
         "arguments": {f"extender.{key}": value for key, value in arguments.items()},
     }
     tiers: list[list[Object]] = [
-        [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}],
+        [
+            {"name": "priority"},
+            {"name": "gang", "enablePreemptable": False},
+            {"name": "conformance"},
+        ],
         [{"name": name} for name in ("predicates", "proportion", "nodeorder", *plugins)],
     ]
     tiers[tier].append(entry)

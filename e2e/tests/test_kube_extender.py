@@ -13,6 +13,7 @@ from e2e.harness.cluster import (
     PODS,
     add_priorities,
     bind,
+    clear,
     cluster,
     events,
     node_of,
@@ -51,8 +52,7 @@ def extender(plane: ControlPlane) -> Iterator[Recorder]:
         this.answers = {"filter": all_fit, "prioritize": no_opinion, "bind": do_bind}
         this.answers["preempt"] = agree
         yield this
-    for each in plane.api.get(PODS)["items"]:
-        plane.api.delete(f"{PODS}/{each['metadata']['name']}?gracePeriodSeconds=0")
+    clear(plane.api)
 
 
 def all_fit(call: Call) -> Any:
