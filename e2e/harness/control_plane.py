@@ -105,6 +105,7 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
         "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",  # as kubeadm does
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-account-key-file": tokens.certificate,
         "service-account-signing-key-file": tokens.key,

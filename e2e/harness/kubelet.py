@@ -10,11 +10,12 @@ from e2e.harness.control_plane import ControlPlane
 from e2e.harness.flags import Flags, words
 from e2e.harness.nodes import is_ready
 from e2e.harness.ports import free_ports
+from e2e.harness.process import Process
 from e2e.testbed import cache
 
 
-def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
-    """Start it and wait until the node is ready.
+def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> Process:
+    """Start it and wait until the node is ready. It may have run before, on the same machine.
 
     Raises:
         NotBuiltError: it is not built.
@@ -22,7 +23,7 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
     """
     port, health_port = free_ports(2)
     folder = plane.run.folder / f"kubelet-{name}"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     group = cgroups.create(plane.run.folder)
     configuration = _configuration(folder, runtime, group, port, health_port)
     (folder / "config.json").write_text(json.dumps(configuration))
@@ -41,7 +42,7 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> None:
             return False
 
     binary = cache.binary("kubernetes", "kubelet")
-    plane.run.start(
+    return plane.run.start(
         f"kubelet-{name}",
         runtime.machine.command([binary, *words(flags)]),
         ready=has_ready_node,

@@ -1,5 +1,6 @@
 """One component, running."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -73,13 +74,27 @@ class Process:
         raise StartError(f"{self.name} is not ready after {patience:.0f} s:\n{self.tail()}")
 
     def stop(self, patience: float = 10) -> None:
-        """Ask it to end, then make it end."""
-        self.identity.signal_group(signal.SIGTERM)
+        """Ask it and its children to end, then make them end."""
+        deadline = time.monotonic() + patience
+        self._signal(signal.SIGTERM)
+        while self._has_members():
+            if time.monotonic() > deadline:
+                self._signal(signal.SIGKILL)
+            time.sleep(0.01)
+        self.popen.wait()
+
+    def _has_members(self) -> bool:
+        # Reaps the leader. The group's number stays taken as long as it has a member.
+        self.popen.poll()
         try:
-            self.popen.wait(patience)
-        except subprocess.TimeoutExpired:
-            self.identity.signal_group(signal.SIGKILL)
-            self.popen.wait()
+            os.killpg(self.popen.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, number)
 
     def tail(self, lines: int = 30) -> str:
         """The end of its log."""

@@ -1,8 +1,11 @@
 """A real kubelet on a real containerd runs a pod here, and leaves the host as it was."""
 
+import base64
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import cgroups
-from e2e.harness.containerd import start_containerd
+from e2e.harness.containerd import Containerd, start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.image import NAME
 from e2e.harness.kubelet import start_kubelet
@@ -101,6 +104,57 @@ def test_a_pod_runs_on_a_real_node(node: ControlPlane) -> None:
         f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}: "
         f"running after {seconds:.1f} s"
     )
+
+
+def sandbox_annotations(runtime: Containerd) -> list[dict[str, str]]:
+    """What containerd keeps of each sandbox's configuration; NRI plugins are shown the same."""
+    client = cache.binary(runtime.component, "ctr")
+    words: list[str | Path] = [client, "-a", runtime.socket, "-n", "k8s.io", "containers"]
+    listed = output(runtime, [*words, "list", "--quiet"]).split()
+    found = []
+    for name in listed:
+        known = json.loads(output(runtime, [*words, "info", name]))["Extensions"]
+        for key, value in known.items():
+            if key.endswith("sandbox.metadata"):
+                metadata = json.loads(base64.b64decode(value["value"]))["Metadata"]
+                found.append(metadata["Config"]["annotations"])
+    return found
+
+
+def output(runtime: Containerd, words: list[str | Path]) -> str:
+    command = runtime.machine.command(words)
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("component", ["containerd-1", "containerd-2", "containerd"])
+def test_a_sandbox_has_the_annotations_of_the_pod_and_of_its_binding(component: str) -> None:
+    with run() as this:
+        try:
+            runtime = start_containerd(start_machine(this), component)
+            plane = start_control_plane(this)
+            start_kubelet(plane, runtime, "real")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        pod = running_pod("bound")
+        pod["metadata"]["annotations"] = {"author": "wrote"}
+        del pod["spec"]["nodeName"]
+        pod["spec"]["schedulerName"] = "nobody"
+        plane.api.create(PODS, pod)
+        binding = {
+            "metadata": {"name": "bound", "annotations": {"dragoman.dev/e2e-grant": "card-0"}},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "real"},
+        }
+        plane.api.create(f"{PODS}/bound/binding", binding)
+        within(60, lambda: is_running(plane, "bound"))
+        plane.api.merge(f"{PODS}/bound", {"metadata": {"annotations": {"late": "comes"}}})
+        time.sleep(3)
+
+        (annotations,) = sandbox_annotations(runtime)
+
+        print(f"{component}: the sandbox has {annotations}")
+        assert annotations["author"] == "wrote"
+        assert annotations["dragoman.dev/e2e-grant"] == "card-0"
+        assert "late" not in annotations
 
 
 def test_a_killed_test_process_leaves_no_container_behind() -> None:
