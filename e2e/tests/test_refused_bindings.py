@@ -15,22 +15,13 @@ from e2e.harness.nodes import fake_node
 from e2e.harness.process import Process
 from e2e.harness.recorder import Call, Recorder, recorder
 from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler, start_volcano
+from e2e.harness.volcano import agreeing, configuration, story
 from e2e.harness.waiting import within
 from e2e.harness.webhook import allow, refuse, webhook
 from e2e.testbed.versions import GoComponent, components
 
 LABEL = "dragoman.dev/e2e-refused"
 HALF = {CORE: "50", RATIO: "50"}
-VOLCANO = """\
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-- plugins:
-  - name: predicates
-  - name: nodeorder
-"""
 GRANT = {"op": "add", "path": "/metadata/annotations/dragoman.dev~1grant", "value": "card-0"}
 
 
@@ -105,8 +96,8 @@ def koord(plane: ControlPlane) -> AbstractContextManager[Process]:
     return turn(partial(start_koord_scheduler, plane, {"profiles": profiles}), plane)
 
 
-def volcano(plane: ControlPlane) -> AbstractContextManager[Process]:
-    return turn(partial(start_volcano, plane, VOLCANO), plane)
+def volcano(plane: ControlPlane, extender: Recorder) -> AbstractContextManager[Process]:
+    return turn(partial(start_volcano, plane, configuration(extender, managed=[])), plane)
 
 
 def test_kube_scheduler_says_so_and_tries_again_later(
@@ -144,8 +135,15 @@ def test_koord_scheduler_says_so_and_tries_again_later(
 def test_volcano_says_so_and_tries_again_in_the_next_session(
     plane: ControlPlane, hook: Recorder, rewrite_golden: bool
 ) -> None:
-    with volcano(plane):
-        calls, said = refused_twice(plane, hook, "volcano", {"cpu": "1"})
+    with recorder() as extender:
+        extender.answers = agreeing()
+        with volcano(plane, extender):
+            calls, said = refused_twice(plane, hook, "volcano", {"cpu": "1"})
+
+    print("to its extender", story(extender.calls))
+    # The extender hears nothing of the refusal; the next session allocates again.
+    assert len(extender.of("allocate")) == 3
+    assert extender.of("deallocate") == []
 
     keep("volcano", "binding-review", calls[0], rewrite=rewrite_golden)
     assert any("card GPU-1 is taken by pod b" in line for line in said)
