@@ -241,6 +241,23 @@ def test_preemptable_is_asked_in_the_first_tier_only(
         keep("preemptable", extender.of("preemptable")[0], rewrite=rewrite_golden)
 
 
+def test_nobody_is_evicted_where_the_sum_suffices_and_only_the_cards_do_not(
+    plane: ControlPlane, extender: Recorder
+) -> None:
+    with scheduler(plane, extender, "allocate, preempt", tier=0):
+        victims = run_victims(plane, SHARE)
+        extender.calls.clear()
+        extender.answers["predicate"] = lambda _: {"status": "no card fits", "code": 2}
+        add(plane, "wanted", SHARE, "high")
+        within(30, lambda: len(extender.of("predicate")) >= 3)
+        time.sleep(2.5)
+
+    left = {each["metadata"]["name"] for each in plane.api.get(PODS)["items"]}
+    print(f"{story(extender.calls)}; left {sorted(left)}")
+    assert left.issuperset(victims)
+    assert not has_node(plane, "wanted")
+
+
 def test_reclaimable_is_asked_for_victims_of_another_queue(
     plane: ControlPlane, extender: Recorder, rewrite_golden: bool
 ) -> None:
@@ -311,11 +328,13 @@ def test_a_node_of_which_the_stock_device_plugin_knows_can_be_sent_too(
     assert others
 
 
-def run_victims(plane: ControlPlane, **annotations: str) -> list[str]:
-    """Fill every node with a running pod of low priority."""
+def run_victims(
+    plane: ControlPlane, resources: dict[str, str] = WHOLE, **annotations: str
+) -> list[str]:
+    """A running pod of low priority for each node; by default they fill the nodes."""
     names = [f"low-{node}" for node in NODES]
     for name in names:
-        add(plane, name, WHOLE, "low", **{PREEMPTABLE: "true"}, **annotations)
+        add(plane, name, resources, "low", **{PREEMPTABLE: "true"}, **annotations)
     within(40, partial(is_running, plane, *names))
     return names
 
