@@ -74,6 +74,19 @@ UNCUT = Geometry()
 """Of a card that cannot be cut, or of which nothing is known."""
 
 
+def lay_out(name: str, wanted: Sequence[Profile]) -> Layout | None:
+    """Find a place on the card for each of the wanted profiles, or None where they do not all fit.
+
+    Of all ways without overlap, the one whose starts are smallest, compared in order.
+
+    Args:
+        name: of the layout.
+        wanted: one for each slice, by position.
+    """
+    slices = _place(name, wanted, ())
+    return None if slices is None else Layout(name, slices)
+
+
 def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
     """The slice for a new share, or None where no free one is large enough.
 
@@ -98,3 +111,21 @@ def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int)
         return None
     *_, place, position = min(fitting)
     return geometry.layouts[place].slices[position]
+
+
+def _place(
+    name: str, wanted: Sequence[Profile], placed: tuple[Slice, ...]
+) -> tuple[Slice, ...] | None:
+    position = len(placed)
+    if position == len(wanted):
+        return placed
+    profile = wanted[position]
+    for start in profile.starts:
+        slot = Slice(
+            profile.name, start, profile.size, profile.memory, profile.compute, name, position
+        )
+        if not any(slot.overlaps(earlier) for earlier in placed):
+            found = _place(name, wanted, (*placed, slot))
+            if found is not None:
+                return found
+    return None
