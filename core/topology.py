@@ -11,7 +11,6 @@ from core.node import Node
 from core.partitions import intact, rank_partitions
 from core.request import Linking
 
-
 FEW = 32
 """Up to this many groups, comparing them all is quicker than putting the best one together."""
 
