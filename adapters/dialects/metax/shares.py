@@ -10,7 +10,7 @@ from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MOST, memory
 from adapters.dialects.metax.annotations import boolean, names, place, word
-from adapters.dialects.metax.ranking import MUTEX, policies
+from adapters.dialects.metax.ranking import policies
 from adapters.dialects.metax.settings import Config
 from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.card import Level
@@ -43,9 +43,6 @@ def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults)
     online = task_class is TaskClass.ONLINE
     qos = word(said, keys.QOS, BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
     order = policies(said, defaults)
-    if online and order.mutex:
-        problem = f"an online task runs beside others; leave {MUTEX} out"
-        raise DialectError(place(keys.CARD_POLICY), said[keys.CARD_POLICY], problem)
     asks = tuple(_ask(member, config, task_class, mutex=order.mutex) for member in asking)
     total = sum(ask.count for ask in asks)
     if task_class is not TaskClass.NORMAL and total > 1:
