@@ -34,14 +34,14 @@ def asking(
     percent: Amount | None = None,
     cores: Amount | None = None,
     restart_policy: str | None = None,
-    **others: Amount,
+    others: Mapping[str, Amount] | None = None,
 ) -> Container:
     named = {
         keys.COUNT: number,
         keys.MEMORY: memory,
         keys.MEMORY_PERCENT: percent,
         keys.CORES: cores,
-        **others,
+        **(others or {}),
     }
     limits = {key: amount for key, amount in named.items() if amount is not None}
     return Container(name, Resources(limits), restart_policy)

@@ -183,17 +183,17 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
     ],
 )
 def test_a_pod_asks_when_any_container_names_a_resource_of_volcano(name: str) -> None:
-    assert volcano().asks(pod(Container(), init=[asking(**{name: 0})]))
+    assert volcano().asks(pod(Container(), init=[asking(others={name: 0})]))
 
 
 @pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
 def test_a_pod_that_names_nothing_of_volcano_does_not_ask(name: str) -> None:
-    assert not volcano().asks(pod(asking(**{name: 1})))
+    assert not volcano().asks(pod(asking(others={name: 1})))
 
 
 @pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
 def test_the_older_plugins_resources_are_refused_by_name_as_out_of_scope(name: str) -> None:
-    error = refused(pod(asking(**{name: 1024})))
+    error = refused(pod(asking(others={name: 1024})))
 
     assert error.field == f"spec.containers[main].resources[{name}]"
     assert error.value == 1024
@@ -204,7 +204,7 @@ def test_the_older_plugins_resources_are_refused_by_name_as_out_of_scope(name: s
 
 
 def test_a_misspelt_resource_is_refused_with_the_names_that_there_are() -> None:
-    error = refused(pod(asking(number=1, **{"volcano.sh/vgpu-memroy": 3000})))
+    error = refused(pod(asking(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
 
     assert error.problem == (
         "must be one of volcano.sh/vgpu-cores, volcano.sh/vgpu-memory, "
@@ -214,7 +214,7 @@ def test_a_misspelt_resource_is_refused_with_the_names_that_there_are() -> None:
 
 def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> None:
     dialect = volcano({"resourcePriorityName": "example.com/priority"})
-    asked = pod(asking(number=1, **{"example.com/priority": 1}))
+    asked = pod(asking(number=1, others={"example.com/priority": 1}))
 
     assert dialect.asks(asked)
     assert "priority class" in refused(asked, dialect).problem
@@ -223,7 +223,7 @@ def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> 
 def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
 
-    request = dialect.read_pod(pod(asking(**{"example.com/cards": 2})))
+    request = dialect.read_pod(pod(asking(others={"example.com/cards": 2})))
 
     assert request.asks[0].count == 2
     assert "example.com/cards" in refused(pod(asking(number=1)), dialect).problem
@@ -295,7 +295,7 @@ def test_uuid_lists_allow_and_bar_cards() -> None:
         )
     )
 
-    assert request.allow_uuids == {"u1", "u2"}
+    assert request.allow_uuids == frozenset({"u1", "u2"})
     assert request.deny_uuids == {"u2"}
 
 
