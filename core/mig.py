@@ -87,11 +87,14 @@ def lay_out(name: str, wanted: Sequence[Profile]) -> Layout | None:
     return None if slices is None else Layout(name, slices)
 
 
-def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
-    """The slice for a new share, or None where no free one is large enough.
+def options(
+    geometry: Geometry, held: Sequence[Slice], memory: int = 0, compute: int = 0
+) -> list[Slice]:
+    """Every free slice that is large enough for a new share, the best one first.
 
     The smallest profile that holds the share wins; then a slice of a layout in which the card is
-    already cut, so that nothing is repartitioned; then the earlier layout and position.
+    already cut, so that nothing is repartitioned; then the earlier layout and position. A slice
+    that several layouts have is given once.
 
     Args:
         geometry: of the card.
@@ -99,18 +102,27 @@ def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int)
         memory: bytes that the slice must have.
         compute: percent of the card that it must have.
     """
-    fitting = [
-        (slot.size, slot.memory, slot.layout not in {h.layout for h in held}, place, slot.position)
-        for place, layout in enumerate(geometry.layouts)
-        for slot in layout.slices
-        if slot.memory >= memory
-        and slot.compute >= compute
-        and not any(slot.overlaps(other) for other in held)
-    ]
-    if not fitting:
-        return None
-    *_, place, position = min(fitting)
-    return geometry.layouts[place].slices[position]
+    cut = {slot.layout for slot in held}
+    fitting = sorted(
+        (
+            (slot.size, slot.memory, slot.layout not in cut, place, slot.position)
+            for place, layout in enumerate(geometry.layouts)
+            for slot in layout.slices
+            if slot.memory >= memory
+            and slot.compute >= compute
+            and not any(slot.overlaps(other) for other in held)
+        ),
+    )
+    found: dict[tuple[str, int], Slice] = {}
+    for *_, place, position in fitting:
+        slot = geometry.layouts[place].slices[position]
+        found.setdefault((slot.profile, slot.start), slot)
+    return list(found.values())
+
+
+def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
+    """The best of the ``options``, or None where no free slice is large enough."""
+    return next(iter(options(geometry, held, memory, compute)), None)
 
 
 def _place(

@@ -88,18 +88,20 @@ def order_cards(
     return tuple(sorted(positions, key=place))
 
 
-def load(ledger: NodeLedger, weights: Weights) -> int:
-    """A node's weighted use over all its cards, in parts per million of each dimension."""
+def shares(ledger: NodeLedger) -> tuple[int, int, int]:
+    """Slots, compute and memory in use over all cards of a node, each in parts per million."""
     slots = compute = memory = all_slots = all_memory = 0
     for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
         slots, compute, memory = slots + use.slots, compute + use.compute, memory + use.memory
         all_slots, all_memory = all_slots + card.slots, all_memory + card.memory
     all_compute = FULL * len(ledger.node.cards)
-    return (
-        weights.slots * _ppm(slots, all_slots)
-        + weights.compute * _ppm(compute, all_compute)
-        + weights.memory * _ppm(memory, all_memory)
-    )
+    return _ppm(slots, all_slots), _ppm(compute, all_compute), _ppm(memory, all_memory)
+
+
+def load(ledger: NodeLedger, weights: Weights) -> int:
+    """A node's weighted use over all its cards, in parts per million of each dimension."""
+    slots, compute, memory = shares(ledger)
+    return weights.slots * slots + weights.compute * compute + weights.memory * memory
 
 
 def needs_placement(key: NodeKey) -> bool:
