@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.mig import UNCUT, Geometry, Layout, Profile, Slice, choose, lay_out
+from core.mig import UNCUT, Geometry, Layout, Profile, Slice, choose, lay_out, options
 from core.mig_catalog import geometry
 from core.quantity import GIB, MIB
 
@@ -92,6 +92,20 @@ def test_a_whole_card_of_memory_is_one_slice() -> None:
 def test_compute_is_held_too() -> None:
     assert place(choose(A100_40GB, (), 3 * GIB, 20)) == ("2g.10gb", "group2-0", 0)
     assert place(choose(A100_40GB, (), 3 * GIB, 50)) == ("4g.20gb", "group5-0", 0)
+
+
+def test_every_free_place_is_an_option_once() -> None:
+    held = take(8000, 8000)
+
+    assert [place(slot) for slot in options(A100_40GB, held, 3000 * MIB)] == [
+        ("1g.5gb", "group2-3", 6),
+        ("1g.5gb", "group1-4", 4),
+        ("1g.5gb", "group1-5", 5),
+        ("2g.10gb", "group2-2", 4),
+        ("1g.10gb", "group6-2", 4),
+        ("1g.10gb", "group6-3", 6),
+        ("3g.20gb", "group3-1", 4),
+    ]
 
 
 def test_a_card_that_cannot_be_cut_has_no_slice() -> None:
