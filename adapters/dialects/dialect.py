@@ -103,17 +103,21 @@ class Dialect(Protocol):
     @property
     def name(self) -> str:
         """The word by which requests and cards are told apart."""
+        ...
 
     @property
     def result_keys(self) -> frozenset[str]:
         """The annotations and labels that only a scheduler may write."""
+        ...
 
     @property
     def companions(self) -> frozenset[str]:
         """Resources of other vocabularies that may stand beside its own and then ask nothing."""
+        ...
 
     def asks(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        ...
 
     def read_pod(self, pod: Pod) -> Request:
         """What a pod that ``asks`` wants.
@@ -121,12 +125,15 @@ class Dialect(Protocol):
         Raises:
             DialectError: it cannot be meant, or is out of scope.
         """
+        ...
 
     def read_node(self, node: KubeNode, device: Device | None) -> Described:
         """The cards of a node; nothing of what stands there is an error for the caller."""
+        ...
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries this vocabulary's record of what it was given."""
+        ...
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """What a pod was given, in start order of its containers.
@@ -136,6 +143,7 @@ class Dialect(Protocol):
         Raises:
             DialectError: the record cannot be understood.
         """
+        ...
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
@@ -149,3 +157,4 @@ class Dialect(Protocol):
             node: the node of the placement.
             now: nanoseconds since 1970.
         """
+        ...
