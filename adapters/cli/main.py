@@ -106,10 +106,9 @@ def _schedule(
     if not names:
         raise typer.BadParameter("give at least one", param_hint="-f")
     try:
-        wish = Wish(
-            Defaults(node_policy, device_policy, topology_aware), moment(at), explain, _watch
-        )
-        report = schedule(manifests(sources(names, sys.stdin.buffer)), wish)
+        found = manifests(sources(names, sys.stdin.buffer))
+        defaults = Defaults(node_policy, device_policy, topology_aware)
+        report = schedule(found, Wish(defaults, moment(at), explain, _watch))
     except InputError as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None

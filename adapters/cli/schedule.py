@@ -86,7 +86,7 @@ class _Run:
         for name, (kube, _) in manifests.nodes.items():
             device, _ = manifests.devices.get(name, (None, None))
             self.nodes[name], problems = read_node(kube, device, dialects)
-            self.warnings += [f"node {name}: {problem}" for problem in problems]
+            self.warnings += [_of_node(name, problem) for problem in problems]
         self.warnings += [
             f"Device {name}: there is no Node of this name, so its cards are not used"
             for name in manifests.devices
@@ -95,10 +95,16 @@ class _Run:
         self.inventory = Inventory([NodeLedger.of(node) for node in self.nodes.values()])
         self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
 
+    def _ledger(self, name: str) -> NodeLedger:
+        ledger = self.inventory.get(name)
+        if ledger is None:
+            raise KeyError(name)
+        return ledger
+
     def look_at_ledgers(self) -> None:
         """Warn of everything that is held but not understood, or sold twice."""
         for name in self.nodes:
-            for problem in self.inventory.get(name).problems():
+            for problem in self._ledger(name).problems():
                 who = f"pod {problem.pod}" if problem.pod else f"node {name}"
                 self.warnings.append(f"{who}: {problem.text}")
 
@@ -115,7 +121,7 @@ class _Run:
         held = adopt(pod, node, self.dialects)
         if held is None:
             return replace(_line(pod, Fate.LEFT_ALONE, NO_SHARE), node=name)
-        self.inventory.put(self.inventory.get(name).adopt(held))
+        self.inventory.put(self._ledger(name).adopt(held))
         text = "already bound" if held.unread is None else f"already bound, but {held.unread}"
         return replace(
             _line(pod, Fate.BOUND, text),
@@ -153,7 +159,7 @@ class _Run:
             return replace(line, reasons={**reasons, **choice.excluded})
         node = self.nodes[placement.node]
         result = dialect.write_result(pod, request, placement, node, self.wish.now)
-        ledger = self.inventory.get(node.name).hold(Allocation.of(request, placement))
+        ledger = self._ledger(node.name).hold(Allocation.of(request, placement))
         self.inventory.put(ledger.commit(request.uid))
         return replace(
             _line(pod, Fate.PLACED, decision.summary()),
@@ -167,7 +173,7 @@ class _Run:
     def cards(self) -> Iterator[CardLine]:
         """Every card, and who shares it."""
         for name in self.nodes:
-            ledger = self.inventory.get(name)
+            ledger = self._ledger(name)
             for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
                 sharers = tuple(
                     Sharer(held.pod, held.dialect, holder.memory, holder.compute, holder.blocked)
@@ -175,6 +181,11 @@ class _Run:
                     for held in (ledger.allocations[holder.uid],)
                 )
                 yield CardLine(card, use.memory, use.compute, sharers)
+
+
+def _of_node(name: str, problem: str) -> str:
+    told = problem.startswith((f"node {name}", f"Device {name}"))
+    return problem if told else f"node {name}: {problem}"
 
 
 def _line(pod: Pod, fate: Fate, summary: str) -> PodLine:

@@ -55,7 +55,6 @@ def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults)
         pod=full_name(pod),
         dialect=keys.NAME,
         asks=asks,
-        vendor=keys.NAME,
         allow_uuids=names(said, keys.USE_UUIDS) or None,
         deny_uuids=names(said, keys.NO_USE_UUIDS),
         task_class=task_class,

@@ -157,7 +157,7 @@ def test_a_pod_says_who_it_is() -> None:
     request = read(pod)
 
     assert (request.uid, request.pod, request.priority) == ("mine", "default/mine", 7)
-    assert (request.dialect, request.vendor) == ("metax", "metax")
+    assert (request.dialect, request.vendor) == ("metax", None)
     assert request.linking.levels == (Level.LINK,)
 
 
