@@ -27,6 +27,9 @@ LINK_GAIN = 10
 """How much more a link inside the choice counts than a link that the choice breaks up.
 Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:669-736."""
 
+UNSTATED = -(1 << 62)
+"""The worth of a node whose table says nothing for so many cards: less than any that says it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CardView:
@@ -128,9 +131,9 @@ def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Pl
         case NodeKey.LINKS:
             return _links(request, ledger, placement)
         case NodeKey.LEAST_LOSS:
-            return -_stated(ledger.node.losses, placement, worst=True)
+            return _stated(ledger.node.losses, placement, sign=-1)
         case NodeKey.MOST_GAIN:
-            return _stated(ledger.node.gains, placement, worst=False)
+            return _stated(ledger.node.gains, placement, sign=1)
         case NodeKey.ONLINE:
             return _online_cost(ledger, placement)
 
@@ -204,9 +207,6 @@ def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
     return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)
 
 
-def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, worst: bool) -> int:
-    if not table:
-        return 0
-    stated = dict(table)
-    unstated = max(stated.values()) + 1 if worst else min(stated.values()) - 1
-    return stated.get(len(placement.grants), unstated)
+def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, sign: int) -> int:
+    stated = dict(table).get(len(placement.grants))
+    return UNSTATED if stated is None else sign * stated
