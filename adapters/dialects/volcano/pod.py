@@ -54,7 +54,6 @@ class Reader:
             dialect=self.dialect,
             asks=tuple(ask for _, ask in asked if ask is not None),
             modes=_modes(wishes),
-            vendor=keys.VENDOR,
             allow_uuids=frozenset(_entries(wishes, keys.USE_UUID)) or None,
             deny_uuids=frozenset(_entries(wishes, keys.AVOID_UUID)),
             allow_types=use_types or None,
@@ -158,13 +157,13 @@ def _amount(member: Member, resource: str, bounds: tuple[int, int], right: str) 
         return None
     place, amount = found
     low, high = bounds
-    text = str(amount)
+    text = str(amount).strip()
     try:
         number = parse_int(text)
     except QuantityError:
         number = low - 1
-    # Kubernetes itself prints 3000 as 3k, but a binary suffix says that bytes were meant.
-    if text.endswith("i") or not low <= number <= high:
+    # Kubernetes itself prints 3000 as 3k; these others say that something else was meant.
+    if text.endswith(("i", "m", "u", "n")) or not low <= number <= high:
         raise DialectError(place, amount, right)
     return number
 

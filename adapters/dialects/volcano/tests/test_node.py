@@ -184,5 +184,5 @@ def test_garbage_gives_sound_cards_and_problems_and_nothing_else(register: str) 
     assert len({card.uuid for card in found.cards}) == len(found.cards)
     assert all(card.memory > 0 and card.slots > 0 for card in found.cards)
     assert [card.index for card in found.cards] == sorted({card.index for card in found.cards})
-    if register.strip(": \n\t") and not found.cards:
+    if register.replace(":", "").strip() and not found.cards:
         assert found.problems

@@ -81,7 +81,9 @@ def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) ->
     assert only_ask(asking(number=1, memory=amount)).memory == 3000 * MIB
 
 
-@pytest.mark.parametrize("amount", ["4Gi", "1Ki", "3000Mi", "4G", "-1", "0.5", "much", 0, "0"])
+@pytest.mark.parametrize(
+    "amount", ["4Gi", "1Gi ", "1Ki", "3000Mi", "3000m", "4G", "-1", "0.5", "much", 0, "0"]
+)
 def test_memory_that_is_no_number_of_units_is_refused_with_what_would_be_right(
     amount: str | int,
 ) -> None:
