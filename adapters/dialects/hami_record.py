@@ -21,6 +21,8 @@ METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"
 
 # int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73
 _MOST_MIB = 2**31 - 1
+# Printable ASCII without the marks between devices and fields.
+_UUID = re.compile("(?:(?![,:;])[!-~])+")
 _NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
 
 
@@ -53,7 +55,7 @@ class _Device(
 
 def writable(uuid: str) -> bool:
     """Whether both texts can name a card."""
-    return bool(uuid) and uuid.strip() == uuid and not any(mark in uuid for mark in ",:;")
+    return _UUID.fullmatch(uuid) is not None
 
 
 def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:
@@ -79,7 +81,7 @@ def decode_metax(text: str) -> Containers:
     field = f"metadata.annotations[{METAX_ALLOCATED}]"
     try:
         found = msgspec.json.decode(text, type=list[list[_Device]])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise DialectError(field, text, f"not a MetaX record: {error}") from None
     return _checked(
         field,

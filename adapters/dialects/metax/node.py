@@ -26,6 +26,7 @@ MOST_CARDS = 1024
 """A node that states more whole cards than this is not believed."""
 
 _Many = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+_Worth = Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)]
 
 
 class _Device(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,7 +69,7 @@ def _entries(text: str | None) -> tuple[list[object], list[str]]:
         return [], []
     try:
         return msgspec.json.decode(text, type=list[object]), []
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         return [], [f"{keys.NODE_DEVICES} is no list of cards: {error}"]
 
 
@@ -136,6 +137,6 @@ def _table(text: str | None, key: str) -> tuple[tuple[tuple[int, int], ...], lis
     if text is None:
         return (), []
     try:
-        return tuple(sorted(msgspec.json.decode(text, type=dict[int, int]).items())), []
-    except msgspec.MsgspecError as error:
+        return tuple(sorted(msgspec.json.decode(text, type=dict[int, _Worth]).items())), []
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         return (), [f"{key} is no table of numbers: {error}"]

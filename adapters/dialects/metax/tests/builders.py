@@ -94,10 +94,16 @@ def a_kube_node(
     name: str = "node-a",
     capacity: Mapping[str, Amount] | None = None,
     allocatable: Mapping[str, Amount] | None = None,
-    **annotations: str,
+    losses: str | None = None,
+    scores: str | None = None,
 ) -> KubeNode:
-    """Annotations are named without ``metax-tech.com/``, with ``_`` for ``.`` and ``-``."""
-    said = {f"metax-tech.com/gpu.topology.{key}": value for key, value in annotations.items()}
+    """Devices are entries of the record, or its text."""
+    tables = {"losses": losses, "scores": scores}
+    said = {
+        f"metax-tech.com/gpu.topology.{key}": table
+        for key, table in tables.items()
+        if table is not None
+    }
     if devices is not None:
         text = devices if isinstance(devices, str) else msgspec.json.encode(devices).decode()
         said["metax-tech.com/node-gpu-devices"] = text
@@ -128,10 +134,14 @@ def golden_node() -> Node:
     return the_node(a_kube_node((GOLDEN / "node_8_cards.json").read_text().strip()))
 
 
-def whole_node(cards: int = 8, name: str = "node-a", **annotations: str) -> Node:
-    return the_node(
-        a_kube_node(name=name, capacity={"metax-tech.com/gpu": str(cards)}, **annotations)
-    )
+def whole_node(
+    cards: int = 8,
+    name: str = "node-a",
+    losses: str | None = None,
+    scores: str | None = None,
+) -> Node:
+    capacity = {"metax-tech.com/gpu": str(cards)}
+    return the_node(a_kube_node(name=name, capacity=capacity, losses=losses, scores=scores))
 
 
 def place(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Placement:

@@ -153,7 +153,7 @@ def test_uuid_lists_are_trimmed_and_blank_lists_say_nothing() -> None:
     request = read(asking(USE_UUIDS=" GPU-1, GPU-2 ,", NO_USE_UUIDS="GPU-2"))
     blank = read(asking(USE_UUIDS=" , ", NO_USE_UUIDS=""))
 
-    assert request.allow_uuids == {"GPU-1", "GPU-2"}
+    assert request.allow_uuids == frozenset({"GPU-1", "GPU-2"})
     assert request.deny_uuids == {"GPU-2"}
     assert (blank.allow_uuids, blank.deny_uuids) == (None, frozenset())
 
