@@ -27,7 +27,8 @@ test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
 		--fail-under=100 --show-missing --skip-covered
 
 demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
-	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml
+	@# 1 says that some pod was not placed; the demo has two of those on purpose
+	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 
 bench: .venv/.stamp  ## one JSON object a line
 	$(BIN)/python bench/run.py

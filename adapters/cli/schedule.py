@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-from core.allocate import allocate
-from core.inventory import Inventory
 
 from adapters.cli.candidates import Candidates
 from adapters.cli.manifests import Manifests
@@ -17,7 +15,9 @@ from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name
+from core.allocate import allocate
 from core.grant import Allocation, Grant
+from core.inventory import Inventory
 from core.ledger import NodeLedger
 from core.node import Node
 from core.request import Request

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from adapters.cli.bar import bar, color, fill
+from adapters.cli.bar import COLORS, UNREAD, bar, color, fill
 from adapters.cli.report import CardLine, Fate, PodLine, ScheduleReport, Share
 from core.quantity import GIB, show
 
@@ -22,19 +22,21 @@ TOLD = 8
 """How many different reasons are told."""
 
 _MARKS = {
-    Fate.PLACED: ("✓", "green"),
-    Fate.REFUSED: ("✗", "red"),
-    Fate.INVALID: ("✗", "red"),
-    Fate.BOUND: ("●", "cyan"),
-    Fate.LEFT_ALONE: ("-", "grey50"),
+    Fate.PLACED: ("✓", "+", "green"),
+    Fate.REFUSED: ("✗", "x", "red"),
+    Fate.INVALID: ("✗", "x", "red"),
+    Fate.BOUND: ("●", "o", "cyan"),
+    Fate.LEFT_ALONE: ("-", "-", "grey50"),
 }
+"""With Unicode, without, and in which colour."""
 
 
 def show_report(report: ScheduleReport, console: Console) -> None:
     """Print the whole report."""
-    for part in _parts(report, console):
+    for number, part in enumerate(_parts(report, console)):
+        if number:
+            console.print()
         console.print(part)
-        console.print()
 
 
 def _parts(report: ScheduleReport, console: Console) -> Iterator[RenderableType]:
@@ -60,12 +62,12 @@ def _pods(pods: Sequence[PodLine], console: Console) -> Table:
     table.add_column("")
     for name in ("Pod", "Asks in", "Node"):
         table.add_column(name, overflow="fold")
-    table.add_column("Cards", overflow="fold", ratio=1)
+    table.add_column("Cards, memory, compute", overflow="fold", ratio=1)
     for pod in pods:
-        mark, style = _MARKS[pod.fate]
+        mark, plain, style = _MARKS[pod.fate]
         table.add_row(
-            Text("x" if console.options.ascii_only and mark == "✗" else mark, style=style),
-            pod.full_name,
+            Text(plain if _ascii(console) else mark, style=style),
+            _short(pod.full_name),
             Text(pod.dialect or "-", style=color(pod.dialect) if pod.dialect else "grey50"),
             pod.node or "-",
             _shares(pod),
@@ -77,7 +79,7 @@ def _shares(pod: PodLine) -> Text:
     if pod.fate is Fate.REFUSED:
         return Text("does not fit", style="red")
     if pod.fate is Fate.INVALID:
-        return Text("asks for what cannot be meant", style="red")
+        return Text("is not valid", style="red")
     several = len(pod.containers) > 1
     lines = [
         f"{f'{name}: ' if several else ''}{_share(share)}"
@@ -89,12 +91,16 @@ def _shares(pod: PodLine) -> Text:
 
 def _share(share: Share) -> str:
     card = "?" if share.index is None else f"#{share.index}"
-    part = f" as {share.slice.profile} at {share.slice.start}" if share.slice else ""
-    return f"{card}{part}  {show(share.memory)}  {share.compute}%"
+    part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
+    return f"{card + part:3}{show(share.memory):>10}{share.compute:>5}%"
+
+
+def _short(full_name: str) -> str:
+    return full_name.removeprefix("default/")
 
 
 def _why_not(pod: PodLine) -> RenderableType:
-    name = Text("  ").append(pod.full_name, style="red")
+    name = Text("  ").append(_short(pod.full_name), style="red")
     if not pod.reasons:
         return Group(name, Padding(Text(pod.summary), (0, 0, 0, 4)))
     nodes: dict[str, list[str]] = {}
@@ -133,16 +139,20 @@ def _cards(lines: Sequence[CardLine], console: Console) -> RenderableType:
 def _heading(node: str, lines: Sequence[CardLine]) -> Text:
     models = ", ".join(dict.fromkeys(line.card.model for line in lines))
     known = ", ".join(sorted({name for line in lines for name in line.card.dialects}))
-    return Text(node, style="bold").append(f"  {models}, known to {known}", style="not bold grey50")
+    return Text(node, style="bold").append(
+        f"  {models}, described by {known}", style="not bold grey50"
+    )
 
 
-def _node(lines: Sequence[CardLine], console: Console) -> Table:
+def _node(lines: Sequence[CardLine], console: Console) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     width = max(10, console.width // 5)
     table.add_column(justify="right", min_width=4)
     table.add_column(min_width=width)
     table.add_column(justify="right", min_width=16, no_wrap=True)
-    table.add_column(justify="right", min_width=4, no_wrap=True)
+    table.add_column(justify="right", min_width=12, no_wrap=True)
+    if console.width >= WIDE:
+        table.add_column(style="grey50", no_wrap=True)
     table.add_column(overflow="fold")
     for line in lines:
         if line.sharers:
@@ -150,30 +160,30 @@ def _node(lines: Sequence[CardLine], console: Console) -> Table:
                 f"#{line.card.index}",
                 bar(line, width, colored=_colored(console), ascii_only=_ascii(console)),
                 f"{line.memory / GIB:.1f} of {line.card.memory / GIB:.1f} GiB",
-                f"{line.compute}%",
-                _sharers(line, uuid=console.width >= WIDE),
+                f"{line.compute}% compute",
+                *([line.card.uuid] if console.width >= WIDE else []),
+                _sharers(line),
             )
-    idle = [line for line in lines if not line.sharers]
-    if idle:
-        numbers = " ".join(f"#{line.card.index}" for line in idle)
-        table.add_row("", Text(f"idle: {numbers}", style="grey50"))
-    return table
+    idle = " ".join(f"#{line.card.index}" for line in lines if not line.sharers)
+    if not idle:
+        return table
+    return Group(table, Padding(Text(f"idle: {idle}", style="grey50"), (0, 0, 0, 2)))
 
 
-def _sharers(line: CardLine, *, uuid: bool) -> Text:
-    told = Text(f"{line.card.uuid}  " if uuid else "", style="grey50")
+def _sharers(line: CardLine) -> Text:
     names = [
-        Text(f"{sharer.pod}{' (unreadable: blocks the card)' if sharer.blocking else ''}")
+        Text(_short(sharer.pod), style=color(sharer.dialect))
+        if not sharer.blocking
+        else Text(f"{_short(sharer.pod)} (unreadable: blocks the card)", style=UNREAD)
         for sharer in line.sharers
     ]
-    for name, sharer in zip(names, line.sharers, strict=True):
-        name.stylize(color(None if sharer.blocking else sharer.dialect))
-    return told.append_text(Text(", ").join(names))
+    return Text(", ").join(names)
 
 
 def _legend(used: Sequence[CardLine], console: Console) -> Text:
     legend = Text()
-    for dialect in dict.fromkeys(sharer.dialect for line in used for sharer in line.sharers):
+    known = {sharer.dialect for line in used for sharer in line.sharers}
+    for dialect in (*(name for name in COLORS if name in known), *sorted(known - COLORS.keys())):
         mark = fill(dialect, colored=_colored(console), ascii_only=_ascii(console))
         legend.append(mark * 2, style=color(dialect)).append(f" {dialect}  ")
     free = "." if _ascii(console) else "░"
@@ -189,7 +199,7 @@ def _sum(report: ScheduleReport) -> Text:
     if counts[Fate.LEFT_ALONE]:
         told.append(f"{counts[Fate.LEFT_ALONE]} left alone")
     style = "green" if report.complete else "yellow"
-    hint = ". What is written on each pod for its own node components: -o yaml"
+    hint = "; what is written on them: -o yaml"
     return Text(", ".join(told), style=style).append(hint, style="grey50")
 
 
