@@ -106,5 +106,5 @@ def _notes(asking: Sequence[Member], config: Config, *, online: bool, qos: str |
 
 def _topology_aware(said: Text, config: Config, defaults: Defaults) -> bool:
     own = boolean(said, keys.TOPOLOGY_AWARE)
-    choices = (own, config.topology_aware, defaults.topology_aware)
+    choices = (own, defaults.topology_aware, config.topology_aware)
     return next((choice for choice in choices if choice is not None), False)

@@ -178,12 +178,12 @@ def test_links_do_not_count_where_the_pod_says_so(value: str) -> None:
     assert not links_count({keys.TOPOLOGY_AWARE: value}, stated=True, default=True)
 
 
-def test_links_count_by_the_pod_then_the_cluster_then_the_operator() -> None:
+def test_links_count_by_the_pod_then_the_operator_then_the_cluster() -> None:
     assert not links_count({})
     assert links_count({}, stated=True)
     assert links_count({}, default=True)
-    assert links_count({}, stated=True, default=False)
-    assert not links_count({}, stated=False, default=True)
+    assert not links_count({}, stated=True, default=False)
+    assert links_count({}, stated=False, default=True)
 
 
 def test_links_come_before_use_and_only_for_full_compute() -> None:
