@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name
+from core.card import Card
 from core.grant import Allocation, Placement
 from core.node import Node
 from core.request import Request
@@ -51,7 +52,6 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 
 
 def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:
-    vendor = None if request is None else request.vendor
     return Allocation(
         uid=pod.metadata.uid,
         pod=full_name(pod),
@@ -59,5 +59,13 @@ def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: st
         node=node.name,
         grants=(),
         unread=why,
-        blocked=frozenset(c.uuid for c in node.cards if vendor in (None, c.vendor)),
+        blocked=frozenset(card.uuid for card in node.cards if _may_hold(request, card)),
     )
+
+
+def _may_hold(request: Request | None, card: Card) -> bool:
+    if request is None:
+        return True
+    if request.vendor is not None:
+        return request.vendor == card.vendor
+    return request.dialect in card.dialects

@@ -20,15 +20,21 @@ from core.quantity import GIB, MIB
 from core.reason import Cause, Reason
 
 ALL = dialects({}, Defaults())
-SPOKEN = frozenset({"volcano", "koordinator", "metax"})
 SHARE: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}
 
 
-def card(uuid: str, index: int, vendor: str = "nvidia") -> Card:
-    return Card(uuid, "n", index, vendor, "x", 80 * GIB, 10, dialects=SPOKEN, names=("NVIDIA-x",))
+def card(uuid: str, index: int, vendor: str, *dialects: str) -> Card:
+    return Card(uuid, "n", index, vendor, "x", 80 * GIB, 10, dialects=frozenset(dialects))
 
 
-NODE = Node("n", (card("u0", 0), card("u1", 1), card("m0", 2, "metax")))
+NODE = Node(
+    "n",
+    (
+        card("u0", 0, "nvidia", "volcano", "koordinator"),
+        card("u1", 1, "nvidia", "volcano"),
+        card("m0", 2, "metax", "metax", "koordinator"),
+    ),
+)
 
 
 def bound(limits: dict[str, Amount], annotations: Text | None = None) -> Pod:
