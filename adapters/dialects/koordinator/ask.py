@@ -21,6 +21,15 @@ MOST_CARDS = 1024
 MOST_BYTES = 2**63 - 1
 """The largest quantity that Kubernetes keeps exactly."""
 
+_HIGHEST = {
+    **dict.fromkeys(keys.WHOLE_CARDS, MOST_CARDS),
+    keys.GPU: MOST_CARDS * FULL,
+    keys.CORE: MOST_CARDS * FULL,
+    keys.MEMORY: MOST_BYTES,
+    keys.RATIO: MOST_CARDS * FULL,
+    keys.SHARED: MOST_CARDS,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
@@ -34,7 +43,20 @@ class _Amount:
 _Amounts = Mapping[str, _Amount]
 
 
-def read_ask(member: Member) -> Ask | None:
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one container asks for.
+
+    Attributes:
+        ask: the shares.
+        vendor: the only vendor whose cards will do, or None.
+    """
+
+    ask: Ask
+    vendor: str | None = None
+
+
+def read_wish(member: Member) -> Wish | None:
     """What a container asks for; None where it names nothing of this vocabulary.
 
     The number of cards is ``gpu.shared``, else what a multiple of 100 percent above 100 says, else
@@ -52,22 +74,20 @@ def read_ask(member: Member) -> Ask | None:
         other = (shares or cards[1:])[0]
         amounts[other].refuse(f"cannot stand beside {cards[0]}, which asks for whole cards")
     if cards:
-        return Ask(
-            member.container.name,
-            amounts[cards[0]].number,
-            memory_percent=FULL,
-            compute=FULL,
-            exclusive=True,
-            linked=True,
-            phase=member.phase,
-        )
-    return _share(member, _spelled_out(amounts)) if shares else None
+        return Wish(_whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]])
+    return Wish(_share(member, _spelled_out(amounts))) if shares else None
 
 
-def vendor_of(member: Member) -> str | None:
-    """The vendor whose whole cards a container asks for, or None."""
-    amounts = _amounts(member)
-    return next((vendor for name, vendor in keys.WHOLE_CARDS.items() if name in amounts), None)
+def _whole(member: Member, cards: int) -> Ask:
+    return Ask(
+        member.container.name,
+        cards,
+        memory_percent=FULL,
+        compute=FULL,
+        exclusive=True,
+        linked=True,
+        phase=member.phase,
+    )
 
 
 def _refuse_other_devices(member: Member) -> None:
@@ -79,15 +99,7 @@ def _refuse_other_devices(member: Member) -> None:
 
 def _amounts(member: Member) -> dict[str, _Amount]:
     """All amounts above 0 by the name that is valid today; the peer drops zeros as well."""
-    highest = {
-        **dict.fromkeys(keys.WHOLE_CARDS, MOST_CARDS),
-        keys.GPU: MOST_CARDS * FULL,
-        keys.CORE: MOST_CARDS * FULL,
-        keys.MEMORY: MOST_BYTES,
-        keys.RATIO: MOST_CARDS * FULL,
-        keys.SHARED: MOST_CARDS,
-    }
-    found = {name: _amount(member, name, high) for name, high in highest.items()}
+    found = {name: _amount(member, name, high) for name, high in _HIGHEST.items()}
     named = {name: amount for name, amount in found.items() if amount is not None}
     above = {name: amount for name, amount in named.items() if amount.number}
     for name, amount in named.items():
@@ -99,9 +111,8 @@ def _amounts(member: Member) -> dict[str, _Amount]:
 def _amount(member: Member, name: str, high: int) -> _Amount | None:
     for spelling in (name, keys.DEPRECATED.get(name, name)):
         found = stated(member, spelling)
-        number = whole(member, spelling, 0, high)
-        if found is not None and number is not None:
-            return _Amount(found[0], number)
+        if found is not None:
+            return _Amount(found[0], whole(member, spelling, 0, high) or 0)
     return None
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from adapters.dialects.containers import Member, members, whole
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.ask import MOST_CARDS, read_ask, vendor_of
+from adapters.dialects.koordinator.ask import MOST_CARDS, Wish, read_wish
 from adapters.dialects.koordinator.hints import read_hints
 from adapters.wire.kube import Amount, Pod, full_name, labels
 from adapters.wire.quantity import QuantityError, parse
 from core.card import Mode
 from core.quantity import FULL, MIB, show
-from core.request import Ask, Ranking, Request
+from core.request import Ranking, Request
 
 
 def asks(pod: Pod) -> bool:
@@ -31,14 +31,12 @@ def read_request(pod: Pod, ranking: Ranking) -> Request:
     Raises:
         DialectError: it cannot be meant, or is out of scope.
     """
-    found = [(member, read_ask(member)) for member in members(pod)]
-    wanted = tuple(ask for _, ask in found if ask is not None)
+    found = [(member, read_wish(member)) for member in members(pod)]
+    wanted = tuple(wish.ask for _, wish in found if wish is not None)
     if not wanted:
         raise DialectError("spec.containers[*].resources", "", "asks for no GPU")
-    vendors = {
-        member.path: vendor for member, ask in found if (vendor := _vendor(member, ask)) is not None
-    }
-    vendor = _only(vendors)
+    bound = [(member.path, _vendor(member, wish)) for member, wish in found]
+    vendor = _only({path: vendor for path, vendor in bound if vendor is not None})
     hints = read_hints(pod, wanted)
     divided = any(ask.memory_percent != FULL for ask in wanted)
     return Request(
@@ -63,14 +61,15 @@ def _nothing(amount: Amount) -> bool:
         return False
 
 
-def _vendor(member: Member, ask: Ask | None) -> str | None:
+def _vendor(member: Member, wish: Wish | None) -> str | None:
     """The vendor that a container is bound to; a MetaX trigger is checked on the way."""
     cards = whole(member, keys.METAX_TRIGGER, 1, MOST_CARDS)
     if cards is None:
-        return None if ask is None else vendor_of(member)
+        return None if wish is None else wish.vendor
     place = f"{member.path}.resources[{keys.METAX_TRIGGER}]"
-    if ask is None or vendor_of(member) is not None:
+    if wish is None or wish.vendor is not None:
         raise DialectError(place, cards, f"needs {keys.RATIO} or {keys.MEMORY} in its container")
+    ask = wish.ask
     if cards != ask.count:
         raise DialectError(place, cards, f"must be {ask.count}, the cards that are asked for")
     if ask.memory is not None and ask.memory < MIB:

@@ -244,7 +244,7 @@ shares = st.one_of(
     asking("gpu-memory-ratio", 100),
     asking("gpu-memory", 2**34),
     asking("gpu-core", 100, {"gpu-memory": "1Gi"}),
-    asking("gpu.shared", 2, {"gpu": 200}),
+    asking("gpu-core", 100, {"gpu-memory-ratio": 100}),
     asking("nvidia.com/gpu", 2),
 )
 totals = st.sampled_from(["80Gi", "83201216Ki", "23040Mi", "16777215", "101"])
