@@ -17,7 +17,7 @@ from core.rank import CardView, card_value, order_cards
 from core.reason import Cause, Obstacle, Reason, tally
 from core.request import Ask, Request
 from core.topology import Choice, groups
-from core.usage import concurrent, hold, obstacle
+from core.usage import Holder, concurrent, hold, obstacle
 
 TRIES = 4096
 """How many choices of one container's cards are tried before the node is given up."""
@@ -59,6 +59,8 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
 
 
 def _type_allowed(request: Request, card: Card) -> bool:
+    if request.allow_types is None and not request.deny_types:
+        return True
     names = [name.lower() for name in (*card.names, card.model)]
     if request.allow_types is not None:
         return any(wanted.lower() in name for wanted in request.allow_types for name in names)
@@ -157,26 +159,40 @@ class _Search:
     def _offers(self, ask: Ask) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
         offers: dict[int, tuple[Grant, ...]] = {}
         obstacles: list[Obstacle] = []
+        alone: dict[int, Holder] = {}
         for position, never in enumerate(self.never):
-            offer = self._offer(ask, position) if never is None else Obstacle(never)
+            offer = Obstacle(never) if never else self._offer(ask, position, alone)
             if isinstance(offer, Obstacle):
                 obstacles.append(offer)
             else:
                 offers[position] = offer
         return offers, obstacles
 
-    def _offer(self, ask: Ask, position: int) -> tuple[Grant, ...] | Obstacle:
-        """All that one card could give: one grant, or on a card in MIG mode any of its slices."""
+    def _offer(
+        self, ask: Ask, position: int, alone: dict[int, Holder]
+    ) -> tuple[Grant, ...] | Obstacle:
+        """All that one card could give: one grant, or on a card in MIG mode any of its slices.
+
+        Args:
+            ask: of the container.
+            position: of the card.
+            alone: by memory, what the pod would hold of a card of which it has nothing yet.
+        """
         own = self.own[position]
         beside = concurrent(own, ask.phase)
         if beside and ask.exclusive:
             return Obstacle(Cause.IN_USE)
-        if any(earlier.exclusive for earlier in beside):
+        if beside and any(earlier.exclusive for earlier in beside):
             return Obstacle(Cause.HELD_EXCLUSIVELY)
         grants = self._grants(ask, position, beside)
         if isinstance(grants, Obstacle):
             return grants
-        holder = hold(self.request, (*own, grants[0]))
+        first = grants[0]
+        if own or first.slice is not None:
+            holder = hold(self.request, (*own, first))
+        else:
+            holder = alone.get(first.memory) or hold(self.request, grants)
+            alone[first.memory] = holder
         return obstacle(self.node.cards[position], self.uses[position], holder) or grants
 
     def _grants(self, ask: Ask, position: int, beside: list[Grant]) -> tuple[Grant, ...] | Obstacle:
