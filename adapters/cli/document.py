@@ -131,7 +131,7 @@ class _Json:
 
     def items(self) -> list[Document]:
         found = bytes(self.read(_Items).items)
-        if found == b"null":
+        if found in (b"", b"null"):
             return []
         if not found.startswith(b"["):
             raise InputError(self.place, "items must be a list")

@@ -62,7 +62,7 @@ def _pods(pods: Sequence[PodLine], console: Console) -> Table:
     table.add_column("")
     for name in ("Pod", "Asks in", "Node"):
         table.add_column(name, overflow="fold")
-    table.add_column("Cards, memory, compute", overflow="fold", ratio=1)
+    table.add_column("Cards", overflow="fold", ratio=1)
     for pod in pods:
         mark, plain, style = _MARKS[pod.fate]
         table.add_row(
