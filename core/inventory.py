@@ -134,7 +134,7 @@ class Inventory:
 
         One group where that criterion looks at the chosen cards, or there is none.
         """
-        found = self.candidates(request, names)
+        found: list[str] = self.candidates(request, names)
         first = next(iter(request.ranking.nodes), None)
         if first not in (NodeKey.FULLEST, NodeKey.EMPTIEST):
             yield tuple(found)

@@ -5,6 +5,7 @@ Every criterion is a function to an integer, higher is better: no order depends 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from core.card import Card
 from core.grant import Grant, Placement
@@ -69,6 +70,8 @@ def card_value(key: CardKey, request: Request, ask: Ask, view: CardView) -> int:
             return int(not view.use.holders and not view.own)
         case CardKey.ONLINE:
             return _online_order(view.use)
+        case _:
+            assert_never(key)
 
 
 def order_cards(
@@ -136,6 +139,8 @@ def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Pl
             return _stated(ledger.node.gains, placement, sign=1)
         case NodeKey.ONLINE:
             return _online_cost(ledger, placement)
+        case _:
+            assert_never(key)
 
 
 def _numa(card: Card) -> int:

@@ -89,6 +89,13 @@ class CardUse:
 
 IDLE = CardUse()
 
+_MIXES = {
+    TaskClass.NORMAL: (TaskClass.NORMAL,),
+    TaskClass.OFFLINE: (TaskClass.OFFLINE,),
+    TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
+}
+"""Beside whom a newcomer of each class may stand."""
+
 
 def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False) -> Holder:
     """What a pod holds on one card.
@@ -186,7 +193,7 @@ def _cut_apart(holders: Sequence[Holder]) -> bool:
 def _beside(newcomer: Holder, resident: Holder) -> Cause | None:
     if resident.blocked or newcomer.blocked:
         return Cause.BLOCKED
-    if not _classes_mix(newcomer.task_class, resident.task_class):
+    if resident.task_class not in _MIXES[newcomer.task_class]:
         return Cause.CLASS
     if newcomer.group is not None and newcomer.group == resident.group:
         return Cause.GROUP
@@ -205,16 +212,6 @@ def _beside(newcomer: Holder, resident: Holder) -> Cause | None:
 
 def _undisturbed(resident: Holder) -> bool:
     return resident.exclusive and resident.task_class is not TaskClass.OFFLINE
-
-
-def _classes_mix(newcomer: TaskClass, resident: TaskClass) -> bool:
-    match newcomer:
-        case TaskClass.NORMAL:
-            return resident is TaskClass.NORMAL
-        case TaskClass.OFFLINE:
-            return resident is TaskClass.OFFLINE
-        case TaskClass.ONLINE:
-            return resident is not TaskClass.NORMAL
 
 
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
