@@ -245,7 +245,7 @@ class _Search:
             return groups(self._choice(ask, views, order))
         if turn == self.last:
             return iter((order[: ask.count],))
-        return _distinct(order, ask.count, self._labels())
+        return distinct(order, ask.count, self._labels())
 
     def _choice(self, ask: Ask, views: Sequence[CardView], order: tuple[int, ...]) -> Choice:
         first = self.request.ranking.cards[0]
@@ -283,16 +283,17 @@ class _Search:
         return frozenset(Counter(self._labels()).items())
 
 
-def _distinct(
+def distinct(
     order: Sequence[int], count: int, labels: Sequence[Hashable]
 ) -> Iterator[tuple[int, ...]]:
     """All choices of some positions, earlier ones first; of those with equal labels, the first."""
     if not count:
         yield ()
         return
-    tried: set[Hashable] = set()
-    for place, position in enumerate(order[: len(order) - count + 1]):
-        if labels[position] not in tried:
-            tried.add(labels[position])
-            for rest in _distinct(order[place + 1 :], count - 1, labels):
+    done: set[Hashable] = set()
+    for place, position in enumerate(order):
+        if labels[position] not in done:
+            later = [other for other in order[place + 1 :] if labels[other] not in done]
+            for rest in distinct(later, count - 1, labels):
                 yield (position, *rest)
+            done.add(labels[position])

@@ -74,7 +74,7 @@ def a_random_ask(seed: Random, container: str) -> Ask:
         memory=None if in_percent else seed.choice((1, 2, 3)) * GIB // 2,
         memory_percent=seed.choice((10, 50, FULL)) if in_percent else None,
         compute=compute,
-        exclusive=compute == FULL,
+        exclusive=compute == FULL or seed.random() < 0.1,
         linked=seed.random() < 0.4,
         phase=seed.choice((Phase.MAIN, Phase.MAIN, Phase.SIDECAR, Phase.INIT)),
     )
