@@ -57,6 +57,14 @@ class Loader(_SafeLoader):
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """A value; one that is not what its tag says is an error with a line too."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError) as error:
+            problem = f"{str(node.value)[:40]!r} is no {node.tag.removeprefix(TAG)}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
 
 for _name, _form, _first in _FORMS:
     Loader.add_implicit_resolver(
@@ -64,8 +72,8 @@ for _name, _form, _first in _FORMS:
     )
 
 
-FAILURES = (yaml.YAMLError, ValueError, RecursionError)
-"""What reading a text can raise; ValueError is a number of too many digits."""
+FAILURES = (yaml.YAMLError, RecursionError)
+"""What reading a text can raise."""
 
 
 def explain(error: Exception, text: str) -> tuple[int, str]:

@@ -92,6 +92,13 @@ class _Run:
             for name in manifests.devices
             if name not in manifests.nodes
         ]
+        owners: dict[str, str] = {}
+        for node in self.nodes.values():
+            for card in node.cards:
+                if owners.setdefault(card.uuid, node.name) != node.name:
+                    self.warnings.append(
+                        f"card {card.uuid} is on {owners[card.uuid]} and {node.name}"
+                    )
         self.inventory = Inventory([NodeLedger.of(node) for node in self.nodes.values()])
         self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
 

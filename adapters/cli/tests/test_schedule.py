@@ -259,3 +259,12 @@ def test_one_card_in_three_vocabularies_is_one_card() -> None:
     assert card["sharers"] == ["default/v", "default/k", "default/m"]
     assert (card["usedMemoryMiB"], card["usedCompute"]) == (3000 + 4000 + 2048, 100)
     assert not of(found, "too-much")["placed"]
+
+
+def test_a_card_on_two_nodes_is_told() -> None:
+    twin = node("node-b", cards=1)
+    twin["metadata"]["annotations"] = node(cards=1)["metadata"]["annotations"]
+
+    result = run("-f", "-", stdin=stream(node(cards=1), twin))
+
+    assert f"warning: card {uuid(0)} is on node-a and node-b\n" in result.stderr

@@ -1,3 +1,7 @@
+import json
+
+import pytest
+
 from adapters.dialects.adopt import UNKNOWN, adopt, holds
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
@@ -116,3 +120,31 @@ def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:
     assert not holds(Pod(spec=spec, status=PodStatus("Succeeded")))
     assert not holds(Pod(spec=spec, status=PodStatus("Failed")))
     assert not holds(Pod(status=PodStatus("Pending")))
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"memory": 1 << 60},
+        {"memory": -1},
+        {"compute": 1 << 40},
+        {"compute": -1},
+        {"slice": {"memory": -1}},
+        {"slice": {"compute": 1 << 40}},
+    ],
+)
+def test_a_record_of_amounts_that_no_card_has_is_not_believed(amounts: dict[str, object]) -> None:
+    record = {"container": "c", "card": "u1", "memory": 1, "compute": 0} | amounts
+    if "slice" in record:
+        part = {"profile": "p", "start": 0, "size": 1, "memory": 1, "compute": 1}
+        part |= {"layout": "l", "position": 0}
+        record["slice"] = part | dict(amounts["slice"])  # type: ignore[call-overload]
+    annotations = {
+        "volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:",
+        "dragoman.dev/allocation": json.dumps([record]),
+    }
+
+    found = adopted(SHARE, annotations)
+
+    assert found.unread == "has a record of amounts that no card has"
+    assert "u1" in found.blocked

@@ -117,3 +117,13 @@ def test_a_node_that_nobody_describes_has_no_cards() -> None:
 
     assert node == Node("n")
     assert problems == ()
+
+
+def test_a_card_beyond_belief_is_left_out_and_told() -> None:
+    node, problems = described({}, device(A, 0, "2Pi"), device(B, 1 << 40))
+
+    assert node.cards == ()
+    assert [problem.endswith("are not believed; it is left out") for problem in problems] == [
+        True,
+        True,
+    ]

@@ -15,7 +15,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1)]
 # The device plugin takes the group's name up to the hyphen (pkg/util/util.go:551-564), and the
 # others part the fields of a result.
 _GROUP_NAME = re.compile(r"[^\s,:;\[\]-]+")
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=8)]
 
 
@@ -29,7 +29,7 @@ class Slices(msgspec.Struct, frozen=True):
     """
 
     name: _Name
-    memory: _Positive
+    memory: _Mebibytes
     count: _Count
 
 
@@ -77,7 +77,9 @@ class DeviceConfig(msgspec.Struct, frozen=True):
     percent: _Name = msgspec.field(default=keys.MEMORY_PERCENT, name="resourceMemoryPercentageName")
     cores: _Name = msgspec.field(default=keys.CORES, name="resourceCoreName")
     priority: str | None = msgspec.field(default=None, name="resourcePriorityName")
-    factor: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=1, name="gpuMemoryFactor")
+    factor: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = msgspec.field(
+        default=1, name="gpuMemoryFactor"
+    )
     tables: tuple[Table, ...] = msgspec.field(default=(), name="knownMigGeometries")
 
     @property
