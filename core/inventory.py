@@ -157,9 +157,9 @@ class Inventory:
         """
         return self._kinds.of(self._ledgers[node])
 
-    def column_bytes(self) -> int:
-        """The memory of the columns in use, in bytes."""
-        return sum(table.column_bytes() for table in self._tables.values())
+    def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
+        """The columns themselves, to be measured: the three that ``mask`` reads come first."""
+        return (table.columns() for table in self._tables.values())
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
         make = shape(ledger.node)
@@ -270,11 +270,10 @@ class _Table:
         factors = np.array((weights.slots, weights.compute, weights.memory), np.int64)
         loads[self.places[:nodes]] = factors @ self.shares[:, :nodes]
 
-    def column_bytes(self) -> int:
-        """The memory of the columns in use, in bytes."""
-        used = (self.memory, self.compute, self.tags, self.shares)
-        nodes = len(self.names)
-        return sum(numbers[:, :nodes].nbytes for numbers in used) + self.places[:nodes].nbytes
+    def columns(self) -> tuple[NDArray[np.generic], ...]:
+        """The columns as far as they are in use."""
+        kept = (self.memory, self.compute, self.tags, self.shares, self.places)
+        return tuple(numbers[..., : len(self.names)] for numbers in kept)
 
     def _meets(self, need: Need) -> Mask:
         nodes = len(self.names)

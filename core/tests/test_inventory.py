@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,7 +147,12 @@ def test_tables_grow_with_their_nodes() -> None:
     inventory = a_cluster(70)
 
     assert len(inventory.candidates(a_request())) == 70
-    assert inventory.column_bytes() == 70 * (2 * (8 + 1 + 1) + 3 * 8 + np.intp(0).nbytes)
+
+
+def test_a_card_takes_ten_bytes_and_a_node_some() -> None:
+    columns = [numbers for table in a_cluster(70).columns() for numbers in table]
+
+    assert sum(numbers.nbytes for numbers in columns) == 70 * (2 * 10 + 3 * 8 + 8)
 
 
 def test_more_cards_than_a_byte_counts_are_counted() -> None:
