@@ -19,7 +19,7 @@ from core.request import Ask, Request
 from core.topology import Choice, groups
 from core.usage import Holder, concurrent, hold, obstacle
 
-TRIES = 4096
+TRIES = 1024
 """How many choices of one container's cards are tried before the node is given up."""
 
 Chosen = tuple[tuple[int, Grant], ...]
