@@ -33,7 +33,8 @@ e2e: .venv/.stamp  ## the same tests among the real components; skips what is no
 	$(BIN)/pytest e2e
 
 demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
-	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml
+	@# 1 says that some pod was not placed; the demo has two of those on purpose
+	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 
 bench: .venv/.stamp  ## one JSON object a line
 	$(BIN)/python bench/run.py

@@ -4,8 +4,9 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. A change that would sell a card twice is refused here, whoever asks for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from types import MappingProxyType
 
 from core.card import Card, Mode
@@ -13,7 +14,7 @@ from core.grant import Allocation, Grant, State
 from core.node import Node
 from core.quantity import FULL
 from core.reason import Obstacle
-from core.usage import IDLE, CardUse, concurrent, hold, obstacle
+from core.usage import IDLE, CardUse, Holder, concurrent, conflict, hold, obstacle
 
 
 class LedgerError(ValueError):
@@ -58,9 +59,11 @@ class NodeLedger:
         """Book an allocation, in place of an earlier held one of the same pod.
 
         Raises:
-            LedgerError: it does not fit, names a card that the node has not, or the pod holds a
-                committed allocation already.
+            LedgerError: it does not fit, is meant for another node, names a card that the node
+                has not, or the pod holds a committed allocation already.
         """
+        if allocation.node != self.node.name:
+            raise LedgerError(f"{allocation.pod} goes to {allocation.node}, not {self.node.name}")
         earlier = self.allocations.get(allocation.uid)
         if earlier is not None and earlier.state is State.COMMITTED:
             raise LedgerError(f"pod {allocation.pod} already holds cards of {self.node.name}")
@@ -77,6 +80,8 @@ class NodeLedger:
         allocation = self.allocations.get(uid)
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
+        if allocation.state is State.COMMITTED:
+            return self
         final = replace(allocation, state=State.COMMITTED, expires=None)
         return replace(
             self,
@@ -128,20 +133,29 @@ class NodeLedger:
             for text in _complaints(allocation, known)
         ]
         for card, use in zip(self.node.cards, self.uses, strict=True):
-            found += [Problem("", text) for text in _excess(card, use)]
+            found += [
+                Problem("", text) for text in (*_excess(card, use), *self._quarrels(card, use))
+            ]
         return tuple(found)
 
+    def _quarrels(self, card: Card, use: CardUse) -> list[str]:
+        return [
+            f"card {card.uuid}: {self.allocations[left.uid].pod} and"
+            f" {self.allocations[right.uid].pod} cannot share it: {cause.value}"
+            for left, right in combinations(use.holders, 2)
+            if (cause := conflict(left, right)) is not None
+        ]
+
     def _with(self, allocation: Allocation) -> "NodeLedger":
-        uses = list(self.uses)
-        for position, card in enumerate(self.node.cards):
-            grants = [grant for grant in allocation.grants if grant.card == card.uuid]
-            blocked = card.uuid in allocation.blocked
-            if grants or blocked:
-                uses[position] = uses[position].plus(hold(allocation, grants, blocked=blocked))
+        holders = _holders(allocation)
+        uses = tuple(
+            use.plus(holders[card.uuid]) if card.uuid in holders else use
+            for card, use in zip(self.node.cards, self.uses, strict=True)
+        )
         return NodeLedger(
             self.node,
             MappingProxyType({**self.allocations, allocation.uid: allocation}),
-            tuple(uses),
+            uses,
             self.version,
         )
 
@@ -150,30 +164,49 @@ class NodeLedger:
 
     def _check(self, allocation: Allocation) -> None:
         places = {card.uuid: place for place, card in enumerate(self.node.cards)}
-        for uuid, grants in _by_card(allocation.grants).items():
+        for uuid in _clashes(allocation):
+            raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
+        for uuid, holder in _holders(allocation).items():
             if uuid not in places:
                 raise LedgerError(f"node {self.node.name} has no card {uuid}")
-            if _clash(grants):
-                raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
-            card, use = self.node.cards[places[uuid]], self.uses[places[uuid]]
-            found = obstacle(card, use, hold(allocation, grants))
+            found = obstacle(self.node.cards[places[uuid]], self.uses[places[uuid]], holder)
             if found is not None:
                 raise LedgerError(_refusal(allocation, uuid, found))
 
 
-def _by_card(grants: Iterable[Grant]) -> dict[str, list[Grant]]:
+def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     cards: dict[str, list[Grant]] = {}
-    for grant in grants:
+    for grant in allocation.grants:
         cards.setdefault(grant.card, []).append(grant)
     return cards
 
 
-def _clash(grants: list[Grant]) -> bool:
-    return any(
-        (grant.exclusive or other.exclusive)
-        for place, grant in enumerate(grants)
-        for other in concurrent(grants[:place], grant.phase)
-    )
+def _holders(allocation: Allocation) -> dict[str, Holder]:
+    grants = _by_card(allocation)
+    blocked = allocation.blocked
+    return {
+        uuid: hold(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
+        for uuid in (*grants, *sorted(blocked - grants.keys()))
+    }
+
+
+def _clashes(allocation: Allocation) -> list[str]:
+    """The cards on which two containers of the pod cannot run side by side."""
+    return [
+        uuid
+        for uuid, grants in _by_card(allocation).items()
+        if any(
+            earlier.exclusive or grant.exclusive or _one_slice(earlier, grant)
+            for place, grant in enumerate(grants)
+            for earlier in concurrent(grants[:place], grant.phase)
+        )
+    ]
+
+
+def _one_slice(left: Grant, right: Grant) -> bool:
+    if left.slice is None or right.slice is None:
+        return False
+    return left.slice.overlaps(right.slice)
 
 
 def _refusal(allocation: Allocation, uuid: str, found: Obstacle) -> str:
@@ -183,7 +216,8 @@ def _refusal(allocation: Allocation, uuid: str, found: Obstacle) -> str:
 def _complaints(allocation: Allocation, known: set[str]) -> list[str]:
     complaints = [] if allocation.unread is None else [allocation.unread]
     strangers = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
-    return complaints + [f"holds card {uuid}, which the node does not have" for uuid in strangers]
+    complaints += [f"holds card {uuid}, which the node does not have" for uuid in strangers]
+    return complaints + [f"its containers exclude each other on {u}" for u in _clashes(allocation)]
 
 
 def _excess(card: Card, use: CardUse) -> list[str]:

@@ -74,11 +74,27 @@ UNCUT = Geometry()
 """Of a card that cannot be cut, or of which nothing is known."""
 
 
-def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
-    """The slice for a new share, or None where no free one is large enough.
+def lay_out(name: str, wanted: Sequence[Profile]) -> Layout | None:
+    """Find a place on the card for each of the wanted profiles, or None where they do not all fit.
+
+    Of all ways without overlap, the one whose starts are smallest, compared in order.
+
+    Args:
+        name: of the layout.
+        wanted: one for each slice, by position.
+    """
+    slices = _place(name, wanted, ())
+    return None if slices is None else Layout(name, slices)
+
+
+def options(
+    geometry: Geometry, held: Sequence[Slice], memory: int = 0, compute: int = 0
+) -> list[Slice]:
+    """Every free slice that is large enough for a new share, the best one first.
 
     The smallest profile that holds the share wins; then a slice of a layout in which the card is
-    already cut, so that nothing is repartitioned; then the earlier layout and position.
+    already cut, so that nothing is repartitioned; then the earlier layout and position. A slice
+    that several layouts have is given once.
 
     Args:
         geometry: of the card.
@@ -86,15 +102,42 @@ def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int)
         memory: bytes that the slice must have.
         compute: percent of the card that it must have.
     """
-    fitting = [
-        (slot.size, slot.memory, slot.layout not in {h.layout for h in held}, place, slot.position)
-        for place, layout in enumerate(geometry.layouts)
-        for slot in layout.slices
-        if slot.memory >= memory
-        and slot.compute >= compute
-        and not any(slot.overlaps(other) for other in held)
-    ]
-    if not fitting:
-        return None
-    *_, place, position = min(fitting)
-    return geometry.layouts[place].slices[position]
+    cut = {slot.layout for slot in held}
+    fitting = sorted(
+        (
+            (slot.size, slot.memory, slot.layout not in cut, place, slot.position)
+            for place, layout in enumerate(geometry.layouts)
+            for slot in layout.slices
+            if slot.memory >= memory
+            and slot.compute >= compute
+            and not any(slot.overlaps(other) for other in held)
+        ),
+    )
+    found: dict[tuple[str, int], Slice] = {}
+    for *_, place, position in fitting:
+        slot = geometry.layouts[place].slices[position]
+        found.setdefault((slot.profile, slot.start), slot)
+    return list(found.values())
+
+
+def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
+    """The best of the ``options``, or None where no free slice is large enough."""
+    return next(iter(options(geometry, held, memory, compute)), None)
+
+
+def _place(
+    name: str, wanted: Sequence[Profile], placed: tuple[Slice, ...]
+) -> tuple[Slice, ...] | None:
+    position = len(placed)
+    if position == len(wanted):
+        return placed
+    profile = wanted[position]
+    for start in profile.starts:
+        slot = Slice(
+            profile.name, start, profile.size, profile.memory, profile.compute, name, position
+        )
+        if not any(slot.overlaps(earlier) for earlier in placed):
+            found = _place(name, wanted, (*placed, slot))
+            if found is not None:
+                return found
+    return None

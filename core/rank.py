@@ -5,6 +5,7 @@ Every criterion is a function to an integer, higher is better: no order depends 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from core.card import Card
 from core.grant import Grant, Placement
@@ -27,6 +28,9 @@ LINK_GAIN = 10
 """How much more a link inside the choice counts than a link that the choice breaks up.
 Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:669-736."""
 
+UNSTATED = -(1 << 62)
+"""The worth of a node whose table says nothing for so many cards: less than any that says it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CardView:
@@ -35,7 +39,7 @@ class CardView:
     Attributes:
         card: the card.
         use: what other pods hold of it.
-        own: what earlier containers of the same pod were given of it.
+        own: what earlier containers of the same pod hold of it at the same time.
     """
 
     card: Card
@@ -66,6 +70,8 @@ def card_value(key: CardKey, request: Request, ask: Ask, view: CardView) -> int:
             return int(not view.use.holders and not view.own)
         case CardKey.ONLINE:
             return _online_order(view.use)
+        case _:
+            assert_never(key)
 
 
 def order_cards(
@@ -88,18 +94,20 @@ def order_cards(
     return tuple(sorted(positions, key=place))
 
 
-def load(ledger: NodeLedger, weights: Weights) -> int:
-    """A node's weighted use over all its cards, in parts per million of each dimension."""
+def shares(ledger: NodeLedger) -> tuple[int, int, int]:
+    """Slots, compute and memory in use over all cards of a node, each in parts per million."""
     slots = compute = memory = all_slots = all_memory = 0
     for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
         slots, compute, memory = slots + use.slots, compute + use.compute, memory + use.memory
         all_slots, all_memory = all_slots + card.slots, all_memory + card.memory
     all_compute = FULL * len(ledger.node.cards)
-    return (
-        weights.slots * _ppm(slots, all_slots)
-        + weights.compute * _ppm(compute, all_compute)
-        + weights.memory * _ppm(memory, all_memory)
-    )
+    return _ppm(slots, all_slots), _ppm(compute, all_compute), _ppm(memory, all_memory)
+
+
+def load(ledger: NodeLedger, weights: Weights) -> int:
+    """A node's weighted use over all its cards, in parts per million of each dimension."""
+    slots, compute, memory = shares(ledger)
+    return weights.slots * slots + weights.compute * compute + weights.memory * memory
 
 
 def needs_placement(key: NodeKey) -> bool:
@@ -126,11 +134,13 @@ def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Pl
         case NodeKey.LINKS:
             return _links(request, ledger, placement)
         case NodeKey.LEAST_LOSS:
-            return -_stated(ledger.node.losses, placement, worst=True)
+            return _stated(ledger.node.losses, placement, sign=-1)
         case NodeKey.MOST_GAIN:
-            return _stated(ledger.node.gains, placement, worst=False)
+            return _stated(ledger.node.gains, placement, sign=1)
         case NodeKey.ONLINE:
             return _online_cost(ledger, placement)
+        case _:
+            assert_never(key)
 
 
 def _numa(card: Card) -> int:
@@ -202,9 +212,6 @@ def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
     return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)
 
 
-def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, worst: bool) -> int:
-    if not table:
-        return 0
-    stated = dict(table)
-    unstated = max(stated.values()) + 1 if worst else min(stated.values()) - 1
-    return stated.get(len(placement.grants), unstated)
+def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, sign: int) -> int:
+    stated = dict(table).get(len(placement.grants))
+    return UNSTATED if stated is None else sign * stated

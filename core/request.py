@@ -116,7 +116,7 @@ class Ask:
         compute: percent of each card, 0 to 100; 0 reserves none.
         exclusive: nobody else may hold a share of its cards.
         linked: its cards are chosen by the request's ``linking``.
-        step: bytes; a percentage of memory is rounded down to a multiple of this.
+        step: bytes; a percentage of memory is rounded down to a multiple of this, but not to none.
         phase: when the container runs.
     """
 
@@ -134,7 +134,7 @@ class Ask:
         """Bytes asked of a card of ``total`` bytes."""
         if self.memory is not None:
             return self.memory
-        return part(total, self.memory_percent or FULL, self.step)
+        return max(part(total, self.memory_percent or FULL, self.step), self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,8 @@ class Request:
         allow_uuids: the only cards that will do, or None.
         deny_uuids: cards that will not do; wins over ``allow_uuids``.
         allow_types: a card's name must contain one of these, in any case; None for no demand.
-        deny_types: a card's name must contain none of these, in any case.
+        deny_types: a card's name must contain none of these, in any case; not looked at where
+            ``allow_types`` is given.
         isolation: the isolation provider that the node must have; None for no demand.
         group: a pod of the same group does not share a card with this one; None for no demand.
         exclusions: rules under which this pod shares no card with another pod of the same rule.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from core.card import Card, Mode
 from core.grant import Allocation, Grant
@@ -27,6 +28,7 @@ class Holder:
         group: of the pod.
         exclusions: of the pod.
         slices: hardware slices, each once.
+        uncut: it holds something of the card outside of slices.
     """
 
     uid: str
@@ -40,6 +42,7 @@ class Holder:
     group: str | None
     exclusions: frozenset[str]
     slices: tuple[Slice, ...]
+    uncut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,19 @@ class CardUse:
 
 IDLE = CardUse()
 
+_MIXES = {
+    TaskClass.NORMAL: (TaskClass.NORMAL,),
+    TaskClass.OFFLINE: (TaskClass.OFFLINE,),
+    TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
+}
+"""Beside whom a newcomer of each class may stand."""
+
 
 def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False) -> Holder:
     """What a pod holds on one card.
+
+    Slices stay cut for the pod's whole life, so they count whenever they are used; a slice that
+    an init container leaves to a later one counts once.
 
     Args:
         owner: whose.
@@ -99,8 +112,8 @@ def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool 
     memory, compute, slots = _peak(grants)
     return Holder(
         uid=owner.uid,
-        memory=sum(s.memory for s in slices.values()) if slices else memory,
-        compute=sum(s.compute for s in slices.values()) if slices else compute,
+        memory=memory + sum(each.memory for each in slices.values()),
+        compute=compute + sum(each.compute for each in slices.values()),
         slots=slots,
         exclusive=any(grant.exclusive for grant in grants),
         blocked=blocked,
@@ -109,6 +122,7 @@ def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool 
         group=owner.group,
         exclusions=owner.exclusions,
         slices=tuple(slices.values()),
+        uncut=any(grant.slice is None for grant in grants),
     )
 
 
@@ -128,7 +142,8 @@ def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
     """What keeps a card, with its other holders, from taking one more.
 
     This is the invariant of the ledger: a holder that meets no obstacle can be added and the card
-    is over neither its memory nor its compute nor its slots, and nobody exclusive is disturbed.
+    is over neither its memory nor its compute nor its slots, no two slices overlap, and nobody
+    exclusive is disturbed, except that an offline task lends its card to online ones.
 
     Args:
         card: the card.
@@ -142,8 +157,7 @@ def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
     if use.slots + newcomer.slots > card.slots:
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
-        clash = any(new.overlaps(held) for new in newcomer.slices for held in use.slices())
-        return Obstacle(Cause.NO_SLICE) if clash else None
+        return None if _cut_apart((*use.holders, newcomer)) else Obstacle(Cause.NO_SLICE)
     if use.memory + newcomer.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + newcomer.memory - card.memory)
     if use.compute + newcomer.compute > FULL:
@@ -157,19 +171,38 @@ def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
     return None
 
 
+def conflict(left: Holder, right: Holder) -> Cause | None:
+    """Why two holders of one card should never have met, whoever came first; None where they may.
+
+    A holder whose record could not be read conflicts with nobody: nothing is known of it.
+    """
+    if left.blocked or right.blocked:
+        return None
+    if any(one.overlaps(other) for one in left.slices for other in right.slices):
+        return Cause.NO_SLICE
+    return _beside(left, right) and _beside(right, left)
+
+
+def _cut_apart(holders: Sequence[Holder]) -> bool:
+    slices = [held for holder in holders for held in holder.slices]
+    return not any(holder.uncut for holder in holders) and not any(
+        left.overlaps(right) for left, right in combinations(slices, 2)
+    )
+
+
 def _beside(newcomer: Holder, resident: Holder) -> Cause | None:
     if resident.blocked or newcomer.blocked:
         return Cause.BLOCKED
-    if not _classes_mix(newcomer.task_class, resident.task_class):
+    if resident.task_class not in _MIXES[newcomer.task_class]:
         return Cause.CLASS
     if newcomer.group is not None and newcomer.group == resident.group:
         return Cause.GROUP
     if newcomer.exclusions & resident.exclusions:
         return Cause.EXCLUSION
-    if newcomer.task_class is TaskClass.ONLINE:
-        return Cause.HELD_EXCLUSIVELY if _undisturbed(resident) else None
     if newcomer.exclusive:
         return Cause.IN_USE
+    if newcomer.task_class is TaskClass.ONLINE:
+        return Cause.HELD_EXCLUSIVELY if _undisturbed(resident) else None
     if resident.exclusive:
         return Cause.HELD_EXCLUSIVELY
     if None not in (newcomer.qos, resident.qos) and newcomer.qos != resident.qos:
@@ -181,21 +214,14 @@ def _undisturbed(resident: Holder) -> bool:
     return resident.exclusive and resident.task_class is not TaskClass.OFFLINE
 
 
-def _classes_mix(newcomer: TaskClass, resident: TaskClass) -> bool:
-    match newcomer:
-        case TaskClass.NORMAL:
-            return resident is TaskClass.NORMAL
-        case TaskClass.OFFLINE:
-            return resident is TaskClass.OFFLINE
-        case TaskClass.ONLINE:
-            return resident is not TaskClass.NORMAL
-
-
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
+    """Of memory and compute outside of slices, and of slots."""
     running = peak = (0, 0, 0)
     for grant in grants:
         memory, compute, slots = running
-        together = (memory + grant.memory, compute + grant.compute, slots + 1)
+        if grant.slice is None:
+            memory, compute = memory + grant.memory, compute + grant.compute
+        together = (memory, compute, slots + 1)
         peak = (
             max(peak[0], together[0]),
             max(peak[1], together[1]),

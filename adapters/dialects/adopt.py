@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 
 from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.merge import MOST_MEMORY
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name
-from core.grant import Allocation, Placement
+from core.card import Card
+from core.grant import Allocation, Grant, Placement
+from core.mig import Slice
 from core.node import Node
 from core.request import Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
+
+MOST_COMPUTE = 1 << 20
+"""Percent of a card; a record that holds more is not believed."""
 
 UNKNOWN = "unknown"
 """The dialect of an allocation whose pod cannot be read at all."""
@@ -47,11 +53,17 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         grants = dialect.read_result(pod, request, node)
     except DialectError as error:
         return _unread(pod, node, dialect.name, request, str(error))
+    if not all(_possible(part) for grant in grants for part in (grant, grant.slice or grant)):
+        why = "has a record of amounts that no card has"
+        return _unread(pod, node, dialect.name, request, why)
     return Allocation.of(request, Placement(node.name, grants))
 
 
+def _possible(part: Grant | Slice) -> bool:
+    return 0 <= part.memory <= MOST_MEMORY and 0 <= part.compute <= MOST_COMPUTE
+
+
 def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:
-    vendor = None if request is None else request.vendor
     return Allocation(
         uid=pod.metadata.uid,
         pod=full_name(pod),
@@ -59,5 +71,13 @@ def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: st
         node=node.name,
         grants=(),
         unread=why,
-        blocked=frozenset(c.uuid for c in node.cards if vendor in (None, c.vendor)),
+        blocked=frozenset(card.uuid for card in node.cards if _may_hold(request, card)),
     )
+
+
+def _may_hold(request: Request | None, card: Card) -> bool:
+    if request is None:
+        return True
+    if request.vendor is not None:
+        return request.vendor == card.vendor
+    return request.dialect in card.dialects

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Amount, Container, Pod
-from adapters.wire.quantity import QuantityError, parse_int
+from adapters.wire.quantity import QuantityError, parse, parse_int
 from core.request import Phase
 
 
@@ -55,11 +55,18 @@ def stated(member: Member, resource: str) -> tuple[str, Amount] | None:
     if resource not in limits:
         amount = requests.get(resource)
         return None if amount is None else (place.replace("limits", "requests", 1), amount)
-    if resource in requests and str(requests[resource]) != str(limits[resource]):
+    if resource in requests and not _equal(requests[resource], limits[resource]):
         raise DialectError(
             place, limits[resource], f"must equal the request, which is {requests[resource]}"
         )
     return place, limits[resource]
+
+
+def _equal(one: Amount, other: Amount) -> bool:
+    try:
+        return parse(str(one)) == parse(str(other))
+    except QuantityError:
+        return one == other
 
 
 def whole(member: Member, resource: str, low: int, high: int) -> int | None:

@@ -10,6 +10,11 @@ from core.mig import UNCUT
 from core.node import Node
 from core.quantity import show
 
+MOST_MEMORY = 1 << 50
+"""Bytes. A card that is said to have more is not believed, nor a record that holds more of one."""
+
+MOST_INDEX = (1 << 31) - 1
+
 
 def read_node(
     node: KubeNode, device: Device | None, dialects: Sequence[Dialect]
@@ -34,7 +39,11 @@ def read_node(
     sayings: dict[str, list[tuple[Card, Described]]] = {}
     for one in finest_first:
         for card in one.cards:
-            sayings.setdefault(card.uuid, []).append((card, one))
+            if card.memory > MOST_MEMORY or card.index > MOST_INDEX:
+                said_to = f"number {card.index} and {show(card.memory)}"
+                problems.append(f"card {card.uuid}: {said_to} are not believed; it is left out")
+            else:
+                sayings.setdefault(card.uuid, []).append((card, one))
     cards: list[Card] = []
     for said in sayings.values():
         card, disagreement = _merge(said)

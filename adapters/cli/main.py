@@ -1,0 +1,139 @@
+"""The command line: what it is called with, what it prints where, and how it ends."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from adapters.cli.manifests import manifests
+from adapters.cli.moment import moment
+from adapters.cli.report import ScheduleReport, as_json, as_yaml
+from adapters.cli.schedule import Wish, schedule
+from adapters.cli.source import InputError, sources
+from adapters.cli.table import show_report
+from adapters.dialects.dialect import Defaults, Policy
+from adapters.wire.kube import Pod
+
+SOME_NOT_PLACED = 1
+BAD_INPUT = 2
+"""Exit status; 0 where every pod that asks for a share was placed."""
+
+LONG = 200
+"""Pending pods from which on a terminal is shown how far the run is."""
+
+app = typer.Typer(
+    name="dragoman",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Output(Enum):
+    """How the report is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def main() -> None:
+    """Run the command."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dragoman {version('dragoman')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _dragoman(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """One ledger of every GPU share, spoken in three vocabularies."""
+
+
+@app.command("schedule")
+def _schedule(
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="More of what -f takes.")
+    ] = None,
+    filename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="A file, a folder, or - for standard input."
+        ),
+    ] = None,
+    output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
+    node_policy: Annotated[
+        Policy | None, typer.Option(help="For pods that do not say, in place of their default.")
+    ] = None,
+    device_policy: Annotated[
+        Policy | None, typer.Option(help="For pods that do not say, in place of their default.")
+    ] = None,
+    topology_aware: Annotated[
+        bool | None,
+        typer.Option(
+            "--topology-aware/--no-topology-aware",
+            help="Whether links count in the choice of the node, for pods that do not say.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time to write, RFC 3339 or Unix seconds; else now."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell of placed pods too why not on other nodes.")
+    ] = False,
+) -> None:
+    """Place pods on cards without a cluster.
+
+    Reads Node, Pod, Device, ConfigMap and List objects; bound pods hold their cards, pending ones
+    are placed in the order of the input. Exit status: 0 all placed, 1 some not, 2 bad input.
+    """
+    names = [*(filename or ()), *(more or ())]
+    if not names:
+        raise typer.BadParameter("give at least one", param_hint="-f")
+    try:
+        found = manifests(sources(names, sys.stdin.buffer))
+        defaults = Defaults(node_policy, device_policy, topology_aware)
+        report = schedule(found, Wish(defaults, moment(at), explain, _watch))
+    except InputError as error:
+        typer.echo(f"dragoman: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    _print(report, output)
+    if not report.complete:
+        raise typer.Exit(SOME_NOT_PLACED)
+
+
+def _watch(pods: Sequence[Pod]) -> Iterable[Pod]:
+    console = Console(stderr=True)
+    if len(pods) < LONG or not console.is_terminal:
+        return pods
+    return track(pods, "Placing pods", console=console, transient=True)
+
+
+def _print(report: ScheduleReport, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            typer.echo(as_json(report), nl=False)
+        case Output.YAML:
+            typer.echo(as_yaml(report), nl=False)
+        case Output.TABLE:
+            console = Console(highlight=False, emoji=False, markup=False)
+            show_report(report, console)
+            if console.is_terminal:
+                return
+    for warning in report.warnings:
+        typer.echo(f"warning: {warning}", err=True)

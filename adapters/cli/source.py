@@ -1,0 +1,90 @@
+"""Where manifests come from: files, folders and standard input."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+STDIN = "-"
+"""The name that stands for standard input."""
+
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+"""What a folder is searched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file, counted from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class InputError(ValueError):
+    """Input that cannot be used.
+
+    Attributes:
+        place: where it stands; a bare name where there is no line to point at.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, place: Place | str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place = place
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One text.
+
+    Attributes:
+        name: of the file, for people.
+        text: its content.
+        named: whether the user named the file itself, not only a folder around it.
+    """
+
+    name: str
+    text: str
+    named: bool
+
+
+def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
+    """The texts behind file names, folder names and ``-``, in order; of a folder, sorted by path.
+
+    Raises:
+        InputError: a file cannot be read or is not UTF-8, or a folder has no manifests.
+    """
+    for name in names:
+        if name == STDIN:
+            yield Source("stdin", _text("stdin", stdin.read()), named=True)
+        elif Path(name).is_dir():
+            for path in _inside(Path(name)):
+                yield Source(str(path), _text(str(path), _bytes(path)), named=False)
+        else:
+            yield Source(name, _text(name, _bytes(Path(name))), named=True)
+
+
+def _inside(folder: Path) -> list[Path]:
+    found = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    if not found:
+        raise InputError(str(folder), f"no {', '.join(sorted(SUFFIXES))} file in this folder")
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
+
+
+def _text(name: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = Place(name, content.count(b"\n", 0, error.start) + 1)
+        raise InputError(place, "is not UTF-8 text") from error

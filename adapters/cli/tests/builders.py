@@ -1,0 +1,105 @@
+"""Manifests as plain objects, and a way to run the command on them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from adapters.cli.main import app
+
+Plain = dict[str, Any]
+
+AT = "2026-01-31T12:00:00Z"
+"""The time of all runs here."""
+
+
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(app, ["schedule", *map(str, arguments), "--at", AT], input=stdin)
+
+
+def report(*things: Plain, options: tuple[str, ...] = ()) -> Plain:
+    """The JSON report on some objects."""
+    found = run("-f", "-", "-o", "json", *options, stdin=stream(*things))
+    assert found.exit_code in (0, 1), found.output
+    plain: Plain = json.loads(found.stdout)
+    return plain
+
+
+def stream(*things: Plain) -> str:
+    return "\n".join(json.dumps(thing) for thing in things)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def uuid(card: int, node: str = "node-a") -> str:
+    return f"GPU-{node}-{card}"
+
+
+def node(
+    name: str = "node-a", cards: int = 2, memory: int = 10000, more: Plain | None = None
+) -> Plain:
+    """A node whose cards Volcano describes."""
+    entries = (f"{uuid(i, name)},10,{memory},NVIDIA-A,true,hami-core:" for i in range(cards))
+    annotations = {"volcano.sh/node-vgpu-register": "".join(entries)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations},
+        **(more or {}),
+    }
+
+
+def pod(name: str = "pod-a", limits: Plain | None = None, **more: Plain) -> Plain:
+    """A pod with one container; keywords are added to metadata, spec and status."""
+    container = {"name": "main", "resources": {"limits": limits or {}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **more.get("metadata", {})},
+        "spec": {"containers": [container], **more.get("spec", {})},
+        "status": more.get("status", {}),
+    }
+
+
+def volcano(memory: int, number: int = 1, cores: int = 0) -> Plain:
+    """What a container asks for in Volcano's words."""
+    return {
+        "volcano.sh/vgpu-number": number,
+        "volcano.sh/vgpu-memory": memory,
+        "volcano.sh/vgpu-cores": cores,
+    }
+
+
+def metax(vcore: int, vmemory: int) -> Plain:
+    """What a container asks for in MetaX's words."""
+    return {
+        "metax-tech.com/sgpu": 1,
+        "metax-tech.com/vcore": vcore,
+        "metax-tech.com/vmemory": vmemory,
+    }
+
+
+def device(name: str, *ids: str, memory: str = "10000Mi") -> Plain:
+    """Koordinator's inventory of a node."""
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Device",
+        "metadata": {"name": name},
+        "spec": {
+            "devices": [
+                {
+                    "type": "gpu",
+                    "id": id_,
+                    "minor": minor,
+                    "health": True,
+                    "resources": {"koordinator.sh/gpu-memory": memory},
+                }
+                for minor, id_ in enumerate(ids)
+            ]
+        },
+    }

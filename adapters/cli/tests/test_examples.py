@@ -1,0 +1,175 @@
+"""Every example runs as it stands and gives what its golden file says.
+
+The golden files hold the whole report; ``make golden`` rewrites them and the diff is the review.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from adapters.cli.tests.builders import Plain, run
+
+FOLDER = Path(__file__).parents[3] / "configs" / "examples"
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def outcome(example: str) -> Plain:
+    found = run("-f", FOLDER / f"{example}.yaml", "-o", "json")
+    assert found.stderr == ""
+    plain: Plain = json.loads(found.stdout)
+    return plain
+
+
+def of(example: str, name: str) -> Any:
+    return next(pod for pod in outcome(example)["pods"] if pod["name"] == name)
+
+
+def cards(pod: Any) -> list[int]:
+    return [share["index"] for shares in pod["containers"].values() for share in shares]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_gives_what_its_golden_file_says(example: str, rewrite_golden: bool) -> None:
+    found = run("-f", FOLDER / f"{example}.yaml", "-o", "json")
+
+    golden = GOLDEN / f"{example}.json"
+    if rewrite_golden:
+        golden.write_text(found.stdout)
+    assert found.stdout == golden.read_text()
+    assert found.stderr == ""
+
+
+@pytest.mark.parametrize("example", [name for name in EXAMPLES if name != "mixed"])
+def test_every_pod_of_a_guide_is_placed(example: str) -> None:
+    assert run("-f", FOLDER / f"{example}.yaml").exit_code == 0
+
+
+def test_there_is_a_line_for_every_example() -> None:
+    told = (FOLDER / "README.md").read_text()
+
+    assert [name for name in EXAMPLES if f"[{name}.yaml]({name}.yaml)" not in told] == []
+
+
+def test_all_examples_can_be_given_at_once() -> None:
+    assert run("-f", FOLDER, "-o", "json").exit_code == 1
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_is_what_kubectl_takes(example: str) -> None:
+    for thing in yaml.safe_load_all((FOLDER / f"{example}.yaml").read_text()):
+        assert {"apiVersion", "kind", "metadata"} <= thing.keys()
+        if thing["kind"] == "Pod":
+            assert all(
+                {"name", "image", "command"} & container.keys()
+                for container in thing["spec"]["containers"]
+            )
+
+
+def test_volcano_gives_the_share_of_the_guide() -> None:
+    pod = of("volcano-hami-core", "hami-pod")
+
+    card = pod["containers"]["cuda-container"][0]["uuid"]
+    assert pod["annotations"]["volcano.sh/vgpu-ids-new"] == f"{card},NVIDIA,3000,50:"
+
+
+def test_three_gigabytes_of_mig_are_a_slice_of_five() -> None:
+    pod = of("volcano-mig", "mig-pod")
+
+    (share,) = pod["containers"]["cuda-container"]
+    assert (share["memoryMiB"], share["mig"]) == (5120, {"profile": "1g.5gb", "start": 0})
+    assert pod["annotations"]["volcano.sh/vgpu-ids-new"] == (
+        f"{share['uuid']}[group1-0],NVIDIA,3000,0:"
+    )
+
+
+def test_binpack_of_the_scheduler_settings_gathers_pods_on_one_card() -> None:
+    first, third = (of("volcano-scheduling", name) for name in ("mode-hami-core", "mode-either"))
+
+    assert (first["node"], cards(first)) == (third["node"], cards(third))
+    assert of("volcano-scheduling", "mode-mig")["node"] == "gpu-sliced"
+
+
+def test_koordinator_writes_the_annotation_of_the_guide() -> None:
+    pod = of("koordinator-gpu-share", "pod-example")
+
+    (written,) = json.loads(pod["annotations"]["scheduling.koordinator.sh/device-allocated"])["gpu"]
+    assert written.pop("id") == pod["containers"]["curlimage"][0]["uuid"]
+    assert written == {
+        "minor": 1,
+        "resources": {
+            "koordinator.sh/gpu-core": "50",
+            "koordinator.sh/gpu-memory": "11520Mi",
+            "koordinator.sh/gpu-memory-ratio": "50",
+        },
+    }
+
+
+def test_koordinator_gives_cards_that_are_close() -> None:
+    names = ("whole-pair", "same-numa", "best-partition")
+
+    chosen = [cards(of("koordinator-whole-and-topology", name)) for name in names]
+
+    assert chosen == [[0, 1], [4, 5, 6, 7], [0, 1]]
+
+
+def test_metax_gives_the_share_of_the_manual() -> None:
+    pod = of("metax-share", "sample-pod")
+
+    (share,) = pod["containers"]["ubuntu"]
+    written = pod["annotations"]["metax-tech.com/gpu-devices-allocated"]
+    assert json.loads(written) == [[{"uuid": share["uuid"], "compute": 60, "vRam": 4096}]]
+
+
+def test_metax_policies_gather_on_a_node_and_spread_on_its_cards() -> None:
+    first, second = outcome("metax-policies")["pods"]
+
+    assert first["node"] == second["node"]
+    assert cards(first) != cards(second)
+
+
+def test_metax_gives_the_card_that_is_named() -> None:
+    named, elsewhere = outcome("metax-specific-card")["pods"]
+
+    assert named["containers"]["ubuntu"][0]["uuid"] == "GPU-36beae85-c835-6b14-6ab2-02671837a59c"
+    assert cards(named) != cards(elsewhere)
+
+
+def test_metax_takes_the_node_whose_link_zone_holds_all_cards() -> None:
+    pod = of("metax-topology", "sample-pod-topology")
+
+    assert pod["node"] == "metax-topology-node-2"
+    assert sorted(cards(pod)) in ([0, 1, 2, 3], [4, 5, 6, 7])
+
+
+def test_an_online_task_borrows_the_compute_of_an_offline_one() -> None:
+    (card,) = outcome("metax-online-offline")["cards"]
+
+    assert len(card["sharers"]) == 2
+    assert (card["usedCompute"], card["usedMemoryMiB"]) == (60, 8192)
+
+
+def test_metax_takes_the_node_that_loses_least() -> None:
+    assert of("metax-whole-card", "sample-pod-whole")["node"] == "metax-whole-node-2"
+
+
+def test_the_demo_puts_three_vocabularies_on_one_card_and_tells_why_two_pods_are_left() -> None:
+    found = outcome("mixed")
+
+    card = next(card for card in found["cards"] if card["node"] == "lab-1")
+    assert [name.split("/")[1] for name in card["sharers"]] == [
+        "volcano-lab",
+        "koord-lab",
+        "metax-lab",
+    ]
+    left = {pod["name"]: pod for pod in found["pods"] if pod["dialect"] and not pod["placed"]}
+    assert left.keys() == {"volcano-too-large", "metax-mistaken"}
+    assert left["volcano-too-large"]["explanation"]["nodes"].keys() == {
+        "nvidia-1",
+        "metax-1",
+        "lab-1",
+    }
+    assert left["metax-mistaken"]["phase"] == "admission"

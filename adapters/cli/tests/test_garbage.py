@@ -1,0 +1,55 @@
+"""Whatever stands in the input, there is a report or an ``InputError``, and nothing else."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.cli.manifests import manifests
+from adapters.cli.report import as_json, as_yaml
+from adapters.cli.schedule import Wish, schedule
+from adapters.cli.source import InputError, Source
+from adapters.dialects.dialect import Defaults
+
+FOLDER = Path(__file__).parents[3] / "configs" / "examples"
+YAML = [path.read_text() for path in sorted(FOLDER.glob("*.yaml"))]
+JSON = [json.dumps({"kind": "List", "items": list(yaml.safe_load_all(text))}) for text in YAML]
+PIECES = [
+    *"\"':{}[],\n\t -09~\\&*%!\0é",
+    "-1",
+    "9" * 20,
+    "1e9",
+    "true",
+    "null",
+    "!!int",
+    "Gi",
+    "\\ud800",
+]
+
+edits = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 20), st.sampled_from(PIECES)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(st.sampled_from([*YAML, *JSON]), edits)
+def test_a_damaged_example_gives_a_report_or_an_input_error(
+    text: str, edits: list[tuple[float, int, str]]
+) -> None:
+    for place, cut, piece in edits:
+        start = int(place * len(text))
+        text = text[:start] + piece + text[start + cut :]
+
+    with contextlib.suppress(InputError):
+        report = schedule(manifests([Source("text", text, named=True)]), Wish(Defaults(), now=0))
+        assert yaml.safe_load(as_yaml(report)) == json.loads(as_json(report))
+
+
+@given(st.text())
+def test_any_text_gives_a_report_or_an_input_error(text: str) -> None:
+    with contextlib.suppress(InputError):
+        schedule(manifests([Source("text", text, named=True)]), Wish(Defaults(), now=0))

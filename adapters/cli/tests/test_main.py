@@ -1,0 +1,124 @@
+"""How the command is called, what goes where, and how it ends."""
+
+import re
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from adapters.cli.main import app
+from adapters.cli.moment import moment
+from adapters.cli.tests.builders import AT, node, pod, report, run, stream, uuid, volcano
+
+
+def cards(*options: str) -> list[str]:
+    """The cards of two pods after one another on two cards of one node."""
+    pods = [pod(name, volcano(1000)) for name in ("a", "b")]
+    found = report(node(), *pods, options=options)
+    return [line["containers"]["main"][0]["uuid"] for line in found["pods"]]
+
+
+def nodes(*options: str) -> list[str]:
+    """The nodes of two pods after one another on two nodes."""
+    pods = [pod(name, volcano(1000)) for name in ("a", "b")]
+    found = report(node("node-a"), node("node-b"), *pods, options=options)
+    return [line["node"] for line in found["pods"]]
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+
+    assert (result.exit_code, result.stdout) == (0, f"dragoman {version('dragoman')}\n")
+
+
+def test_the_help_names_the_command() -> None:
+    assert "schedule" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_exit_status_0_says_that_all_are_placed() -> None:
+    assert run("-f", "-", stdin=stream(node(), pod(limits=volcano(1)))).exit_code == 0
+
+
+def test_exit_status_1_says_that_some_are_not() -> None:
+    pods = [pod("a", volcano(1)), pod("b", volcano(99999))]
+
+    assert run("-f", "-", stdin=stream(node(), *pods)).exit_code == 1
+
+
+def test_exit_status_1_counts_invalid_requests() -> None:
+    assert run("-f", "-", stdin=stream(node(), pod(limits=volcano(1, cores=101)))).exit_code == 1
+
+
+def test_the_device_policy_is_for_pods_that_do_not_say() -> None:
+    assert cards("--device-policy", "binpack") == [uuid(0), uuid(0)]
+    assert cards("--device-policy", "spread") == [uuid(0), uuid(1)]
+
+
+def test_the_node_policy_is_for_pods_that_do_not_say() -> None:
+    assert nodes("--node-policy", "binpack") == ["node-a", "node-a"]
+    assert nodes("--node-policy", "spread") == ["node-a", "node-b"]
+
+
+@pytest.mark.parametrize("option", ["--topology-aware", "--no-topology-aware"])
+def test_topology_awareness_can_be_set(option: str) -> None:
+    assert run("-f", "-", option, stdin=stream(node())).exit_code == 0
+
+
+@pytest.mark.parametrize("text", [AT, "1769860800", "2026-01-31T13:00:00+01:00"])
+def test_a_time_is_rfc_3339_or_unix_seconds(text: str) -> None:
+    assert moment(text) == 1769860800 * 10**9
+
+
+def test_a_fraction_of_a_second_is_kept() -> None:
+    assert moment("2026-01-31T12:00:00.123456Z") == 1769860800123456000
+
+
+def test_no_time_is_now() -> None:
+    assert moment(None) > 1769860800 * 10**9
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-01-31T12:00:00", "-5", "1.5", ""])
+def test_a_time_that_is_none_is_bad_input(text: str) -> None:
+    arguments = ["schedule", "-f", "-", f"--at={text}"]
+
+    result = CliRunner().invoke(app, arguments, input=stream(node()))
+
+    assert result.exit_code == 2
+    assert "is no time such as" in re.sub(r"[\s│]+", " ", result.stderr)
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "table"])
+def test_warnings_go_to_standard_error(output: str) -> None:
+    bound = pod("bound", volcano(1), spec={"nodeName": "elsewhere"})
+
+    result = run("-f", "-", "-o", output, stdin=stream(node(), bound))
+
+    assert result.stderr.startswith("warning: pod default/bound: already bound to elsewhere")
+    assert "warning:" not in result.stdout
+
+
+def test_on_a_terminal_warnings_stand_in_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    bound = pod("bound", volcano(1), spec={"nodeName": "elsewhere"})
+
+    result = run("-f", "-", stdin=stream(node(), bound))
+
+    assert "pod default/bound: already bound to elsewhere" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_terminal_is_shown_how_far_a_long_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    pods = [pod(f"pod-{i}", volcano(1)) for i in range(300)]
+
+    result = run("-f", "-", "-o", "json", stdin=stream(node(cards=30), *pods))
+
+    assert result.exit_code == 0
+    assert "Placing pods" in result.stderr
+    assert "Placing pods" not in result.stdout
+
+
+def test_nobody_is_shown_how_far_it_is_where_nobody_looks() -> None:
+    pods = [pod(f"pod-{i}", volcano(1)) for i in range(300)]
+
+    assert run("-f", "-", stdin=stream(node(cards=30), *pods)).stderr == ""

@@ -1,0 +1,131 @@
+"""The JSON that others rely on, to the letter."""
+
+import json
+import uuid
+
+import orjson
+import pytest
+import yaml
+
+from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, volcano
+from adapters.cli.tests.builders import uuid as card_uuid
+
+PLACED = pod("pod-a", volcano(3000, cores=50), metadata={"namespace": "ml", "uid": "uid-a"})
+REFUSED = pod("pod-b", volcano(30000))
+
+EXPECTED: Plain = {
+    "apiVersion": "dragoman.dev/v1alpha1",
+    "kind": "ScheduleReport",
+    "pods": [
+        {
+            "namespace": "ml",
+            "name": "pod-a",
+            "uid": "uid-a",
+            "dialect": "volcano",
+            "placed": True,
+            "phase": "schedule",
+            "node": "node-a",
+            "containers": {
+                "main": [
+                    {
+                        "uuid": "GPU-node-a-0",
+                        "index": 0,
+                        "memoryMiB": 3000,
+                        "compute": 50,
+                        "mig": None,
+                    }
+                ]
+            },
+            "annotations": {
+                "volcano.sh/vgpu-node": "node-a",
+                "volcano.sh/vgpu-time": "1769860800",
+                "volcano.sh/vgpu-ids-new": "GPU-node-a-0,NVIDIA,3000,50:",
+                "volcano.sh/devices-to-allocate": "GPU-node-a-0,NVIDIA,3000,50:",
+                "volcano.sh/bind-phase": "allocating",
+                "volcano.sh/bind-time": "1769860800",
+            },
+            "labels": {},
+            "explanation": {"summary": "placed on node-a", "nodes": {}},
+        },
+        {
+            "namespace": "default",
+            "name": "pod-b",
+            "uid": str(uuid.uuid5(uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev"), "default/pod-b")),
+            "dialect": "volcano",
+            "placed": False,
+            "phase": "schedule",
+            "node": None,
+            "containers": {},
+            "annotations": {},
+            "labels": {},
+            "explanation": {
+                "summary": "0 of 1 node fit: 1 node: 1 of 1 cards: memory 23000 MiB short",
+                "nodes": {"node-a": "1 of 1 cards: memory 23000 MiB short"},
+            },
+        },
+    ],
+    "cards": [
+        {
+            "node": "node-a",
+            "uuid": "GPU-node-a-0",
+            "index": 0,
+            "vendor": "nvidia",
+            "model": "A",
+            "memoryMiB": 10000,
+            "usedMemoryMiB": 3000,
+            "usedCompute": 50,
+            "sharers": ["ml/pod-a"],
+        }
+    ],
+}
+
+
+def test_the_json_is_the_contract() -> None:
+    found = run("-f", "-", "-o", "json", stdin=stream(node(cards=1), PLACED, REFUSED))
+
+    assert json.loads(found.stdout) == EXPECTED
+    assert found.stdout == orjson.dumps(EXPECTED, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def test_the_yaml_says_the_same() -> None:
+    found = run("-f", "-", "-o", "yaml", stdin=stream(node(cards=1), PLACED, REFUSED))
+
+    assert yaml.safe_load(found.stdout) == EXPECTED
+    assert found.stdout.startswith("apiVersion: dragoman.dev/v1alpha1\nkind: ScheduleReport\n")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "table"])
+def test_the_same_input_gives_the_same_bytes(output: str) -> None:
+    first, second = (
+        run("-f", "-", "-o", output, stdin=stream(node(), PLACED, REFUSED)) for _ in range(2)
+    )
+
+    assert first.stdout_bytes == second.stdout_bytes
+
+
+def test_a_share_of_all_containers_stands_under_a_star() -> None:
+    record = json.dumps([{"container": "", "card": card_uuid(0), "memory": 1 << 30, "compute": 0}])
+    bound = pod(
+        limits=volcano(1024),
+        metadata={
+            "annotations": {
+                "dragoman.dev/allocation": record,
+                "volcano.sh/vgpu-ids-new": f"{card_uuid(0)},NVIDIA,1024,0:",
+            }
+        },
+        spec={"nodeName": "node-a"},
+    )
+
+    found = report(node(cards=1), bound)
+
+    assert found["pods"][0]["containers"]["*"][0]["memoryMiB"] == 1024
+
+
+def test_a_share_of_a_card_that_the_node_has_not_has_no_index() -> None:
+    lost = {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-lost,NVIDIA,1024,0:"}}
+    bound = pod(limits=volcano(1024), metadata=lost, spec={"nodeName": "node-a"})
+
+    found = report(node(cards=1), bound)
+
+    (share,) = found["pods"][0]["containers"]["main"]
+    assert (share["uuid"], share["index"]) == ("GPU-lost", None)

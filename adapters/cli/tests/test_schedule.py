@@ -1,0 +1,270 @@
+"""Who holds what before the run, who is placed where, and who is left alone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from adapters.cli.tests.builders import (
+    Plain,
+    device,
+    metax,
+    node,
+    pod,
+    report,
+    run,
+    stream,
+    uuid,
+    volcano,
+)
+
+HELD = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": f"{uuid(0)},NVIDIA,9000,50:"}}}
+ON_A = {"spec": {"nodeName": "node-a"}}
+
+
+def of(found: Plain, name: str) -> Any:
+    return next(pod for pod in found["pods"] if pod["name"] == name)
+
+
+def test_a_bound_pod_holds_its_cards_wherever_it_stands_in_the_input() -> None:
+    found = report(
+        node(cards=1),
+        pod("late", volcano(2000)),
+        pod("small", volcano(1000)),
+        pod("early", volcano(9000, cores=50), **HELD, **ON_A),
+    )
+
+    assert [pod["name"] for pod in found["pods"]] == ["late", "small", "early"]
+    assert [pod["placed"] for pod in found["pods"]] == [False, True, True]
+    early = of(found, "early")
+    assert early["explanation"]["summary"] == "already bound"
+    assert (early["node"], early["annotations"], early["labels"]) == ("node-a", {}, {})
+    assert early["containers"]["main"][0]["memoryMiB"] == 9000
+    assert found["cards"][0]["sharers"] == ["default/early", "default/small"]
+
+
+def test_a_terminating_pod_holds_its_cards() -> None:
+    going = {"deletionTimestamp": "2026-01-31T12:00:00Z", **HELD["metadata"]}
+    bound = pod("going", volcano(9000, cores=50), metadata=going, **ON_A)
+
+    found = report(node(cards=1), bound, pod(limits=volcano(2000)))
+
+    assert not of(found, "pod-a")["placed"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_pod_holds_nothing_and_is_left_alone(phase: str) -> None:
+    status = {"phase": phase}
+    over = pod("over", volcano(9000), status=status, **HELD, **ON_A)
+    never = pod("never", volcano(9000), status=status)
+
+    result = run(
+        "-f", "-", "-o", "json", stdin=stream(node(cards=1), over, never, pod(limits=volcano(5000)))
+    )
+
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert of(found, "pod-a")["placed"]
+    assert of(found, "over")["explanation"]["summary"] == f"is over ({phase})"
+    assert (of(found, "never")["placed"], of(found, "never")["node"]) == (False, None)
+
+
+def test_a_pending_pod_that_is_being_deleted_is_left_alone() -> None:
+    going = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
+
+    found = report(node(), pod(limits=volcano(1000), metadata=going))
+
+    assert of(found, "pod-a")["explanation"]["summary"] == "is being deleted"
+    assert found["cards"][0]["sharers"] == found["cards"][1]["sharers"] == []
+
+
+def test_a_bound_pod_without_a_record_blocks_the_cards_and_is_told() -> None:
+    result = run(
+        "-f",
+        "-",
+        "-o",
+        "json",
+        stdin=stream(node(), pod("bound", volcano(1), **ON_A), pod(limits=volcano(1))),
+    )
+
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert "warning: pod default/bound: runs on node-a without a record" in result.stderr
+    assert of(found, "bound")["placed"]
+    assert "held by an allocation that cannot be read" in str(of(found, "pod-a")["explanation"])
+    assert [card["sharers"] for card in found["cards"]] == [["default/bound"]] * 2
+
+
+def test_a_bound_pod_on_a_node_that_is_not_there_is_told() -> None:
+    bound = pod("bound", volcano(1), spec={"nodeName": "elsewhere"})
+
+    result = run("-f", "-", "-o", "json", stdin=stream(node(), bound))
+
+    told = "already bound to elsewhere, which is not among the input"
+    assert result.exit_code == 0
+    assert f"warning: pod default/bound: {told}\n" in result.stderr
+    assert of(json.loads(result.stdout), "bound")["explanation"]["summary"] == told
+
+
+def test_a_bound_pod_that_mixes_vocabularies_has_none() -> None:
+    mixed = volcano(1) | metax(10, 1)
+
+    found = report(node(), pod("bound", mixed, **ON_A))
+
+    assert of(found, "bound")["dialect"] is None
+
+
+def test_a_pod_that_asks_for_no_share_is_left_alone() -> None:
+    result = run("-f", "-", "-o", "json", stdin=stream(node(), pod(), pod("b", **ON_A)))
+
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0
+    for name, where in (("pod-a", None), ("b", "node-a")):
+        line = of(found, name)
+        assert line["dialect"] is None
+        assert (line["node"], line["placed"], line["phase"]) == (
+            where,
+            where is not None,
+            "schedule",
+        )
+        assert line["explanation"] == {"summary": "asks for no share", "nodes": {}}
+
+
+def test_an_invalid_request_fails_at_admission() -> None:
+    found = report(node(), pod(limits=metax(150, 1)))
+
+    line = of(found, "pod-a")
+    assert (line["dialect"], line["placed"], line["phase"]) == ("metax", False, "admission")
+    assert "metax-tech.com/vcore" in line["explanation"]["summary"]
+    assert "150" in line["explanation"]["summary"]
+
+
+def test_a_pod_that_mixes_vocabularies_fails_at_admission() -> None:
+    found = report(node(), pod(limits=volcano(1) | metax(10, 1)))
+
+    line = of(found, "pod-a")
+    assert (line["dialect"], line["placed"], line["phase"]) == (None, False, "admission")
+    assert "mixes the vocabularies volcano, metax" in line["explanation"]["summary"]
+
+
+def test_a_node_that_takes_no_pods_is_left_out_and_told() -> None:
+    closed = node(more={"spec": {"unschedulable": True}})
+
+    line = of(report(closed, pod(limits=volcano(1))), "pod-a")
+
+    assert not line["placed"]
+    assert line["explanation"] == {
+        "summary": "no node to choose from; 1 node not considered: unschedulable",
+        "nodes": {"node-a": "unschedulable"},
+    }
+
+
+def test_a_node_selector_chooses_by_labels() -> None:
+    nodes = [node("node-a"), node("node-b"), node("node-c", memory=10)]
+    nodes[1]["metadata"]["labels"] = nodes[2]["metadata"]["labels"] = {"pool": "x"}
+    wants = {"spec": {"nodeSelector": {"pool": "x"}}}
+
+    found = report(*nodes, pod("a", volcano(1000), **wants), pod("b", volcano(20000), **wants))
+
+    assert of(found, "a")["node"] == "node-b"
+    assert of(found, "b")["explanation"]["nodes"] == {
+        "node-a": "has not the label pool=x of the nodeSelector",
+        "node-b": "2 of 2 cards: memory 10000 MiB short",
+        "node-c": "2 of 2 cards: memory 19990 MiB short",
+    }
+    assert of(found, "b")["explanation"]["summary"].endswith(
+        "; 1 node not considered: has not the label pool=x of the nodeSelector"
+    )
+
+
+def test_why_not_elsewhere_is_told_of_placed_pods_only_on_demand() -> None:
+    things = (node("small", memory=10), node("large"), pod(limits=volcano(1000)))
+
+    quiet, full = report(*things), report(*things, options=("--explain",))
+
+    assert of(quiet, "pod-a")["explanation"]["nodes"] == {}
+    assert of(full, "pod-a")["explanation"]["nodes"] == {
+        "small": "2 of 2 cards: memory 990 MiB short"
+    }
+
+
+def test_a_pod_without_a_uid_gets_the_same_one_every_time() -> None:
+    first, second = (report(node(), pod(limits=volcano(1))) for _ in range(2))
+
+    assert of(first, "pod-a")["uid"] == of(second, "pod-a")["uid"]
+    assert of(report(node(), pod("b", volcano(1))), "b")["uid"] != of(first, "pod-a")["uid"]
+    assert of(report(pod(metadata={"uid": "own"})), "pod-a")["uid"] == "own"
+
+
+def test_a_device_without_its_node_is_told() -> None:
+    result = run("-f", "-", stdin=stream(node(), device("elsewhere", "GPU-x")))
+
+    assert "warning: Device elsewhere: there is no Node of this name" in result.stderr
+
+
+def test_what_a_node_says_unreadably_is_told_once() -> None:
+    broken = node()
+    broken["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "GPU-a,1:"
+
+    result = run("-f", "-", stdin=stream(broken))
+
+    assert result.stderr.count("warning: node node-a: volcano.sh/node-vgpu-register") == 1
+
+
+def test_what_is_lost_in_translation_is_told() -> None:
+    result = run("-f", "-", stdin=stream(node(), pod(limits={"volcano.sh/vgpu-memory": 1000})))
+
+    assert (
+        "warning: pod default/pod-a: container main names volcano.sh/vgpu-memory" in result.stderr
+    )
+
+
+def test_what_is_sold_twice_is_told() -> None:
+    bound = [pod(name, volcano(9000, cores=50), **HELD, **ON_A) for name in ("a", "b")]
+
+    result = run("-f", "-", stdin=stream(node(), *bound))
+
+    assert f"warning: node node-a: card {uuid(0)}:" in result.stderr
+
+
+def test_one_card_in_three_vocabularies_is_one_card() -> None:
+    known = node(cards=1)
+    known["metadata"]["annotations"]["metax-tech.com/node-gpu-devices"] = json.dumps(
+        [
+            {
+                "uuid": uuid(0),
+                "totalDevCount": 16,
+                "totalCompute": 100,
+                "totalVRam": 10000,
+                "healthy": True,
+            }
+        ]
+    )
+    halves = {
+        "koordinator.sh/gpu.shared": 1,
+        "koordinator.sh/gpu-core": 40,
+        "koordinator.sh/gpu-memory-ratio": 40,
+    }
+
+    found = report(
+        known,
+        device("node-a", uuid(0)),
+        pod("v", volcano(3000, cores=30)),
+        pod("k", halves),
+        pod("m", metax(30, 2)),
+        pod("too-much", volcano(1000)),
+    )
+
+    (card,) = found["cards"]
+    assert card["sharers"] == ["default/v", "default/k", "default/m"]
+    assert (card["usedMemoryMiB"], card["usedCompute"]) == (3000 + 4000 + 2048, 100)
+    assert not of(found, "too-much")["placed"]
+
+
+def test_a_card_on_two_nodes_is_told() -> None:
+    twin = node("node-b", cards=1)
+    twin["metadata"]["annotations"] = node(cards=1)["metadata"]["annotations"]
+
+    result = run("-f", "-", stdin=stream(node(cards=1), twin))
+
+    assert f"warning: card {uuid(0)} is on node-a and node-b\n" in result.stderr

@@ -1,0 +1,163 @@
+"""The table that people read, at several widths, with and without colour."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from adapters.cli.bar import bar
+from adapters.cli.manifests import manifests
+from adapters.cli.report import CardLine, ScheduleReport, Sharer
+from adapters.cli.schedule import Wish, schedule
+from adapters.cli.source import Source
+from adapters.cli.table import show_report
+from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
+from adapters.dialects.dialect import Defaults
+from core.card import Card
+from core.quantity import GIB
+
+MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read_text()
+
+
+def reported(text: str) -> ScheduleReport:
+    found = manifests([Source("text", text, named=True)])
+    return schedule(found, Wish(Defaults(), now=0))
+
+
+def shown(report: ScheduleReport, width: int = 100, encoding: str = "utf-8") -> str:
+    written = io.BytesIO()
+    file = io.TextIOWrapper(written, encoding=encoding, write_through=True)
+    show_report(report, Console(file=file, width=width, color_system=None))
+    return written.getvalue().decode(encoding)
+
+
+def table(*things: Plain) -> str:
+    return shown(reported(stream(*things)))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140, 200])
+def test_the_table_keeps_to_the_width(width: int) -> None:
+    lines = shown(reported(MIXED), width).splitlines()
+
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_pods_cards_and_reasons_are_told(width: int) -> None:
+    told = shown(reported(MIXED), width)
+
+    assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in told
+    assert "✗  volcano-too-large  volcano      -         does not fit" in told
+    assert "-  web                -            -         asks for no share" in told
+    assert "    lab-1: 1 of 1 cards: memory 19760 MiB short" in told
+    assert "[metax-tech.com/vcore]: 150: must be" in told
+    assert "30.0 of 40.0 GiB   75% compute" in told
+    assert "8 of 10 pods placed, 1 already bound, 1 left alone" in told
+
+
+def test_uuids_are_told_where_there_is_room() -> None:
+    card = "GPU-1ab01ab0-0000-4000-8000-000000000000"
+
+    assert card in shown(reported(MIXED), 140)
+    assert card not in shown(reported(MIXED), 80)
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    told = shown(reported(MIXED), 80, encoding="ascii")
+
+    assert told.isascii()
+    assert "#0  VVVVKKKKMMMM...." in told
+    assert "x  volcano-too-large" in told
+
+
+def test_a_terminal_with_colours_gets_them() -> None:
+    buffer = io.StringIO()
+
+    show_report(reported(MIXED), Console(file=buffer, width=80, color_system="256"))
+
+    assert "\x1b[38;5;208m████\x1b[0m\x1b[38;5;33m████\x1b[0m" in buffer.getvalue()
+
+
+def test_names_with_brackets_stay_what_they_are() -> None:
+    told = table(node(), pod("a[red]b", volcano(1)))
+
+    assert "a[red]b" in told
+
+
+def test_idle_nodes_and_cards_are_told_in_a_line() -> None:
+    nodes = [node(f"node-{i}") for i in range(6)]
+
+    told = table(*nodes, pod(limits=volcano(1)))
+
+    assert "  idle: #0" in told or "  idle: #1" in told
+    assert "Idle: node-1, node-2, node-3 and 2 more nodes" in told
+
+
+def test_containers_are_named_where_there_are_several() -> None:
+    two = pod()
+    two["spec"]["containers"] = [
+        {"name": name, "resources": {"limits": volcano(1000)}} for name in ("left", "right")
+    ]
+
+    told = table(node(), two)
+
+    assert "left: #" in told
+    assert "right: #" in told
+
+
+def test_equal_reasons_are_told_once_and_many_are_cut_short() -> None:
+    nodes = [node(f"node-{i}", memory=100 + i // 4) for i in range(48)]
+
+    told = table(*nodes, pod(limits=volcano(1000)))
+
+    assert "    node-0, node-1, node-2 and 1 more nodes: 2 of 2 cards: memory 900 MiB short" in told
+    assert "    and 4 more reasons; -o json tells all" in told
+
+
+def test_a_pod_without_any_node_says_so() -> None:
+    assert "no node to choose from" in table(pod(limits=volcano(1)))
+
+
+def test_what_cannot_be_read_is_told_where_it_is_held() -> None:
+    told = table(node(cards=1), pod("bound", volcano(1), spec={"nodeName": "node-a"}))
+
+    assert "bound (unreadable: blocks the card)" in told
+    assert "Look at these\n  pod default/bound: runs on node-a without a record" in told
+
+
+def test_a_card_that_the_node_has_not_is_told_without_a_number() -> None:
+    lost = {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-lost,NVIDIA,1024,0:"}}
+    bound = pod(limits=volcano(1024), metadata=lost, spec={"nodeName": "node-a"})
+
+    assert "?       1 GiB    0%" in table(node(cards=1), bound)
+
+
+def line(*sharers: tuple[str, int], memory: int = 10 * GIB) -> CardLine:
+    card = Card(uuid(0), "node-a", 0, "nvidia", "A", memory, 10)
+    held = tuple(
+        Sharer("p", dialect, amount * GIB, 0, blocking=False) for dialect, amount in sharers
+    )
+    return CardLine(card, 0, 0, held)
+
+
+@pytest.mark.parametrize(
+    ("sharers", "drawn"),
+    [
+        ((), "░░░░░░░░░░"),
+        ((("volcano", 5),), "█████░░░░░"),
+        ((("volcano", 2), ("metax", 3), ("volcano", 1)), "███▒▒▒░░░░"),
+        ((("volcano", 10), ("metax", 1)), "██████████"),
+        ((("koordinator", 0),), "▓░░░░░░░░░"),
+        ((("unknown", 5),), "■■■■■░░░░░"),
+    ],
+)
+def test_a_bar_is_as_long_as_what_is_held(sharers: tuple[tuple[str, int], ...], drawn: str) -> None:
+    assert bar(line(*sharers), 10, colored=False, ascii_only=False).plain == drawn
+
+
+def test_a_card_that_someone_blocks_is_full() -> None:
+    card = Card(uuid(0), "node-a", 0, "nvidia", "A", 10 * GIB, 10)
+    blocked = CardLine(card, 0, 0, (Sharer("p", "volcano", 0, 0, blocking=True),))
+
+    assert bar(blocked, 10, colored=True, ascii_only=False).plain == "██████████"

@@ -1,0 +1,1 @@
+"""Koordinator: ``koordinator.sh/gpu*``, Device objects, ``device-allocated``."""

@@ -1,0 +1,129 @@
+"""The text of ``device-allocated``: which cards a pod has, and how much of each.
+
+The pod's containers are not told apart. Source: koordinator-sh/koordinator
+apis/extension/device_share.go:119-137,265-279.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NoReturn
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.koordinator import keys
+from adapters.dialects.koordinator.annotation import decode, field
+from adapters.wire.kube import Amount, Text
+from adapters.wire.quantity import QuantityError, binary, decimal, parse_int
+from core.card import Card
+from core.node import Node
+from core.quantity import FULL, part, percent
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a pod has of one card.
+
+    Attributes:
+        minor: the card's number on its node.
+        uuid: the card's.
+        memory: bytes.
+        ratio: percent of the card's memory.
+        compute: percent; 0 where none was asked for.
+    """
+
+    minor: int
+    uuid: str
+    memory: int
+    ratio: int
+    compute: int = 0
+
+
+class _Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    minor: Annotated[int, msgspec.Meta(ge=0)]
+    resources: dict[str, Amount] | None
+    id: str = ""
+
+
+class _Devices(msgspec.Struct, frozen=True):
+    gpu: tuple[_Device, ...] | None = None
+
+
+def encode(entries: Sequence[Entry]) -> str:
+    """The annotation's text, byte for byte as koord-scheduler writes it.
+
+    Args:
+        entries: in the order in which the containers shall see the cards.
+    """
+    devices = tuple(_Device(entry.minor, _resources(entry), entry.uuid) for entry in entries)
+    return msgspec.json.encode(_Devices(devices)).decode()
+
+
+def read(annotations: Text, node: Node) -> tuple[Entry, ...]:
+    """What the annotation says, in its order; devices that are no GPUs are passed over.
+
+    Args:
+        annotations: of the pod.
+        node: where the pod runs. It names the cards that the text gives by minor only, and
+            completes amounts that are given in percent only.
+
+    Raises:
+        DialectError: the text cannot be understood.
+    """
+    found = decode(annotations, keys.ALLOCATED, _Devices)
+    cards = [card for card in node.cards if keys.NAME in card.dialects]
+    entries = tuple(_entry(device, cards) for device in (found.gpu if found else None) or ())
+    if not entries:
+        raise DialectError(field(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU")
+    if len({entry.uuid for entry in entries}) < len(entries):
+        _refuse("gpu", annotations[keys.ALLOCATED], "names a card twice")
+    return entries
+
+
+def _resources(entry: Entry) -> dict[str, Amount]:
+    compute: dict[str, Amount] = {keys.CORE: decimal(entry.compute)} if entry.compute else {}
+    return {**compute, keys.MEMORY: binary(entry.memory), keys.RATIO: decimal(entry.ratio)}
+
+
+def _entry(device: _Device, cards: Sequence[Card]) -> Entry:
+    card = _card(device, cards)
+    compute = _amount(device, keys.CORE, FULL)
+    memory = _amount(device, keys.MEMORY, None)
+    ratio = _amount(device, keys.RATIO, FULL)
+    if memory is None and ratio and card is not None:
+        memory = part(card.memory, ratio)
+    if not memory:
+        _refuse(f"gpu[minor {device.minor}].resources", device.resources, "gives no memory")
+    if ratio is None:
+        ratio = FULL if card is None else min(percent(memory, card.memory), FULL)
+    uuid = device.id if card is None else card.uuid
+    return Entry(device.minor, uuid, memory, ratio, compute or 0)
+
+
+def _card(device: _Device, cards: Sequence[Card]) -> Card | None:
+    """The card that is meant; None where it is named by an id that the node does not have."""
+    for card in cards:
+        if card.uuid == device.id or (not device.id and card.index == device.minor):
+            return card
+    if not device.id:
+        _refuse("gpu[].minor", device.minor, "is no card of this node")
+    return None
+
+
+def _amount(device: _Device, name: str, high: int | None) -> int | None:
+    resources = device.resources or {}
+    stated = resources.get(name, resources.get(keys.DEPRECATED[name]))
+    if stated is None:
+        return None
+    place = f"gpu[minor {device.minor}].resources[{name}]"
+    try:
+        amount = parse_int(str(stated))
+    except QuantityError:
+        _refuse(place, stated, "must be a whole number")
+    if amount < 0 or (high is not None and amount > high):
+        _refuse(place, stated, "must be 0 or more" if high is None else f"must be 0 to {high}")
+    return amount
+
+
+def _refuse(place: str, value: object, problem: str) -> NoReturn:
+    raise DialectError(f"{field(keys.ALLOCATED)}.{place}", value, problem)

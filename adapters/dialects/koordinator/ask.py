@@ -1,0 +1,176 @@
+"""What one container asks for: Koordinator's webhook and scheduler as one rule.
+
+The peer sums up the containers of a pod before it looks at them; here each keeps its own share.
+Source: koordinator-sh/koordinator pkg/webhook/pod/mutating/device_resource_spec.go:33-132 and
+pkg/scheduler/plugins/deviceshare/{utils.go:39-320,devicehandler_gpu.go:53-96}.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from adapters.dialects.containers import Member, stated, whole
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.koordinator import keys
+from core.quantity import FULL
+from core.request import Ask
+
+MOST_CARDS = 1024
+"""More cards than any node has."""
+
+MOST_BYTES = 2**63 - 1
+"""The largest quantity that Kubernetes keeps exactly."""
+
+_HIGHEST = {
+    **dict.fromkeys(keys.WHOLE_CARDS, MOST_CARDS),
+    keys.GPU: MOST_CARDS * FULL,
+    keys.CORE: MOST_CARDS * FULL,
+    keys.MEMORY: MOST_BYTES,
+    keys.RATIO: MOST_CARDS * FULL,
+    keys.SHARED: MOST_CARDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    place: str
+    number: int
+
+    def refuse(self, problem: str) -> NoReturn:
+        raise DialectError(self.place, self.number, problem)
+
+
+_Amounts = Mapping[str, _Amount]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one container asks for.
+
+    Attributes:
+        ask: the shares.
+        vendor: the only vendor whose cards will do, or None.
+    """
+
+    ask: Ask
+    vendor: str | None = None
+
+
+def read_wish(member: Member) -> Wish | None:
+    """What a container asks for; None where it names nothing of this vocabulary.
+
+    The number of cards is ``gpu.shared``, else what a multiple of 100 percent above 100 says, else
+    one; compute and memory are divided by it, memory rounded down to the byte. A card is
+    exclusive if all of its memory is asked for in percent, or all of its compute.
+
+    Raises:
+        DialectError: a combination or an amount that cannot be meant, or a device that is no GPU.
+    """
+    _refuse_other_devices(member)
+    amounts = _amounts(member)
+    cards = [name for name in keys.WHOLE_CARDS if name in amounts]
+    shares = [name for name in amounts if name not in keys.WHOLE_CARDS]
+    if cards and (shares or len(cards) > 1):
+        other = (shares or cards[1:])[0]
+        amounts[other].refuse(f"cannot stand beside {cards[0]}, which asks for whole cards")
+    if cards:
+        return Wish(_whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]])
+    return Wish(_share(member, _spelled_out(amounts))) if shares else None
+
+
+def _whole(member: Member, cards: int) -> Ask:
+    return Ask(
+        member.container.name,
+        cards,
+        memory_percent=FULL,
+        compute=FULL,
+        exclusive=True,
+        linked=True,
+        phase=member.phase,
+    )
+
+
+def _refuse_other_devices(member: Member) -> None:
+    for name in keys.OUT_OF_SCOPE:
+        amount = _amount(member, name, MOST_BYTES)
+        if amount is not None and amount.number:
+            amount.refuse("is no GPU; Dragoman gives GPUs only, remove it from this pod")
+
+
+def _amounts(member: Member) -> dict[str, _Amount]:
+    """All amounts above 0 by the name that is valid today; the peer drops zeros as well."""
+    found = {name: _amount(member, name, high) for name, high in _HIGHEST.items()}
+    named = {name: amount for name, amount in found.items() if amount is not None}
+    above = {name: amount for name, amount in named.items() if amount.number}
+    for name, amount in named.items():
+        if not above and name not in keys.WHOLE_CARDS:
+            amount.refuse("asks for nothing; must be 1 or more, or be left out")
+    return above
+
+
+def _amount(member: Member, name: str, high: int) -> _Amount | None:
+    for spelling in (name, keys.DEPRECATED.get(name, name)):
+        found = stated(member, spelling)
+        if found is not None:
+            return _Amount(found[0], whole(member, spelling, 0, high) or 0)
+    return None
+
+
+def _spelled_out(amounts: _Amounts) -> _Amounts:
+    """``gpu`` in the words that it is short for."""
+    if keys.GPU not in amounts:
+        return amounts
+    for name in (keys.CORE, keys.MEMORY, keys.RATIO):
+        if name in amounts:
+            amounts[name].refuse(f"cannot stand beside {keys.GPU}, which is short for it")
+    both = amounts[keys.GPU]
+    return {**amounts, keys.CORE: both, keys.RATIO: both}
+
+
+def _share(member: Member, amounts: _Amounts) -> Ask:
+    if keys.MEMORY in amounts and keys.RATIO in amounts:
+        amounts[keys.MEMORY].refuse(f"cannot stand beside {keys.RATIO}; leave one of them out")
+    if keys.MEMORY not in amounts and keys.RATIO not in amounts:
+        first = amounts.get(keys.CORE) or amounts[keys.SHARED]
+        first.refuse(f"needs {keys.MEMORY} or {keys.RATIO} beside it")
+    cards = _cards(amounts)
+    compute = _per_card(amounts, keys.CORE, cards) or 0
+    ratio = _per_card(amounts, keys.RATIO, cards)
+    return Ask(
+        member.container.name,
+        cards,
+        memory=None if ratio else _bytes_per_card(amounts[keys.MEMORY], cards),
+        memory_percent=ratio,
+        compute=compute,
+        exclusive=FULL in (ratio, compute),
+        linked=True,
+        phase=member.phase,
+    )
+
+
+def _cards(amounts: _Amounts) -> int:
+    if keys.SHARED in amounts:
+        return amounts[keys.SHARED].number
+    counting = amounts.get(keys.RATIO) or amounts.get(keys.CORE)
+    if counting is None or counting.number <= FULL or counting.number % FULL:
+        return 1
+    return counting.number // FULL
+
+
+def _per_card(amounts: _Amounts, name: str, cards: int) -> int | None:
+    if name not in amounts:
+        return None
+    amount = amounts[name]
+    for_cards = "for 1 card" if cards == 1 else f"for {cards} cards"
+    if amount.number % cards:
+        amount.refuse(f"must be a multiple of {cards} {for_cards}")
+    if amount.number > cards * FULL:
+        instead = "" if keys.SHARED in amounts else "; whole cards are a multiple of 100"
+        amount.refuse(f"must be at most {cards * FULL} {for_cards}{instead}")
+    return amount.number // cards
+
+
+def _bytes_per_card(amount: _Amount, cards: int) -> int:
+    if amount.number < cards:
+        amount.refuse(f"must be at least {cards}, one byte for each card")
+    return amount.number // cards

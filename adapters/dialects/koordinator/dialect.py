@@ -1,0 +1,86 @@
+"""Koordinator as a vocabulary."""
+
+from dataclasses import dataclass
+
+from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.koordinator import keys, result
+from adapters.dialects.koordinator.node import read_cards
+from adapters.dialects.koordinator.pod import asks, read_request
+from adapters.dialects.koordinator.ranking import ranking
+from adapters.dialects.koordinator.settings import Scheduling, read_scheduling
+from adapters.wire.kube import Device, KubeNode, Pod, annotations
+from core.grant import Grant, Placement
+from core.node import Node
+from core.request import Ranking, Request
+
+DOCUMENTS: tuple[Document, ...] = (keys.SCHEDULER_CONFIG,)
+"""The settings files that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Koordinator:
+    """``koordinator.sh/gpu*`` and whole cards, with the settings of koord-scheduler.
+
+    Attributes:
+        scheduling: how to choose, and what cannot be shared.
+        ranking: the order of nodes and cards that follows from it.
+    """
+
+    scheduling: Scheduling
+    ranking: Ranking
+
+    @classmethod
+    def configured(cls, settings: Settings, defaults: Defaults) -> "Koordinator":
+        """The vocabulary with the settings of its scheduler.
+
+        Raises:
+            DialectError: a setting cannot be meant.
+        """
+        scheduling = read_scheduling(settings)
+        return cls(scheduling, ranking(scheduling, defaults))
+
+    @property
+    def name(self) -> str:
+        """The word by which requests and cards are told apart."""
+        return keys.NAME
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """The annotations and labels that only a scheduler may write."""
+        return result.RESULT_KEYS
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """What triggers MetaX's device plugin, beside what Koordinator decides."""
+        return frozenset({keys.METAX_TRIGGER})
+
+    def asks(self, pod: Pod) -> bool:
+        """Whether a pod names a resource of Koordinator, or whole cards in an amount above 0."""
+        return asks(pod)
+
+    def read_pod(self, pod: Pod) -> Request:
+        """What a pod wants; see ``Dialect``."""
+        return read_request(pod, self.ranking)
+
+    def read_node(self, node: KubeNode, device: Device | None) -> Described:
+        """The cards of a node's Device object; see ``Dialect``."""
+        return read_cards(node, device, self.scheduling)
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod carries ``device-allocated``."""
+        return keys.ALLOCATED in annotations(pod)
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """What a pod was given; see ``Dialect``."""
+        return result.read(pod, request, node)
+
+    def write_result(
+        self,
+        pod: Pod,
+        request: Request,
+        placement: Placement,
+        node: Node,
+        now: int,  # noqa: ARG002 - Koordinator's record tells no time
+    ) -> Result:
+        """The record of a placement; see ``Dialect``."""
+        return result.write(pod, request, placement, node)

@@ -1,0 +1,90 @@
+"""Every word of the vocabulary, once, with the file in koordinator-sh/koordinator it comes from."""
+
+from adapters.dialects.dialect import Document
+
+NAME = "koordinator"
+
+# --- resources: apis/extension/device_share.go:43-59 ----------------------------------------------
+
+GPU = "koordinator.sh/gpu"
+CORE = "koordinator.sh/gpu-core"
+MEMORY = "koordinator.sh/gpu-memory"
+RATIO = "koordinator.sh/gpu-memory-ratio"
+SHARED = "koordinator.sh/gpu.shared"
+RDMA = "koordinator.sh/rdma"
+FPGA = "koordinator.sh/fpga"
+
+WHOLE_CARDS = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon"}
+"""Resources that count whole cards, and the vendor of those."""
+
+# apis/extension/deprecated.go:21-60
+DEPRECATED = {
+    GPU: "kubernetes.io/gpu",
+    CORE: "kubernetes.io/gpu-core",
+    MEMORY: "kubernetes.io/gpu-memory",
+    RATIO: "kubernetes.io/gpu-memory-ratio",
+    RDMA: "kubernetes.io/rdma",
+    FPGA: "kubernetes.io/fpga",
+}
+"""Earlier names, by the name that wins where both stand."""
+
+NPU_PREFIX = "huawei.com/npu-"
+
+OUT_OF_SCOPE = (RDMA, FPGA, "huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp")
+"""Resources that Koordinator schedules and Dragoman does not."""
+
+OWN = frozenset((GPU, CORE, MEMORY, RATIO, SHARED, *OUT_OF_SCOPE, *DEPRECATED.values()))
+"""Resources that nobody but Koordinator reads."""
+
+# Stands beside Koordinator's own names only to make kubelet call the MetaX device plugin:
+# koordinator-sh/koordinator pull request 2734.
+METAX_TRIGGER = "metax-tech.com/sgpu"
+
+# --- vendors: apis/extension/device_share.go:75-80 ------------------------------------------------
+
+NVIDIA = "nvidia"
+METAX = "metax"
+
+# --- what a pod may say: apis/extension/device_share.go:30-41 -------------------------------------
+
+ISOLATION = "koordinator.sh/gpu-isolation-provider"
+HAMI_CORE = "HAMi-core"
+ALLOCATE_HINT = "scheduling.koordinator.sh/device-allocate-hint"
+JOINT_ALLOCATE = "scheduling.koordinator.sh/device-joint-allocate"
+PARTITION_SPEC = "scheduling.koordinator.sh/gpu-partition-spec"
+# apis/extension/numa_aware.go:36
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+# apis/extension/reservation.go:37-60
+RESERVATION_AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
+EXACT_MATCH_RESERVATION = "scheduling.koordinator.sh/exact-match-reservation"
+RESERVE_POD = "scheduling.koordinator.sh/reserve-pod"
+PRE_ALLOCATION_REQUIRED = "scheduling.koordinator.sh/pre-allocation-required"
+# apis/extension/multi_scheduler.go:41-60
+SCHEDULING_HINTS = (
+    "internal.scheduling.koordinator.sh/scheduling-hint",
+    "scheduling.koordinator.sh/scheduling-hint",
+)
+DEVICE_SHARE = "DeviceShare"
+
+# --- what a node or a Device says: apis/extension/device_share.go:61-70 ---------------------------
+
+PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"
+PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
+HONOR = "Honor"
+VENDOR = "node.koordinator.sh/gpu-vendor"
+MODEL = "node.koordinator.sh/gpu-model"
+
+# --- what is written on a placed pod --------------------------------------------------------------
+
+# apis/extension/device_share.go:31
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+# pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go:42-51
+BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
+MINORS = "scheduling.koordinator.sh/gpu-minors"
+# apis/extension/constants.go: the label by which HAMi's vGPUmonitor finds the pods of its node
+VGPU_NODE = "hami.io/vgpu-node"
+
+# --- settings -------------------------------------------------------------------------------------
+
+# koordinator-sh/charts versions/v1.8.0/templates/koord-scheduler-config.yaml
+SCHEDULER_CONFIG: Document = ("koord-scheduler-config", "koord-scheduler-config")

@@ -1,0 +1,115 @@
+"""The cards that a Device object lists.
+
+Source: koordinator-sh/koordinator apis/scheduling/v1alpha1/device_types.go.
+"""
+
+from collections import Counter
+
+from adapters.dialects.dialect import Described
+from adapters.dialects.koordinator import keys
+from adapters.dialects.koordinator.partitions import read_partitions
+from adapters.dialects.koordinator.settings import Scheduling
+from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, labels
+from adapters.wire.quantity import QuantityError, parse_int
+from core.card import Card, Level, Mode, Scope
+
+# pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: gpu.shared is
+# published as 100 for each healthy card.
+SLOTS = 100
+
+
+def read_cards(node: KubeNode, device: Device | None, scheduling: Scheduling) -> Described:
+    """What Koordinator says of a node; nothing where it has no Device object.
+
+    Args:
+        node: the node object.
+        device: the Device object of the same name.
+        scheduling: its ``unshareable`` cards go as a whole only.
+    """
+    if device is None:
+        return Described(slots_stated=False)
+    vendor = _label(node, device, keys.VENDOR).lower() or keys.NVIDIA
+    model = _label(node, device, keys.MODEL)
+    mode = Mode.WHOLE if (vendor, model) in scheduling.unshareable else Mode.SHARED
+    infos = [info for info in device.spec.devices or () if info.type == "gpu"]
+    minors = Counter(info.minor for info in infos)
+    uuids = Counter(info.id for info in infos)
+    cards: list[Card] = []
+    problems: list[str] = []
+    for info in infos:
+        memory = _memory(info)
+        problem = _problem(info, minors[info.minor], uuids[info.id])
+        if info.minor is None or memory is None or problem is not None:
+            named = info.id or f"minor {info.minor}"
+            told = problem or f"{keys.MEMORY} must be a whole number of bytes, 1 or more"
+            problems.append(f"Device {device.metadata.name}: GPU {named}: {told}; it is left out")
+            continue
+        numa, links = _place(info.topology)
+        cards.append(
+            Card(
+                uuid=info.id,
+                node=node.metadata.name,
+                index=info.minor,
+                vendor=vendor,
+                model=model,
+                memory=memory,
+                slots=SLOTS,
+                healthy=info.health,
+                mode=mode,
+                numa=numa,
+                links=links,
+                dialects=frozenset({keys.NAME}),
+                names=(model,) if model else (),
+            )
+        )
+    partitions, bind, unread = read_partitions(node, device, vendor, model)
+    return Described(
+        cards=tuple(sorted(cards, key=lambda card: card.index)),
+        slots_stated=False,
+        isolation=labels(node).get(keys.ISOLATION) or None,
+        partitions=partitions,
+        partitions_bind=bind,
+        problems=(*problems, *unread),
+    )
+
+
+def _label(node: KubeNode, device: Device, key: str) -> str:
+    """koord-manager copies the labels of the Device to the node; the Device is the fresher."""
+    return labels(device).get(key) or labels(node).get(key) or ""
+
+
+def _problem(info: DeviceInfo, same_minor: int, same_uuid: int) -> str | None:
+    if info.minor is None or info.minor < 0:
+        return "minor must be 0 or more"
+    if not info.id:
+        return "id is missing"
+    if same_minor > 1:
+        return f"minor {info.minor} is there {same_minor} times"
+    if same_uuid > 1:
+        return f"its id is there {same_uuid} times"
+    if any(name.startswith(keys.NPU_PREFIX) for name in info.resources or ()):
+        return "an NPU, which Dragoman does not give"
+    return None
+
+
+def _memory(info: DeviceInfo) -> int | None:
+    resources = info.resources or {}
+    stated = resources.get(keys.MEMORY, resources.get(keys.DEPRECATED[keys.MEMORY], ""))
+    try:
+        memory = parse_int(str(stated))
+    except QuantityError:
+        return None
+    return memory if memory > 0 else None
+
+
+def _place(topology: DeviceTopology | None) -> tuple[int | None, tuple[Scope, ...]]:
+    """NUMA node and scopes; koordlet writes -1 for a number that it does not know."""
+    if topology is None:
+        return None, ()
+    numa = topology.node_id if topology.node_id >= 0 else None
+    links: list[Scope] = []
+    if numa is not None:
+        links.append(Scope(Level.NUMA, str(numa)))
+    if topology.pcie_id:
+        links.append(Scope(Level.PCIE, topology.pcie_id))
+    return numa, tuple(links)

@@ -1,0 +1,20 @@
+"""The order of nodes and cards that Koordinator's scoring means."""
+
+from adapters.dialects.dialect import Defaults, Policy
+from adapters.dialects.koordinator.settings import Scheduling
+from core.request import CardKey, NodeKey, Ranking
+
+
+def ranking(scheduling: Scheduling, defaults: Defaults) -> Ranking:
+    """The order; what the operator sets for all vocabularies wins."""
+    cards = defaults.card_policy or scheduling.policy
+    nodes = defaults.node_policy or scheduling.policy
+    node_keys = (NodeKey.FULLEST if nodes is Policy.BINPACK else NodeKey.EMPTIEST,)
+    return Ranking(
+        cards=(
+            CardKey.FULLEST if cards is Policy.BINPACK else CardKey.EMPTIEST,
+            CardKey.LOW_INDEX,
+        ),
+        nodes=(NodeKey.LINKS, *node_keys) if defaults.topology_aware else node_keys,
+        weights=scheduling.weights,
+    )

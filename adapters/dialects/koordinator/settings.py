@@ -1,0 +1,114 @@
+"""The arguments of Koordinator's DeviceShare plugin.
+
+Source: koordinator-sh/koordinator pkg/scheduler/apis/config/v1/{types.go:361-396,
+defaults.go:88-94,254-282}.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError, Policy, Settings
+from adapters.dialects.koordinator import keys
+from core.request import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """How to choose, and what cannot be shared.
+
+    Attributes:
+        policy: for nodes and cards.
+        weights: of compute and memory in a node's or card's use.
+        unshareable: vendor, in lower case, and model of cards that only go as a whole.
+    """
+
+    policy: Policy
+    weights: Weights
+    unshareable: frozenset[tuple[str, str]]
+
+
+class _Camel(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class _Resource(_Camel, frozen=True):
+    name: str
+    weight: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+
+
+class _Strategy(_Camel, frozen=True):
+    type: Literal["", "LeastAllocated", "MostAllocated"] = ""
+    resources: tuple[_Resource, ...] | None = None
+
+
+class _Model(_Camel, frozen=True):
+    vendor: str
+    model: str
+
+
+class _Arguments(_Camel, frozen=True):
+    scoring_strategy: _Strategy | None = None
+    gpu_share_unsupported_models: tuple[_Model, ...] | None = msgspec.field(
+        default=None, name="gpuShareUnsupportedModels"
+    )
+
+
+class _Plugin(_Camel, frozen=True):
+    name: str = ""
+    args: dict[str, object] | None = None
+
+
+class _Profile(_Camel, frozen=True):
+    plugin_config: tuple[_Plugin, ...] | None = None
+
+
+class _File(_Camel, frozen=True):
+    profiles: tuple[_Profile, ...] | None = None
+
+
+_Shape = TypeVar("_Shape", _Arguments, _File)
+
+
+def read_scheduling(settings: Settings) -> Scheduling:
+    """The arguments in the first profile that has some; Koordinator's defaults where none has.
+
+    Raises:
+        DialectError: a value cannot be meant.
+    """
+    found = settings.get(keys.SCHEDULER_CONFIG)
+    file = _convert("", {} if found is None else found, _File)
+    for place, profile in enumerate(file.profiles or ()):
+        for position, plugin in enumerate(profile.plugin_config or ()):
+            if plugin.name == keys.DEVICE_SHARE:
+                path = f".profiles[{place}].pluginConfig[{position}].args"
+                return _scheduling(_convert(path, plugin.args or {}, _Arguments))
+    return _scheduling(_Arguments())
+
+
+def _scheduling(arguments: _Arguments) -> Scheduling:
+    strategy = arguments.scoring_strategy or _Strategy()
+    most = strategy.type == "MostAllocated"
+    return Scheduling(
+        policy=Policy.BINPACK if most else Policy.SPREAD,
+        weights=_weights(strategy.resources or ()),
+        unshareable=frozenset(
+            (one.vendor.lower(), one.model) for one in arguments.gpu_share_unsupported_models or ()
+        ),
+    )
+
+
+def _weights(resources: tuple[_Resource, ...]) -> Weights:
+    """Where no resource of a GPU is weighed, memory is: else all choices would look alike."""
+    compute = sum(one.weight for one in resources if one.name == keys.CORE)
+    memory = sum(one.weight for one in resources if one.name in (keys.MEMORY, keys.RATIO))
+    return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)
+
+
+def _convert(path: str, value: object, to: type[_Shape]) -> _Shape:
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        name, key = keys.SCHEDULER_CONFIG
+        raise DialectError(f"{name}[{key}]{path}", value, str(error)) from None

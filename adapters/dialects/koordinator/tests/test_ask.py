@@ -1,0 +1,386 @@
+"""What one container asks for: every row of the normalisation table, before and after webhooks."""
+
+import pytest
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.koordinator.tests.builders import (
+    KOORDINATOR,
+    Asked,
+    a_container,
+    a_pod,
+    cards,
+    eight,
+    gib,
+    indexes,
+    only_ask,
+    place,
+    refuse,
+    the_request,
+    used,
+)
+from core.ledger import NodeLedger
+from core.quantity import FULL, MIB
+from core.request import Ask, Phase
+
+
+def an_ask(
+    count: int = 1, compute: int = 0, ratio: int | None = None, memory: int | None = None
+) -> Ask:
+    """Exclusive where all memory is asked for in percent, or all compute."""
+    return Ask(
+        "c0",
+        count,
+        memory=memory,
+        memory_percent=ratio,
+        compute=compute,
+        exclusive=FULL in (ratio, compute),
+        linked=True,
+    )
+
+
+ACCEPTED: dict[str, tuple[Asked, Asked, Ask]] = {
+    "row 1: gpu 50": (
+        {"gpu": 50},
+        {"gpu-core": 50, "gpu-memory-ratio": 50, "gpu.shared": 1},
+        an_ask(compute=50, ratio=50),
+    ),
+    "row 2: gpu 100": (
+        {"gpu": 100},
+        {"gpu-core": 100, "gpu-memory-ratio": 100, "gpu.shared": 1},
+        an_ask(compute=100, ratio=100),
+    ),
+    "row 3: gpu 200": (
+        {"gpu": 200},
+        {"gpu-core": 200, "gpu-memory-ratio": 200, "gpu.shared": 2},
+        an_ask(2, compute=100, ratio=100),
+    ),
+    "row 5: ratio 200": (
+        {"gpu-memory-ratio": 200},
+        {"gpu-memory-ratio": 200, "gpu.shared": 2},
+        an_ask(2, ratio=100),
+    ),
+    "row 6: core 200 and 64Gi": (
+        {"gpu-core": 200, "gpu-memory": "64Gi"},
+        {"gpu-core": 200, "gpu-memory": "64Gi", "gpu.shared": 2},
+        an_ask(2, compute=100, memory=gib(32)),
+    ),
+    "row 7: 8Gi": (
+        {"gpu-memory": "8Gi"},
+        {"gpu-memory": "8Gi", "gpu.shared": 1},
+        an_ask(memory=gib(8)),
+    ),
+    "row 8: 160Gi": (
+        {"gpu-memory": "160Gi"},
+        {"gpu-memory": "160Gi", "gpu.shared": 1},
+        an_ask(memory=gib(160)),
+    ),
+    "row 10: two halves of one card's worth": (
+        {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100},
+        {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100},
+        an_ask(2, compute=50, ratio=50),
+    ),
+    "row 11: two whole cards by shared": (
+        {"gpu.shared": 2, "gpu-core": 200, "gpu-memory-ratio": 200},
+        {"gpu.shared": 2, "gpu-core": 200, "gpu-memory-ratio": 200},
+        an_ask(2, compute=100, ratio=100),
+    ),
+    "row 13: 5Gi over two cards": (
+        {"gpu.shared": 2, "gpu-memory": "5Gi"},
+        {"gpu.shared": 2, "gpu-memory": "5Gi"},
+        an_ask(2, memory=2560 * MIB),
+    ),
+    "row 14: all memory and half the compute is exclusive": (
+        {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 100},
+        {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 100},
+        an_ask(compute=50, ratio=100),
+    ),
+    "row 15: all compute and half the memory (exclusive here, W6)": (
+        {"gpu-core": 100, "gpu-memory-ratio": 50},
+        {"gpu-core": 100, "gpu-memory-ratio": 50, "gpu.shared": 1},
+        an_ask(compute=100, ratio=50),
+    ),
+    "row 17: nvidia.com/gpu 2": (
+        {"nvidia.com/gpu": 2},
+        {"nvidia.com/gpu": 2},
+        an_ask(2, compute=100, ratio=100),
+    ),
+    "hygon's whole cards": (
+        {"dcu.com/gpu": 1},
+        {"dcu.com/gpu": 1},
+        an_ask(compute=100, ratio=100),
+    ),
+    "AMD's whole cards": (
+        {"amd.com/gpu": 3},
+        {"amd.com/gpu": 3},
+        an_ask(3, compute=100, ratio=100),
+    ),
+    "gpu over stated cards": (
+        {"gpu": 100, "gpu.shared": 2},
+        {"gpu-core": 100, "gpu-memory-ratio": 100, "gpu.shared": 2},
+        an_ask(2, compute=50, ratio=50),
+    ),
+    "a ratio of two cards decides the count": (
+        {"gpu-core": 50, "gpu-memory-ratio": 200},
+        {"gpu-core": 50, "gpu-memory-ratio": 200, "gpu.shared": 2},
+        an_ask(2, compute=25, ratio=100),
+    ),
+    "core and memory of one card": (
+        {"gpu-core": 30, "gpu-memory": 1073741824},
+        {"gpu-core": 30, "gpu-memory": "1Gi", "gpu.shared": 1},
+        an_ask(compute=30, memory=gib(1)),
+    ),
+    "a rest of bytes is rounded down": (
+        {"gpu.shared": 3, "gpu-memory": 100},
+        {"gpu.shared": 3, "gpu-memory": 100},
+        an_ask(3, memory=33),
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ACCEPTED)
+def test_a_legal_row_means_the_same_before_the_webhook_and_after(row: str) -> None:
+    before, after, ask = ACCEPTED[row]
+
+    assert only_ask(before) == ask
+    assert only_ask(after) == ask
+
+
+LIMITS = "spec.containers[c0].resources.limits[{}]"
+SHARE = "koordinator.sh/{}"
+REFUSED: dict[str, tuple[Asked, str, int, str]] = {
+    "row 4: gpu 150": (
+        {"gpu": 150},
+        "koordinator.sh/gpu",
+        150,
+        "must be at most 100 for 1 card; whole cards are a multiple of 100",
+    ),
+    "row 4 after the webhook": (
+        {"gpu-core": 150, "gpu-memory-ratio": 150, "gpu.shared": 1},
+        "koordinator.sh/gpu-core",
+        150,
+        "must be at most 100 for 1 card",
+    ),
+    "row 9: core alone": (
+        {"gpu-core": 100},
+        "koordinator.sh/gpu-core",
+        100,
+        "needs koordinator.sh/gpu-memory or koordinator.sh/gpu-memory-ratio beside it",
+    ),
+    "row 9 after the webhook": (
+        {"gpu-core": 100, "gpu.shared": 1},
+        "koordinator.sh/gpu-core",
+        100,
+        "needs koordinator.sh/gpu-memory or koordinator.sh/gpu-memory-ratio beside it",
+    ),
+    "shared alone": (
+        {"gpu.shared": 1},
+        "koordinator.sh/gpu.shared",
+        1,
+        "needs koordinator.sh/gpu-memory or koordinator.sh/gpu-memory-ratio beside it",
+    ),
+    "row 12: 100 percent over three cards": (
+        {"gpu.shared": 3, "gpu-memory-ratio": 100},
+        "koordinator.sh/gpu-memory-ratio",
+        100,
+        "must be a multiple of 3 for 3 cards",
+    ),
+    "300 percent over two cards": (
+        {"gpu.shared": 2, "gpu-memory-ratio": 300},
+        "koordinator.sh/gpu-memory-ratio",
+        300,
+        "must be at most 200 for 2 cards",
+    ),
+    "row 16: memory and ratio": (
+        {"gpu-memory": "8Gi", "gpu-memory-ratio": 10},
+        "koordinator.sh/gpu-memory",
+        gib(8),
+        "cannot stand beside koordinator.sh/gpu-memory-ratio; leave one of them out",
+    ),
+    "row 18: whole cards and memory": (
+        {"nvidia.com/gpu": 1, "gpu-memory": "8Gi"},
+        "koordinator.sh/gpu-memory",
+        gib(8),
+        "cannot stand beside nvidia.com/gpu, which asks for whole cards",
+    ),
+    "whole cards of two vendors": (
+        {"nvidia.com/gpu": 1, "amd.com/gpu": 2},
+        "amd.com/gpu",
+        2,
+        "cannot stand beside nvidia.com/gpu, which asks for whole cards",
+    ),
+    "row 19: a whole NPU": (
+        {"huawei.com/npu-core": 8, "gpu-memory-ratio": 100},
+        "huawei.com/npu-core",
+        8,
+        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+    ),
+    "row 20: a part of an NPU": (
+        {"gpu.shared": 1, "huawei.com/npu-cpu": 4, "gpu-memory": "12Gi"},
+        "huawei.com/npu-cpu",
+        4,
+        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+    ),
+    "an NPU's dvpp": (
+        {"huawei.com/npu-dvpp": 50},
+        "huawei.com/npu-dvpp",
+        50,
+        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+    ),
+    "row 25: rdma": (
+        {"rdma": 100},
+        "koordinator.sh/rdma",
+        100,
+        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+    ),
+    "fpga beside a GPU": (
+        {"gpu": 100, "fpga": 100},
+        "koordinator.sh/fpga",
+        100,
+        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+    ),
+    "gpu and core": (
+        {"gpu": 50, "gpu-core": 30},
+        "koordinator.sh/gpu-core",
+        30,
+        "cannot stand beside koordinator.sh/gpu, which is short for it",
+    ),
+    "core 200 beside the ratio of one card": (
+        {"gpu-core": 200, "gpu-memory-ratio": 50},
+        "koordinator.sh/gpu-core",
+        200,
+        "must be at most 100 for 1 card; whole cards are a multiple of 100",
+    ),
+    "fewer bytes than cards": (
+        {"gpu.shared": 3, "gpu-memory": 2},
+        "koordinator.sh/gpu-memory",
+        2,
+        "must be at least 3, one byte for each card",
+    ),
+    "nothing": (
+        {"gpu-core": 0, "gpu-memory-ratio": 0},
+        "koordinator.sh/gpu-core",
+        0,
+        "asks for nothing; must be 1 or more, or be left out",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_an_illegal_row_is_refused_with_field_value_and_what_would_be_right(row: str) -> None:
+    asked, name, value, problem = REFUSED[row]
+
+    with pytest.raises(DialectError) as refused:
+        the_request(asked)
+
+    assert refused.value.field == LIMITS.format(name)
+    assert refused.value.value == value
+    assert refused.value.problem == problem
+
+
+def test_an_amount_that_is_no_quantity_is_refused() -> None:
+    with pytest.raises(DialectError, match="must be a whole number, 0 to 102400"):
+        the_request({"gpu": "a lot"})
+
+
+def test_an_amount_below_zero_is_refused() -> None:
+    with pytest.raises(DialectError, match="must be 0 to 1024"):
+        the_request({"nvidia.com/gpu": -1})
+
+
+def test_a_zero_beside_other_amounts_is_dropped() -> None:
+    assert only_ask({"gpu-core": 0, "gpu-memory-ratio": 50}) == an_ask(ratio=50)
+
+
+@pytest.mark.parametrize(
+    ("printed", "memory"),
+    [("64G", 64 * 10**9), ("1k", 1000), (1073741824, gib(1)), ("1e9", 10**9), ("1Ti", gib(1024))],
+)
+def test_memory_is_read_as_kubernetes_prints_it(printed: str | int, memory: int) -> None:
+    assert only_ask({"gpu-memory": printed}).memory == memory
+
+
+def test_a_thousand_percent_is_printed_with_a_letter() -> None:
+    assert only_ask({"gpu-memory-ratio": "1k"}).count == 10
+
+
+@pytest.mark.parametrize("name", ["gpu", "gpu-memory-ratio"])
+def test_a_deprecated_name_means_the_new_one(name: str) -> None:
+    assert only_ask({f"kubernetes.io/{name}": 50}) == only_ask({name: 50})
+
+
+def test_deprecated_core_and_memory_mean_the_new_ones() -> None:
+    old: Asked = {"kubernetes.io/gpu-core": 30, "kubernetes.io/gpu-memory": "8Gi"}
+
+    assert only_ask(old) == an_ask(compute=30, memory=gib(8))
+
+
+def test_the_new_name_wins_over_the_deprecated_one() -> None:
+    assert only_ask({"gpu": 50, "kubernetes.io/gpu": 100}) == an_ask(compute=50, ratio=50)
+
+
+@pytest.mark.parametrize("name", ["kubernetes.io/rdma", "kubernetes.io/fpga"])
+def test_deprecated_names_of_other_devices_are_refused(name: str) -> None:
+    with pytest.raises(DialectError, match="is no GPU"):
+        the_request({name: 100})
+
+
+def test_a_request_without_a_limit_counts() -> None:
+    pod = a_pod(a_container({}, requests={"gpu": 50}))
+
+    assert KOORDINATOR.read_pod(pod).asks[0].compute == 50
+
+
+def test_w7_row_21_each_container_gets_its_own_half() -> None:
+    half: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
+    pod = a_pod(half, half)
+
+    placement = place(pod, NodeLedger.of(cards(1)))
+
+    assert [(g.container, g.compute, g.memory) for g in placement.grants] == [
+        ("c0", 50, gib(40)),
+        ("c1", 50, gib(40)),
+    ]
+
+
+def test_w7_row_22_a_half_and_a_whole_are_not_two_times_75_percent() -> None:
+    pod = a_pod({"gpu": 50}, {"gpu": 100})
+
+    placement = place(pod, NodeLedger.of(cards(2)))
+
+    assert [(g.compute, g.exclusive) for g in placement.grants] == [(50, False), (100, True)]
+
+
+def test_w7_row_23_30_and_35_percent_share_one_card() -> None:
+    pod = a_pod({"gpu": 30}, {"gpu": 35})
+
+    placement = place(pod, NodeLedger.of(cards(1)))
+
+    assert [grant.compute for grant in placement.grants] == [30, 35]
+
+
+def test_w8_row_24_an_init_container_leaves_its_card_to_the_main_one() -> None:
+    before = a_pod({"gpu": 100}, init=[a_container({"gpu": 100}, "init")])
+    after = a_pod(
+        {"gpu-core": 100, "gpu-memory-ratio": 100, "gpu.shared": 1},
+        init=[a_container({"gpu": 100}, "init")],
+    )
+    ledger = NodeLedger.of(cards(1))
+
+    assert [ask.phase for ask in KOORDINATOR.read_pod(after).asks] == [Phase.INIT, Phase.MAIN]
+    assert indexes(ledger, place(before, ledger)) == [0, 0]
+    assert indexes(ledger, place(after, ledger)) == [0, 0]
+
+
+def test_row_6_gets_two_exclusive_cards() -> None:
+    ledger = used(eight(), 0, half=[2])
+
+    placement = place(a_pod({"gpu-core": 200, "gpu-memory": "64Gi"}), ledger)
+
+    assert indexes(ledger, placement) == [4, 5]
+    assert {(g.memory, g.exclusive) for g in placement.grants} == {(gib(32), True)}
+
+
+def test_row_8_more_memory_than_any_card_has_stays_pending_with_the_amount() -> None:
+    reason = refuse(a_pod({"gpu-memory": "160Gi"}), NodeLedger.of(cards(2)))
+
+    assert reason.text() == "2 of 2 cards: memory 80 GiB short"

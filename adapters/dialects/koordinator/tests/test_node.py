@@ -1,0 +1,212 @@
+"""The cards of a Device object."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import Described
+from adapters.dialects.koordinator import keys
+from adapters.dialects.koordinator.tests.builders import (
+    GOLDEN,
+    KOORDINATOR,
+    a_device,
+    a_kube_node,
+    a_pod,
+    an_info,
+    described,
+    indexes,
+    place,
+    plugged,
+    the_node,
+)
+from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, NodeStatus
+from core.card import Card, Level, Mode, Scope
+from core.ledger import NodeLedger
+from core.quantity import MIB
+
+
+def golden_device(name: str) -> Device:
+    return msgspec.json.decode((GOLDEN / f"{name}.device.json").read_bytes(), type=Device)
+
+
+def only_problem(device: Device) -> str:
+    said = described(device)
+    (problem,) = said.problems
+    assert said.cards == ()
+    return problem
+
+
+def test_the_golden_device_of_eight_cards_is_read() -> None:
+    said = described(golden_device("a100x8"))
+
+    assert said.problems == ()
+    assert [card.index for card in said.cards] == list(range(8))
+    assert said.cards[5] == Card(
+        uuid="GPU-aaaaaaaa-0000-0000-0000-000000000005",
+        node="gpu-a",
+        index=5,
+        vendor="nvidia",
+        model="A100-SXM4-80GB",
+        memory=80 << 30,
+        slots=100,
+        mode=Mode.SHARED,
+        numa=1,
+        links=(Scope(Level.NUMA, "1"), Scope(Level.PCIE, "pci0000:97")),
+        dialects=frozenset({"koordinator"}),
+        names=("A100-SXM4-80GB",),
+    )
+
+
+def test_the_golden_device_of_two_cards_has_no_topology() -> None:
+    said = described(golden_device("a10x2"))
+
+    assert [(card.memory, card.numa, card.links) for card in said.cards] == [
+        (23040 * MIB, None, ())
+    ] * 2
+    assert (said.slots_stated, said.precision, said.isolation) == (False, 1, None)
+    assert (said.partitions, said.partitions_bind) == ((), False)
+
+
+def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_says() -> None:
+    node = KubeNode(status=NodeStatus(capacity={"nvidia.com/gpu": "8"}))
+
+    assert KOORDINATOR.read_node(node, None) == Described(slots_stated=False)
+
+
+def test_a_device_object_without_devices_has_no_cards() -> None:
+    assert described(Device()).cards == ()
+
+
+def test_a_card_without_a_model_has_no_names() -> None:
+    (card,) = described(a_device(an_info())).cards
+
+    assert (card.vendor, card.model, card.names) == ("nvidia", "", ())
+
+
+def test_vendor_and_model_are_taken_from_the_node_where_the_device_says_nothing() -> None:
+    node = a_kube_node({keys.VENDOR: "MetaX", keys.MODEL: "C500"})
+
+    (card,) = described(a_device(an_info()), node).cards
+
+    assert (card.vendor, card.model) == ("metax", "C500")
+
+
+def test_the_isolation_provider_is_the_nodes_label() -> None:
+    assert described(a_device(), a_kube_node({keys.ISOLATION: "HAMi-core"})).isolation == (
+        "HAMi-core"
+    )
+
+
+def test_other_devices_are_no_cards() -> None:
+    rdma = an_info(1, type="rdma", resources={keys.RDMA: "100"})
+
+    said = described(a_device(an_info(0), rdma))
+
+    assert [card.index for card in said.cards] == [0]
+    assert said.problems == ()
+
+
+def test_cards_come_by_index() -> None:
+    said = described(a_device(an_info(3), an_info(1)))
+
+    assert [card.index for card in said.cards] == [1, 3]
+
+
+def test_w32_an_unhealthy_card_is_known_and_not_given() -> None:
+    node = the_node(a_device(an_info(0, health=False), an_info(1)))
+    ledger = NodeLedger.of(node)
+
+    assert indexes(ledger, place(a_pod({"gpu": 100}), ledger)) == [1]
+
+
+def test_deprecated_names_are_read_and_the_new_one_wins() -> None:
+    old = an_info(0, resources={"kubernetes.io/gpu-memory": "16Gi"})
+    both = an_info(1, resources={"kubernetes.io/gpu-memory": "16Gi", keys.MEMORY: "8Gi"})
+
+    said = described(a_device(old, both))
+
+    assert [card.memory >> 30 for card in said.cards] == [16, 8]
+
+
+@pytest.mark.parametrize(
+    ("info", "told"),
+    [
+        (an_info(None, id="GPU-x"), "GPU-x: minor must be 0 or more"),
+        (an_info(-1), "minor must be 0 or more"),
+        (an_info(id=""), "GPU minor 0: id is missing"),
+        (an_info(memory=None), "koordinator.sh/gpu-memory must be a whole number of bytes"),
+        (an_info(memory="much"), "koordinator.sh/gpu-memory must be a whole number of bytes"),
+        (an_info(memory="0"), "koordinator.sh/gpu-memory must be a whole number of bytes"),
+        (an_info(resources=None), "koordinator.sh/gpu-memory must be a whole number of bytes"),
+        (an_info(resources={"huawei.com/npu-core": "8", keys.MEMORY: "24Gi"}), "an NPU"),
+    ],
+)
+def test_a_device_that_cannot_be_meant_is_left_out_and_told(info: DeviceInfo, told: str) -> None:
+    assert told in only_problem(a_device(info))
+
+
+def test_cards_with_the_same_minor_are_left_out_as_nobody_knows_which_is_meant() -> None:
+    said = described(a_device(an_info(0, id="a"), an_info(0, id="b"), an_info(1)))
+
+    assert [card.index for card in said.cards] == [1]
+    assert len(said.problems) == 2
+    assert "minor 0 is there 2 times" in said.problems[0]
+
+
+def test_cards_with_the_same_id_are_left_out() -> None:
+    said = described(a_device(an_info(0, id="a"), an_info(1, id="a")))
+
+    assert said.cards == ()
+    assert "its id is there 2 times" in said.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("topology", "links"),
+    [
+        (DeviceTopology(node_id=-1, pcie_id="pci0"), (Scope(Level.PCIE, "pci0"),)),
+        (DeviceTopology(node_id=1), (Scope(Level.NUMA, "1"),)),
+        (DeviceTopology(), ()),
+    ],
+)
+def test_what_koordlet_does_not_know_is_no_scope(
+    topology: DeviceTopology, links: tuple[Scope, ...]
+) -> None:
+    (card,) = described(a_device(an_info(topology=topology))).cards
+
+    assert card.links == links
+
+
+def test_w21_a_hundred_cards_are_told_apart() -> None:
+    node = the_node(a_device(*(plugged(m, m // 50, f"pci{m // 2}") for m in range(100))))
+    ledger = NodeLedger.of(node)
+
+    assert indexes(ledger, place(a_pod({"gpu": 200}), ledger)) == [0, 1]
+
+
+text = st.text(max_size=6)
+infos = st.builds(
+    DeviceInfo,
+    type=st.sampled_from(["gpu", "rdma", ""]),
+    id=text,
+    minor=st.one_of(st.none(), st.integers(-2, 3)),
+    health=st.booleans(),
+    resources=st.one_of(
+        st.none(),
+        st.dictionaries(
+            st.sampled_from([keys.MEMORY, "kubernetes.io/gpu-memory"]),
+            st.one_of(text, st.integers(), st.floats()),
+        ),
+    ),
+)
+
+
+@given(
+    st.lists(infos, max_size=4),
+    st.one_of(text, st.just("[" * 9999), st.just('{"1":[{"minors":[0]}]}')),
+)
+def test_garbage_in_a_device_object_never_raises(devices: list[DeviceInfo], table: str) -> None:
+    said = described(a_device(*devices, annotations={keys.PARTITIONS: table}))
+
+    assert len({card.index for card in said.cards}) == len(said.cards)
+    assert all(card.memory > 0 and card.uuid for card in said.cards)

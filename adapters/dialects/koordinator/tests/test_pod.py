@@ -1,0 +1,195 @@
+"""What a pod asks for as a whole: vendor, isolation, MetaX's trigger, priority."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.koordinator import keys
+from adapters.dialects.koordinator.tests.builders import (
+    HAMI_CORE,
+    KOORDINATOR,
+    Asked,
+    a_container,
+    a_pod,
+    cards,
+    eight,
+    the_request,
+)
+from adapters.wire.kube import Pod
+from core.card import Level, Mode
+from core.fit import fit
+from core.grant import Placement
+from core.ledger import NodeLedger
+from core.reason import Cause, Reason
+from core.request import CardKey, Linking, NodeKey, Ranking, Request, Weights
+
+HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
+TRIGGER = keys.METAX_TRIGGER
+
+
+@pytest.mark.parametrize("name", sorted({*keys.OWN, *keys.WHOLE_CARDS}))
+def test_a_pod_asks_that_names_a_resource_of_the_vocabulary(name: str) -> None:
+    assert KOORDINATOR.asks(a_pod({"cpu": 1}, {name: 1}))
+
+
+@pytest.mark.parametrize(
+    "asked", [{"cpu": 1}, {"nvidia.com/gpu": 0}, {"nvidia.com/gpu": "0"}, {TRIGGER: 1}]
+)
+def test_a_pod_does_not_ask_that_names_none_or_no_whole_card(asked: Asked) -> None:
+    assert not KOORDINATOR.asks(a_pod(asked))
+
+
+def test_a_pod_asks_whose_amount_cannot_be_read() -> None:
+    assert KOORDINATOR.asks(a_pod({"nvidia.com/gpu": "many"}))
+
+
+def test_a_zero_in_koordinators_words_is_refused_and_not_passed_over() -> None:
+    pod = a_pod({"gpu": 0})
+
+    assert KOORDINATOR.asks(pod)
+    with pytest.raises(DialectError, match="asks for nothing"):
+        KOORDINATOR.read_pod(pod)
+
+
+def test_a_pod_that_asks_for_nothing_is_refused() -> None:
+    with pytest.raises(DialectError, match="asks for no GPU"):
+        the_request({"nvidia.com/gpu": 0})
+
+
+def test_the_seeds_pod_is_read() -> None:
+    container = a_container({"cpu": 4, "memory": "2Gi", **HALF}, "curlimage", requests=HALF)
+    pod = a_pod(container, labels=HAMI_CORE)
+
+    request = KOORDINATOR.read_pod(pod)
+
+    (ask,) = request.asks
+    assert request == Request(
+        uid=pod.metadata.uid,
+        pod=f"default/{pod.metadata.name}",
+        dialect="koordinator",
+        asks=(ask,),
+        isolation="HAMi-core",
+        ranking=Ranking(
+            (CardKey.EMPTIEST, CardKey.LOW_INDEX),
+            (NodeKey.EMPTIEST,),
+            Weights(slots=0, compute=0, memory=1),
+        ),
+        linking=Linking((Level.NUMA, Level.PCIE), by_partition=True),
+    )
+    assert (ask.container, ask.count, ask.memory_percent, ask.compute) == ("curlimage", 1, 50, 50)
+
+
+def test_the_priority_is_the_pods() -> None:
+    pod = a_pod({"gpu": 50})
+    spec = msgspec.structs.replace(pod.spec, priority=9000)
+
+    assert KOORDINATOR.read_pod(Pod(pod.metadata, spec)).priority == 9000
+
+
+def test_isolation_is_demanded_of_the_node_for_shared_pods_only() -> None:
+    shared = a_pod({"gpu": 100}, {"gpu-memory": "80Gi"}, labels=HAMI_CORE)
+    whole = a_pod({"gpu": 100}, labels=HAMI_CORE)
+
+    assert KOORDINATOR.read_pod(shared).isolation == "HAMi-core"
+    assert KOORDINATOR.read_pod(whole).isolation is None
+    assert KOORDINATOR.read_pod(a_pod({"gpu": 50}, labels={keys.ISOLATION: ""})).isolation is None
+
+
+def test_w1_a_node_without_the_isolation_provider_is_refused_alone() -> None:
+    request = KOORDINATOR.read_pod(a_pod({"gpu": 50}, labels=HAMI_CORE))
+
+    without = fit(request, NodeLedger.of(eight()))
+    having = fit(request, NodeLedger.of(cards(1)))
+
+    assert isinstance(without, Reason)
+    assert without.cause is Cause.ISOLATION
+    assert isinstance(having, Placement)
+
+
+def test_whole_cards_are_taken_from_cards_that_cannot_be_shared_too() -> None:
+    assert the_request({"gpu": 200}).modes == {Mode.SHARED, Mode.WHOLE}
+    assert the_request({"gpu": 200}, {"gpu": 50}).modes == {Mode.SHARED}
+
+
+@pytest.mark.parametrize(("name", "vendor"), keys.WHOLE_CARDS.items())
+def test_whole_cards_are_of_the_vendor_that_is_named(name: str, vendor: str) -> None:
+    assert the_request({name: 1}).vendor == vendor
+    assert the_request({"gpu": 50}, {name: 1}).vendor == vendor
+    assert the_request({"gpu": 50}).vendor is None
+
+
+def test_amd_cards_are_not_given_to_who_asks_for_nvidia() -> None:
+    reason = fit(the_request({"nvidia.com/gpu": 1}), NodeLedger.of(cards(2, vendor="AMD")))
+
+    assert isinstance(reason, Reason)
+    assert reason.text() == "2 of 2 cards: other vendor"
+
+
+def test_two_vendors_in_one_pod_are_refused() -> None:
+    with pytest.raises(DialectError, match="a pod's cards must be of one vendor") as refused:
+        the_request({"nvidia.com/gpu": 1}, {"amd.com/gpu": 1})
+
+    assert refused.value.value == "spec.containers[c0]: nvidia, spec.containers[c1]: amd"
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"gpu-core": "200", "gpu-memory-ratio": "200", TRIGGER: "2"}, 2),
+        ({"gpu.shared": "1", "gpu-core": "5", "gpu-memory": "1Gi", TRIGGER: "1"}, 1),
+    ],
+)
+def test_a_metax_trigger_beside_koordinators_names_is_one_ask(asked: Asked, count: int) -> None:
+    request = the_request(asked)
+
+    assert [ask.count for ask in request.asks] == [count]
+    assert request.vendor == "metax"
+    assert frozenset({TRIGGER}) == KOORDINATOR.companions
+
+
+def test_a_trigger_for_another_number_of_cards_is_refused() -> None:
+    with pytest.raises(DialectError, match="must be 2, the cards that are asked for"):
+        the_request({"gpu": 200, TRIGGER: 1})
+
+
+@pytest.mark.parametrize("asked", [{TRIGGER: 1}, {"nvidia.com/gpu": 1, TRIGGER: 1}])
+def test_a_trigger_without_koordinators_names_is_refused(asked: Asked) -> None:
+    with pytest.raises(DialectError, match="in its container"):
+        the_request({"gpu": 50}, asked)
+
+
+def test_less_memory_than_metax_can_count_is_refused() -> None:
+    with pytest.raises(DialectError, match="must be at least 1 MiB of each card"):
+        the_request({"gpu-memory": 1024, TRIGGER: 1})
+
+
+amounts = st.one_of(
+    st.integers(-5, 500), st.floats(), st.text(max_size=8), st.sampled_from(["8Gi", "1k", "100"])
+)
+names = st.sampled_from([*sorted(keys.OWN), *keys.WHOLE_CARDS, TRIGGER, "cpu"])
+garbage = st.lists(st.dictionaries(names, amounts, max_size=4), min_size=1, max_size=3)
+hints = st.dictionaries(
+    st.sampled_from(
+        [keys.ALLOCATE_HINT, keys.PARTITION_SPEC, keys.NUMA_SPEC, *keys.SCHEDULING_HINTS]
+    ),
+    st.one_of(st.text(max_size=12), st.sampled_from(["{}", "null", '{"gpu":null}', "[" * 9999])),
+    max_size=2,
+)
+
+
+@given(garbage, hints)
+def test_garbage_gives_a_request_or_a_dialect_error_and_nothing_else(
+    containers: list[dict[str, str | int | float]], annotations: dict[str, str]
+) -> None:
+    pod = a_pod(*containers, annotations=annotations)
+
+    try:
+        request = KOORDINATOR.read_pod(pod)
+    except DialectError:
+        return
+
+    assert KOORDINATOR.asks(pod)
+    assert all((ask.memory is None) != (ask.memory_percent is None) for ask in request.asks)
+    assert all(ask.count >= 1 and 0 <= ask.compute <= 100 for ask in request.asks)

@@ -1,0 +1,59 @@
+"""The memory amount of an sGPU.
+
+Source: MetaX sGPU manual, table 7.7; HAMi v2.10.0 pkg/device/metax/sdevice.go:251-278.
+"""
+
+from dataclasses import dataclass
+
+from adapters.dialects.containers import Member, stated
+from adapters.dialects.dialect import DialectError
+from adapters.wire.quantity import QuantityError, parse
+from core.quantity import GIB, MIB, show
+
+MOST = 2**31 - 1
+"""The largest number that a record can hold, in its own unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An amount that can be written in a record.
+
+    Attributes:
+        size: bytes, a whole number of MiB.
+        note: what was rounded off, as a sentence; empty for nothing.
+    """
+
+    size: int
+    note: str
+
+
+def memory(member: Member, resource: str) -> Memory | None:
+    """The memory that a container names; None where it names none.
+
+    A bare number counts GiB; with a suffix the amount is what it says. Both are rounded down to
+    whole MiB, the smallest unit of a record.
+
+    Raises:
+        DialectError: no amount, less than 1 MiB, or more than a record can hold.
+    """
+    found = stated(member, resource)
+    if found is None:
+        return None
+    place, value = found
+    text = str(value).strip()
+    try:
+        amount = parse(text)
+    except QuantityError:
+        problem = "must be a number of GiB such as 4, or an amount such as 4Gi or 2048Mi"
+        raise DialectError(place, value, problem) from None
+    if not any(letter.isalpha() for letter in text):
+        if amount.denominator != 1:
+            raise DialectError(place, value, "must be a whole number of GiB, or have a unit")
+        amount *= GIB
+    mebibytes = amount // MIB
+    if not 1 <= mebibytes <= MOST:
+        problem = f"must be 1Mi to {MOST}Mi; a bare number counts GiB; leave it out for all memory"
+        raise DialectError(place, value, problem)
+    size = mebibytes * MIB
+    note = f"{place}: {value} is rounded down to {show(size)}" if size != amount else ""
+    return Memory(size, note)

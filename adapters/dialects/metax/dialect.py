@@ -1,0 +1,94 @@
+"""The vocabulary of MetaX cards under HAMi, as the rest of the product uses it."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from adapters.dialects.containers import resource_names
+from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.metax import keys, result
+from adapters.dialects.metax import node as nodes
+from adapters.dialects.metax import pod as pods
+from adapters.dialects.metax import settings as files
+from adapters.wire.kube import Device, KubeNode, Pod
+from core.grant import Grant, Placement
+from core.node import Node
+from core.request import Request
+
+DOCUMENTS: tuple[Document, ...] = (files.DOCUMENT,)
+"""The settings files that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metax:
+    """The vocabulary with its settings.
+
+    Attributes:
+        config: what HAMi's device configuration says.
+        defaults: the operator's.
+    """
+
+    config: files.Config
+    defaults: Defaults
+
+    @classmethod
+    def configured(cls, settings: Settings, defaults: Defaults) -> Self:
+        """The vocabulary as the settings files have it.
+
+        Raises:
+            DialectError: one of them has a value that cannot be meant.
+        """
+        return cls(files.read(settings), defaults)
+
+    @property
+    def name(self) -> str:
+        """The word by which requests and cards are told apart."""
+        return keys.NAME
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """The annotations and labels that only a scheduler may write."""
+        return result.KEYS
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """None: no other vocabulary is meant beside this one."""
+        return frozenset()
+
+    def asks(self, pod: Pod) -> bool:
+        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        return not resource_names(pod).isdisjoint(self.config.resources)
+
+    def read_pod(self, pod: Pod) -> Request:
+        """What a pod that ``asks`` wants.
+
+        Raises:
+            DialectError: it cannot be meant.
+        """
+        return pods.read(pod, self.config, self.defaults)
+
+    def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
+        """The cards of a node, from the node object alone."""
+        return nodes.read(node, self.config)
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod carries a record of what it was given."""
+        return result.present(pod)
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """What a pod was given, in start order of its containers.
+
+        Raises:
+            DialectError: the record cannot be understood.
+        """
+        return result.read(pod, request, node)
+
+    def write_result(
+        self,
+        pod: Pod,
+        request: Request,
+        placement: Placement,
+        node: Node,  # noqa: ARG002
+        now: int,
+    ) -> Result:
+        """The record of a placement."""
+        return result.write(pod, request, placement, now)

@@ -1,0 +1,69 @@
+"""Every word of the vocabulary, once, with the place in HAMi v2.10.0 that it comes from."""
+
+NAME = "metax"
+"""The vocabulary, and the vendor of its cards."""
+
+# --- resources, as HAMi's chart names them ---------------------------------------------------
+
+# charts/hami/templates/scheduler/device-configmap.yaml; MetaX sGPU manual, table 7.7
+SGPU = "metax-tech.com/sgpu"
+VCORE = "metax-tech.com/vcore"
+VMEMORY = "metax-tech.com/vmemory"
+GPU = "metax-tech.com/gpu"
+
+# --- what a pod may say ----------------------------------------------------------------------
+
+# pkg/util/types.go:87
+NODE_POLICY = "hami.io/node-scheduler-policy"
+# pkg/util/types.go:89
+CARD_POLICY = "hami.io/gpu-scheduler-policy"
+# pkg/util/device_scoring_weights.go:43
+WEIGHTS = "hami.io/device-scoring-weights"
+# pkg/scheduler/scheduler.go:642
+NUMA_BIND = "nvidia.com/numa-bind"
+# pkg/device/metax/protocol.go:34
+QOS = "metax-tech.com/sgpu-qos-policy"
+# pkg/device/metax/protocol.go:36
+APP_CLASS = "metax-tech.com/sgpu-app-class"
+# pkg/device/metax/protocol.go:35
+TOPOLOGY_AWARE = "metax-tech.com/sgpu-topology-aware"
+# pkg/device/metax/protocol.go:31
+USE_UUIDS = "metax-tech.com/use-gpuuuid"
+# pkg/device/metax/protocol.go:32
+NO_USE_UUIDS = "metax-tech.com/nouse-gpuuuid"
+
+# --- what a node says ------------------------------------------------------------------------
+
+# pkg/device/metax/protocol.go:27
+NODE_DEVICES = "metax-tech.com/node-gpu-devices"
+# pkg/device/metax/device.go:40
+LOSSES = "metax-tech.com/gpu.topology.losses"
+# pkg/device/metax/device.go:41
+GAINS = "metax-tech.com/gpu.topology.scores"
+
+# --- what is written on a placed pod ---------------------------------------------------------
+
+# pkg/util/types.go:21; a label too: pkg/util/util.go:188
+NODE = "hami.io/vgpu-node"
+# pkg/util/types.go:20
+TIME = "hami.io/vgpu-time"
+# pkg/device/metax/sdevice.go:76
+SGPU_TO_ALLOCATE = "hami.io/metax-sgpu-devices-to-allocate"
+# pkg/device/metax/sdevice.go:77
+SGPU_ALLOCATED = "hami.io/metax-sgpu-devices-allocated"
+# pkg/device/metax/device.go:52
+GPU_TO_ALLOCATE = "hami.io/metax-gpu-devices-to-allocate"
+# pkg/device/metax/device.go:53
+GPU_ALLOCATED = "hami.io/metax-gpu-devices-allocated"
+# pkg/device/metax/protocol.go:29
+PREDICATE_TIME = "metax-tech.com/predicate-time"
+# pkg/util/types.go:24
+BIND_TIME = "hami.io/bind-time"
+# pkg/util/types.go:25
+BIND_PHASE = "hami.io/bind-phase"
+ALLOCATING = "allocating"
+
+# pkg/device/metax/sdevice.go:41
+SGPU_KIND = "Metax-SGPU"
+# pkg/device/metax/device.go:38
+GPU_KIND = "Metax-GPU"

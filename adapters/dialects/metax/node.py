@@ -1,0 +1,142 @@
+"""Read the cards of a node.
+
+A node says them one by one in an annotation (shares), or as a mere number of whole cards. Where
+it does both, they are the same cards, and the annotation counts. Source: HAMi v2.10.0
+pkg/device/metax/protocol.go:50-127 and device.go:67-89.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from adapters.dialects.dialect import Described
+from adapters.dialects.hami_record import writable
+from adapters.dialects.metax import keys
+from adapters.dialects.metax.amount import MOST
+from adapters.dialects.metax.settings import Config
+from adapters.wire.kube import Amount, KubeNode, annotations
+from adapters.wire.quantity import QuantityError, parse_int
+from core.card import Card, Level, Mode, Scope
+from core.quantity import FULL, GIB, MIB
+
+WHOLE_CARD = 64 * GIB
+"""Memory of a card of which only the number is known. HAMi v2.10.0 pkg/device/metax/device.go:80"""
+
+MOST_CARDS = 1024
+"""A node that states more whole cards than this is not believed."""
+
+_Many = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+_Worth = Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)]
+
+
+class _Device(msgspec.Struct, frozen=True, rename="camel"):
+    uuid: str
+    total_dev_count: _Many
+    total_compute: _Many
+    total_v_ram: _Many
+    model: str = ""
+    numa: int = 0
+    healthy: bool = False
+    link_zone: int = 0
+
+
+def read(node: KubeNode, config: Config) -> Described:
+    """The cards of a node; what cannot be read is left out and told."""
+    said = annotations(node)
+    entries, problems = _entries(said.get(keys.NODE_DEVICES))
+    cards: dict[str, Card] = {}
+    for index, entry in enumerate(entries):
+        card = _card(node.metadata.name, index, entry)
+        if isinstance(card, Card) and card.uuid not in cards:
+            cards[card.uuid] = card
+        else:
+            problem = f"card {card.uuid} stands there twice" if isinstance(card, Card) else card
+            problems.append(f"{keys.NODE_DEVICES}, entry {index}: {problem}; left out")
+    whole, doubts = _whole_cards(node, config, shared=bool(entries or problems))
+    losses, unread_losses = _table(said.get(keys.LOSSES), keys.LOSSES)
+    gains, unread_gains = _table(said.get(keys.GAINS), keys.GAINS)
+    return Described(
+        cards=(*cards.values(), *whole),
+        precision=MIB,
+        losses=losses,
+        gains=gains,
+        problems=(*problems, *doubts, *unread_losses, *unread_gains),
+    )
+
+
+def _entries(text: str | None) -> tuple[list[object], list[str]]:
+    if text is None:
+        return [], []
+    try:
+        return msgspec.json.decode(text, type=list[object]), []
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return [], [f"{keys.NODE_DEVICES} is no list of cards: {error}"]
+
+
+def _card(node: str, index: int, entry: object) -> Card | str:
+    try:
+        device = msgspec.convert(entry, _Device)
+    except msgspec.ValidationError as error:
+        return str(error)
+    if not writable(device.uuid):
+        return f"{device.uuid!r} cannot be a card's uuid"
+    if device.total_compute != FULL:
+        return f"totalCompute of card {device.uuid} is {device.total_compute}, must be {FULL}"
+    zone = device.link_zone
+    return Card(
+        uuid=device.uuid,
+        node=node,
+        index=index,
+        vendor=keys.NAME,
+        model=device.model,
+        memory=device.total_v_ram * MIB,
+        slots=device.total_dev_count,
+        healthy=device.healthy,
+        numa=device.numa if device.numa >= 0 else None,
+        links=(Scope(Level.LINK, str(zone)),) if zone > 0 else (),
+        dialects=frozenset({keys.NAME}),
+        names=(device.model,),
+    )
+
+
+def _whole_cards(node: KubeNode, config: Config, *, shared: bool) -> tuple[list[Card], list[str]]:
+    capacity = (node.status.capacity or {}).get(config.gpu, 0)
+    allocatable = (node.status.allocatable or {}).get(config.gpu, capacity)
+    total, usable = _number(capacity), _number(allocatable)
+    if total is None or usable is None:
+        return [], [f"{config.gpu}: {capacity!r}, {allocatable!r} are no numbers of cards"]
+    if total and shared:
+        return [], [f"{config.gpu}: not sold, {keys.NODE_DEVICES} tells of the same cards"]
+    return [
+        Card(
+            uuid=f"{node.metadata.name}-metax-{index}",
+            node=node.metadata.name,
+            index=index,
+            vendor=keys.NAME,
+            model=keys.GPU_KIND,
+            memory=WHOLE_CARD,
+            slots=1,
+            healthy=index >= total - usable,
+            mode=Mode.WHOLE,
+            dialects=frozenset({keys.NAME}),
+            names=(keys.GPU_KIND,),
+        )
+        for index in range(total)
+    ], []
+
+
+def _number(amount: Amount) -> int | None:
+    try:
+        number = parse_int(str(amount))
+    except QuantityError:
+        return None
+    return number if 0 <= number <= MOST_CARDS else None
+
+
+def _table(text: str | None, key: str) -> tuple[tuple[tuple[int, int], ...], list[str]]:
+    if text is None:
+        return (), []
+    try:
+        return tuple(sorted(msgspec.json.decode(text, type=dict[int, _Worth]).items())), []
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return (), [f"{key} is no table of numbers: {error}"]

@@ -1,0 +1,69 @@
+"""Read what a pod wants of MetaX cards: shares, or whole cards.
+
+Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
+"""
+
+from adapters.dialects.containers import members, stated, whole
+from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.metax import keys, shares
+from adapters.dialects.metax.amount import MOST
+from adapters.dialects.metax.annotations import names, place
+from adapters.dialects.metax.ranking import policies
+from adapters.dialects.metax.settings import Config
+from adapters.wire.kube import Pod, annotations, full_name
+from core.card import Mode
+from core.quantity import FULL, MIB
+from core.request import Ask, Request
+
+
+def read(pod: Pod, config: Config, defaults: Defaults) -> Request:
+    """What a pod that names any of the resources wants.
+
+    Raises:
+        DialectError: it cannot be meant.
+    """
+    sharing = [
+        member
+        for member in members(pod)
+        if any(stated(member, name) for name in (config.sgpu, config.vcore, config.vmemory))
+    ]
+    asks = _whole_cards(pod, config)
+    if not asks:
+        return shares.read(pod, sharing, config, defaults)
+    if sharing:
+        problem = f"cannot stand in one pod with {config.gpu}: ask for shares or for whole cards"
+        raise DialectError(f"{sharing[0].path}.resources", config.sgpu, problem)
+    said = annotations(pod)
+    for key in (keys.USE_UUIDS, keys.NO_USE_UUIDS):
+        if names(said, key):
+            problem = f"{config.gpu} cards have no uuid to choose by; ask for {config.sgpu}"
+            raise DialectError(place(key), said[key], problem)
+    unused = [key for key in (keys.QOS, keys.APP_CLASS, keys.TOPOLOGY_AWARE) if key in said]
+    return Request(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=keys.NAME,
+        asks=asks,
+        modes=frozenset({Mode.WHOLE}),
+        vendor=keys.NAME,
+        ranking=policies(said, defaults).ranking(whole=True),
+        priority=pod.spec.priority or 0,
+        notes=tuple(f"{place(key)}: {said[key]} is not used for whole cards" for key in unused),
+    )
+
+
+def _whole_cards(pod: Pod, config: Config) -> tuple[Ask, ...]:
+    counts = [(member, whole(member, config.gpu, 1, MOST)) for member in members(pod)]
+    return tuple(
+        Ask(
+            member.container.name,
+            count,
+            memory_percent=FULL,
+            compute=FULL,
+            exclusive=True,
+            step=MIB,
+            phase=member.phase,
+        )
+        for member, count in counts
+        if count is not None
+    )

@@ -1,0 +1,75 @@
+"""What HAMi's device configuration says of MetaX.
+
+Source: HAMi v2.10.0 pkg/device/metax/config.go:21-30.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError, Document, Settings
+from adapters.dialects.metax import keys
+
+DOCUMENT: Document = ("hami-scheduler-device", "device-config.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of this vocabulary.
+
+    Attributes:
+        sgpu: resource that counts shares of cards.
+        vcore: resource that says the percent of compute of each.
+        vmemory: resource that says the memory of each.
+        gpu: resource that counts whole cards.
+        topology_aware: whether links count in the choice of the node; None where not stated.
+    """
+
+    sgpu: str = keys.SGPU
+    vcore: str = keys.VCORE
+    vmemory: str = keys.VMEMORY
+    gpu: str = keys.GPU
+    topology_aware: bool | None = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """All resource names."""
+        return (self.sgpu, self.vcore, self.vmemory, self.gpu)
+
+
+class _Metax(msgspec.Struct, frozen=True, rename="camel"):
+    resource_count_name: str = keys.GPU
+    resource_v_count_name: str = keys.SGPU
+    resource_v_memory_name: str = keys.VMEMORY
+    resource_v_core_name: str = keys.VCORE
+    sgpu_topology_aware: bool | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    metax: _Metax | None = None
+
+
+def read(settings: Settings) -> Config:
+    """The settings, with HAMi's own where a file says nothing.
+
+    Raises:
+        DialectError: the file has a value that cannot be meant.
+    """
+    found = settings.get(DOCUMENT)
+    name, key = DOCUMENT
+    field = f"ConfigMap {name}, key {key}, metax"
+    try:
+        document = msgspec.convert({} if found is None else found, _Document)
+    except msgspec.ValidationError as error:
+        raise DialectError(field, found, str(error)) from None
+    metax = document.metax or _Metax()
+    config = Config(
+        sgpu=metax.resource_v_count_name,
+        vcore=metax.resource_v_core_name,
+        vmemory=metax.resource_v_memory_name,
+        gpu=metax.resource_count_name,
+        topology_aware=metax.sgpu_topology_aware,
+    )
+    if "" in config.resources or len(set(config.resources)) < len(config.resources):
+        raise DialectError(field, config.resources, "needs four different resource names")
+    return config

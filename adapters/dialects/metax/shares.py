@@ -1,0 +1,110 @@
+"""Read what a pod wants in shares of cards (sGPU).
+
+Source: MetaX sGPU manual, tables 7.7 to 7.14; HAMi v2.10.0 pkg/device/metax/sdevice.go.
+"""
+
+from collections.abc import Sequence
+
+from adapters.dialects.containers import Member, stated, whole
+from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.metax import keys
+from adapters.dialects.metax.amount import MOST, memory
+from adapters.dialects.metax.annotations import boolean, names, place, word
+from adapters.dialects.metax.ranking import policies
+from adapters.dialects.metax.settings import Config
+from adapters.wire.kube import Pod, Text, annotations, full_name
+from core.card import Level
+from core.quantity import FULL, MIB
+from core.request import Ask, Linking, Request, TaskClass
+
+# HAMi v2.10.0 pkg/device/metax/protocol.go:39-43
+BEST_EFFORT = "best-effort"
+FIXED_SHARE = "fixed-share"
+BURST_SHARE = "burst-share"
+
+# HAMi v2.10.0 pkg/device/metax/protocol.go:45-48
+_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
+
+
+def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults) -> Request:
+    """What a pod wants.
+
+    Args:
+        pod: the pod.
+        asking: its containers that name sGPU resources, in start order; at least one.
+        config: the resource names, and the cluster's default for links.
+        defaults: the operator's.
+
+    Raises:
+        DialectError: it cannot be meant.
+    """
+    said = annotations(pod)
+    task_class = _CLASSES.get(word(said, keys.APP_CLASS, *_CLASSES) or "", TaskClass.NORMAL)
+    online = task_class is TaskClass.ONLINE
+    qos = word(said, keys.QOS, BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
+    order = policies(said, defaults)
+    asks = tuple(_ask(member, config, task_class, mutex=order.mutex) for member in asking)
+    total = sum(ask.count for ask in asks)
+    if task_class is not TaskClass.NORMAL and total > 1:
+        problem = f"such a task may have one card in all its containers, not {total}"
+        raise DialectError(place(keys.APP_CLASS), said[keys.APP_CLASS], problem)
+    links = _topology_aware(said, config, defaults)
+    limited = any(ask.compute < FULL for ask in asks)
+    return Request(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=keys.NAME,
+        asks=asks,
+        allow_uuids=names(said, keys.USE_UUIDS) or None,
+        deny_uuids=names(said, keys.NO_USE_UUIDS),
+        task_class=task_class,
+        qos=(qos or BEST_EFFORT) if limited and not online else None,
+        ranking=order.ranking(online=online, links=links and any(ask.linked for ask in asks)),
+        linking=Linking(levels=(Level.LINK,)),
+        priority=pod.spec.priority or 0,
+        notes=tuple(_notes(asking, config, online=online, qos=qos)),
+    )
+
+
+def _ask(member: Member, config: Config, task_class: TaskClass, *, mutex: bool) -> Ask:
+    count = whole(member, config.sgpu, 1, MOST)
+    compute = whole(member, config.vcore, 1, FULL) or FULL
+    amount = memory(member, config.vmemory)
+    if count is None:
+        alone = (stated(member, config.vcore), stated(member, config.vmemory))
+        field, value = next(found for found in alone if found)
+        problem = f"needs {config.sgpu} beside it, which says of how many cards"
+        raise DialectError(field, value, problem)
+    online = task_class is TaskClass.ONLINE
+    full = compute == FULL and not online
+    return Ask(
+        member.container.name,
+        count,
+        memory=amount.size if amount else None,
+        memory_percent=None if amount else FULL,
+        compute=0 if online else compute,
+        exclusive=full or mutex,
+        linked=full and task_class is TaskClass.NORMAL,
+        step=MIB,
+        phase=member.phase,
+    )
+
+
+def _notes(asking: Sequence[Member], config: Config, *, online: bool, qos: str | None) -> list[str]:
+    notes: list[str] = []
+    for member in asking:
+        amount = memory(member, config.vmemory)
+        if amount and amount.note:
+            notes.append(amount.note)
+        vcore = stated(member, config.vcore)
+        if online and vcore:
+            notes.append(f"{vcore[0]}: {vcore[1]} is not used, an online task reserves no compute")
+    if online and qos:
+        notes.append(f"{place(keys.QOS)}: {qos} is not used for an online task")
+    return notes
+
+
+def _topology_aware(said: Text, config: Config, defaults: Defaults) -> bool:
+    own = boolean(said, keys.TOPOLOGY_AWARE)
+    choices = (own, defaults.topology_aware, config.topology_aware)
+    return next((choice for choice in choices if choice is not None), False)

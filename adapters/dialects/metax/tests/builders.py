@@ -1,0 +1,184 @@
+"""Pods, nodes and pods that already run, as their users and HAMi write them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+import msgspec
+
+from adapters.dialects.dialect import Defaults, DialectError, Settings
+from adapters.dialects.metax.dialect import Metax
+from adapters.wire.kube import (
+    Amount,
+    Container,
+    KubeNode,
+    Metadata,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    Resources,
+)
+from core.fit import fit
+from core.grant import Allocation, Placement
+from core.ledger import NodeLedger
+from core.node import Node
+from core.reason import Reason
+from core.request import Request
+
+GOLDEN = Path(__file__).parent / "golden"
+METAX = Metax.configured({}, Defaults())
+_serial = count()
+
+
+def a_metax(settings: Settings | None = None, defaults: Defaults | None = None) -> Metax:
+    return Metax.configured(settings or {}, defaults or Defaults())
+
+
+def a_container(
+    limits: Mapping[str, Amount] | None = None,
+    name: str = "main",
+    requests: Mapping[str, Amount] | None = None,
+    *,
+    sidecar: bool = False,
+) -> Container:
+    """Resources are named without their ``metax-tech.com/``."""
+    return Container(
+        name=name,
+        resources=Resources(
+            limits={f"metax-tech.com/{key}": value for key, value in (limits or {}).items()},
+            requests={f"metax-tech.com/{key}": value for key, value in (requests or {}).items()},
+        ),
+        restart_policy="Always" if sidecar else None,
+    )
+
+
+def a_pod(
+    *containers: Container | Mapping[str, Amount],
+    annotations: Mapping[str, str] | None = None,
+    init: Sequence[Container] = (),
+    priority: int | None = None,
+    name: str = "",
+) -> Pod:
+    """A mapping stands for the one container with these limits."""
+    name = name or f"pod-{next(_serial)}"
+    return Pod(
+        metadata=Metadata(
+            name=name, namespace="default", uid=name, annotations=dict(annotations or {})
+        ),
+        spec=PodSpec(
+            containers=tuple(
+                each if isinstance(each, Container) else a_container(each) for each in containers
+            ),
+            init_containers=tuple(init),
+            priority=priority,
+        ),
+    )
+
+
+def a_device(number: int, **changes: object) -> dict[str, object]:
+    """One entry of a node's record, as on the golden node."""
+    return {
+        "uuid": f"GPU-{number}",
+        "bdf": f"0000:{number:x}8:00.0",
+        "model": "sgpu",
+        "totalDevCount": 16,
+        "totalCompute": 100,
+        "totalVRam": 65536,
+        "healthy": True,
+        **changes,
+    }
+
+
+def a_kube_node(
+    devices: object = None,
+    name: str = "node-a",
+    capacity: Mapping[str, Amount] | None = None,
+    allocatable: Mapping[str, Amount] | None = None,
+    losses: str | None = None,
+    scores: str | None = None,
+) -> KubeNode:
+    """Devices are entries of the record, or its text."""
+    tables = {"losses": losses, "scores": scores}
+    said = {
+        f"metax-tech.com/gpu.topology.{key}": table
+        for key, table in tables.items()
+        if table is not None
+    }
+    if devices is not None:
+        text = devices if isinstance(devices, str) else msgspec.json.encode(devices).decode()
+        said["metax-tech.com/node-gpu-devices"] = text
+    return KubeNode(
+        metadata=Metadata(name=name, annotations=said),
+        status=NodeStatus(
+            capacity=None if capacity is None else dict(capacity),
+            allocatable=None if allocatable is None else dict(allocatable),
+        ),
+    )
+
+
+def the_node(kube: KubeNode, metax: Metax = METAX) -> Node:
+    """The node as the core sees it, where only this vocabulary describes it."""
+    said = metax.read_node(kube, None)
+    return Node(kube.metadata.name, said.cards, losses=said.losses, gains=said.gains)
+
+
+def zones(*sizes: int, name: str = "node-a") -> Node:
+    """A node of shared cards whose first ones are linked, in zones of these sizes."""
+    places = [zone for zone, size in enumerate(sizes, start=1) for _ in range(size)]
+    return the_node(
+        a_kube_node([a_device(n, linkZone=zone) for n, zone in enumerate(places)], name)
+    )
+
+
+def golden_node() -> Node:
+    return the_node(a_kube_node((GOLDEN / "node_8_cards.json").read_text().strip()))
+
+
+def whole_node(
+    cards: int = 8,
+    name: str = "node-a",
+    losses: str | None = None,
+    scores: str | None = None,
+) -> Node:
+    capacity = {"metax-tech.com/gpu": str(cards)}
+    return the_node(a_kube_node(name=name, capacity=capacity, losses=losses, scores=scores))
+
+
+def place(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Placement:
+    """Where the pod goes; it must fit."""
+    found = fit(metax.read_pod(pod), ledger)
+    assert isinstance(found, Placement), found.text()
+    return found
+
+
+def refuse(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Reason:
+    """Why the pod does not fit; it must not."""
+    found = fit(metax.read_pod(pod), ledger)
+    assert isinstance(found, Reason), found
+    return found
+
+
+def run(ledger: NodeLedger, *pods: Pod, metax: Metax = METAX) -> NodeLedger:
+    """The ledger after the pods were placed one after the other."""
+    for pod in pods:
+        request = metax.read_pod(pod)
+        ledger = ledger.hold(Allocation.of(request, place(pod, ledger, metax)))
+    return ledger
+
+
+def indexes(ledger: NodeLedger, placement: Placement) -> list[int]:
+    """The cards of a placement, by index, in the order of the grants."""
+    index = {card.uuid: card.index for card in ledger.node.cards}
+    return [index[grant.card] for grant in placement.grants]
+
+
+def read(pod: Pod, metax: Metax = METAX) -> Request:
+    return metax.read_pod(pod)
+
+
+def attempt(pod: Pod) -> Request | DialectError:
+    """The request, or why there is none."""
+    try:
+        return METAX.read_pod(pod)
+    except DialectError as error:
+        return error

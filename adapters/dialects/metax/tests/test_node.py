@@ -1,0 +1,200 @@
+"""What a node says of its cards."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import Described
+from adapters.dialects.metax.node import MOST_CARDS
+from adapters.dialects.metax.tests.builders import (
+    GOLDEN,
+    METAX,
+    a_device,
+    a_kube_node,
+    golden_node,
+)
+from adapters.wire.kube import Amount, KubeNode, Metadata
+from core.card import Card, Level, Mode, Scope
+from core.quantity import GIB, MIB
+
+GPU = "metax-tech.com/gpu"
+
+
+def described(*devices: object) -> Described:
+    return METAX.read_node(a_kube_node(list(devices)), None)
+
+
+def test_the_golden_node_has_eight_cards_in_two_zones() -> None:
+    cards = golden_node().cards
+
+    assert [card.index for card in cards] == list(range(8))
+    assert cards[7] == Card(
+        uuid="GPU-7f3a10c2-0000-4b6e-9d21-a00000000007",
+        node="node-a",
+        index=7,
+        vendor="metax",
+        model="sgpu",
+        memory=64 * GIB,
+        slots=16,
+        numa=1,
+        links=(Scope(Level.LINK, "2"),),
+        dialects=frozenset({"metax"}),
+        names=("sgpu",),
+    )
+    assert (cards[0].numa, cards[0].links) == (0, (Scope(Level.LINK, "1"),))
+
+
+def test_memory_is_stated_in_mib() -> None:
+    assert described(a_device(0)).precision == MIB
+
+
+def test_what_hami_omits_when_zero_is_zero() -> None:
+    plain = a_device(0)
+    del plain["healthy"], plain["model"]
+
+    (card,) = described(plain).cards
+
+    assert (card.healthy, card.numa, card.links, card.model) == (False, 0, (), "")
+
+
+@pytest.mark.parametrize("zone", [0, -1])
+def test_a_card_in_no_positive_zone_is_linked_to_none(zone: int) -> None:
+    (card,) = described(a_device(0, linkZone=zone, numa=-1)).cards
+
+    assert (card.links, card.numa) == ((), None)
+
+
+def test_the_published_qos_of_a_card_says_nothing() -> None:
+    assert described(a_device(0, qosPolicy="fixed-share")) == described(a_device(0))
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (7, "Expected `object`"),
+        ({}, "missing required field `uuid`"),
+        (a_device(0, uuid=""), "cannot be a card's uuid"),
+        (a_device(0, uuid="\u00a0"), "cannot be a card's uuid"),
+        (a_device(0, uuid="GPU-0,GPU-1"), "cannot be a card's uuid"),
+        (a_device(0, totalCompute=50), "totalCompute of card GPU-0 is 50, must be 100"),
+        (a_device(0, totalVRam=0), ">= 1"),
+        (a_device(0, totalDevCount=0), ">= 1"),
+        (a_device(0, totalVRam=2**31), "<= 2147483647"),
+        (a_device(0, healthy="yes"), "Expected `bool`"),
+        (a_device(1), "card GPU-1 stands there twice"),
+    ],
+)
+def test_a_bad_entry_is_left_out_and_told_and_the_others_keep_their_index(
+    entry: object, problem: str
+) -> None:
+    said = described(a_device(1), entry, a_device(2))
+
+    assert [(card.uuid, card.index) for card in said.cards] == [("GPU-1", 0), ("GPU-2", 2)]
+    (told,) = said.problems
+    assert told.startswith("metax-tech.com/node-gpu-devices, entry 1: ")
+    assert problem in told
+
+
+@pytest.mark.parametrize("text", ["", "[", "{}", "null", '"x"', "\ud800"])
+def test_a_record_that_is_no_list_gives_no_cards_and_is_told(text: str) -> None:
+    said = METAX.read_node(a_kube_node(text), None)
+
+    assert said.cards == ()
+    assert "metax-tech.com/node-gpu-devices is no list of cards" in said.problems[0]
+
+
+def test_a_node_without_metax_has_nothing_to_say() -> None:
+    assert METAX.read_node(KubeNode(Metadata("cpu-1")), None) == Described(precision=MIB)
+
+
+# --- whole cards -----------------------------------------------------------------------------
+
+
+def counted(capacity: Amount, allocatable: Amount | None = None) -> Described:
+    usable = None if allocatable is None else {GPU: allocatable}
+    return METAX.read_node(a_kube_node(capacity={GPU: capacity}, allocatable=usable), None)
+
+
+def test_a_number_of_whole_cards_gives_so_many_cards_without_a_uuid() -> None:
+    cards = counted("3").cards
+
+    assert [card.uuid for card in cards] == ["node-a-metax-0", "node-a-metax-1", "node-a-metax-2"]
+    assert {(card.mode, card.memory, card.slots) for card in cards} == {(Mode.WHOLE, 64 * GIB, 1)}
+
+
+def test_whole_cards_that_are_not_allocatable_are_not_offered() -> None:
+    cards = counted(8, "6").cards
+
+    assert [card.index for card in cards if not card.healthy] == [0, 1]
+    assert [card.healthy for card in counted(2, 0).cards] == [False, False]
+
+
+@pytest.mark.parametrize("amount", ["-1", "x", "1.5", MOST_CARDS + 1])
+def test_a_number_of_cards_that_is_none_is_told(amount: Amount) -> None:
+    for said in (counted(amount), counted(2, amount)):
+        assert said.cards == ()
+        assert "are no numbers of cards" in said.problems[0]
+
+
+def test_cards_that_are_sold_in_shares_are_not_sold_whole_as_well() -> None:
+    said = METAX.read_node(a_kube_node([a_device(0)], capacity={GPU: "8"}), None)
+    unread = METAX.read_node(a_kube_node("[{}]", capacity={GPU: "8"}), None)
+    empty = METAX.read_node(a_kube_node([], capacity={GPU: "8"}), None)
+
+    assert [card.mode for card in said.cards] == [Mode.SHARED]
+    assert "tells of the same cards" in said.problems[0]
+    assert unread.cards == ()
+    assert len(empty.cards) == 8
+
+
+# --- topology tables -------------------------------------------------------------------------
+
+
+def test_losses_and_gains_are_read_by_number_of_cards() -> None:
+    said = METAX.read_node(a_kube_node(losses='{"1":0,"8":1240,"2":110}', scores='{"4":-5}'), None)
+
+    assert said.losses == ((1, 0), (2, 110), (8, 1240))
+    assert said.gains == ((4, -5),)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "\ud800", '{"one":1}', '{"1":"x"}', '{"1":0.5}', '{"1":2147483648}']
+)
+def test_a_table_that_is_none_is_told(text: str) -> None:
+    said = METAX.read_node(a_kube_node(losses=text, scores=text), None)
+
+    assert (said.losses, said.gains) == ((), ())
+    assert [problem.split()[0] for problem in said.problems] == [
+        "metax-tech.com/gpu.topology.losses",
+        "metax-tech.com/gpu.topology.scores",
+    ]
+
+
+# --- anything at all -------------------------------------------------------------------------
+
+scalars = st.none() | st.booleans() | st.integers(-5, 2**70) | st.text(max_size=6)
+devices = st.dictionaries(st.sampled_from([*a_device(0), "numa", "linkZone"]), scalars)
+entries = scalars | devices | devices.map(lambda extra: {**a_device(0), **extra})
+
+
+@given(st.lists(entries, max_size=4))
+def test_every_entry_becomes_a_card_or_a_problem(given: list[object]) -> None:
+    said = METAX.read_node(a_kube_node(msgspec.json.encode(given).decode()), None)
+
+    assert len(said.cards) + len(said.problems) == len(given)
+
+
+@given(st.text(max_size=30), st.text(max_size=30), scalars)
+def test_no_text_on_a_node_is_an_error(record: str, table: str, amount: Amount) -> None:
+    METAX.read_node(a_kube_node(record, capacity={GPU: amount}, losses=table), None)
+
+
+def test_reading_a_node_leaves_nothing_behind() -> None:
+    text = (GOLDEN / "node_8_cards.json").read_text()
+    other = text.replace("best-effort", "fixed-share")
+
+    before = METAX.read_node(a_kube_node(text), None)
+    METAX.read_node(a_kube_node(other), None)
+
+    assert METAX.read_node(a_kube_node(text), None) == before

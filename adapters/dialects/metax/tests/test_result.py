@@ -1,0 +1,247 @@
+"""What is written on a placed pod, and read back from it."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.hami_record import METAX_ALLOCATED
+from adapters.dialects.metax import keys
+from adapters.dialects.metax.tests.builders import (
+    METAX,
+    a_container,
+    a_pod,
+    place,
+    run,
+    whole_node,
+    zones,
+)
+from adapters.wire.kube import Container, Pod
+from core.grant import Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB
+from core.request import Phase
+
+NOW = 1_760_000_000_123_456_789
+NODE = zones(2, 2)
+SLICE = {"sgpu": 1, "vcore": 30, "vmemory": 4}
+DEVICES = "GPU-3,Metax-SGPU,4096,30:;"
+JSON = '[[{"uuid":"GPU-3","compute":30,"vRam":4096}]]'
+
+
+def with_record(pod: Pod, **record: str) -> Pod:
+    """The pod with more annotations, by the name of their constant."""
+    said = {getattr(keys, key): value for key, value in record.items() if key != "JSON"}
+    if "JSON" in record:
+        said[METAX_ALLOCATED] = record["JSON"]
+    metadata = msgspec.structs.replace(
+        pod.metadata, annotations={**(pod.metadata.annotations or {}), **said}
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def written(pod: Pod, ledger: NodeLedger) -> tuple[Pod, tuple[Grant, ...]]:
+    """The pod with its record, and what it was given."""
+    request, placement = METAX.read_pod(pod), place(pod, ledger)
+    result = METAX.write_result(pod, request, placement, ledger.node, NOW)
+    metadata = msgspec.structs.replace(
+        pod.metadata, annotations={**(pod.metadata.annotations or {}), **result.annotations}
+    )
+    return msgspec.structs.replace(pod, metadata=metadata), placement.grants
+
+
+def read_back(pod: Pod, node: Node = NODE) -> tuple[Grant, ...]:
+    return METAX.read_result(pod, METAX.read_pod(pod), node)
+
+
+def refusal(pod: Pod, node: Node = NODE) -> DialectError:
+    with pytest.raises(DialectError) as refused:
+        read_back(pod, node)
+    return refused.value
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [SLICE, {"gpu": 1}])
+def test_all_that_is_written_is_barred_to_pod_authors(limits: dict[str, str | int | float]) -> None:
+    pod = a_pod(limits)
+    node = whole_node() if "gpu" in limits else NODE
+
+    result = METAX.write_result(
+        pod, METAX.read_pod(pod), place(pod, NodeLedger.of(node)), node, NOW
+    )
+
+    assert {*result.annotations, *result.labels} <= METAX.result_keys
+
+
+def test_every_key_is_written_by_one_of_the_two_sorts() -> None:
+    assert METAX.result_keys == {
+        "hami.io/vgpu-node",
+        "hami.io/vgpu-time",
+        "hami.io/metax-sgpu-devices-to-allocate",
+        "hami.io/metax-sgpu-devices-allocated",
+        "hami.io/metax-gpu-devices-to-allocate",
+        "hami.io/metax-gpu-devices-allocated",
+        "metax-tech.com/gpu-devices-allocated",
+        "metax-tech.com/predicate-time",
+        "hami.io/bind-phase",
+        "hami.io/bind-time",
+    }
+
+
+@pytest.mark.parametrize(("length", "labels"), [(63, 1), (64, 0)])
+def test_a_node_name_too_long_for_a_label_stays_an_annotation(length: int, labels: int) -> None:
+    node = zones(1, name="n" * length)
+    pod = a_pod(SLICE)
+
+    result = METAX.write_result(
+        pod, METAX.read_pod(pod), place(pod, NodeLedger.of(node)), node, NOW
+    )
+
+    assert result.annotations["hami.io/vgpu-node"] == "n" * length
+    assert len(result.labels) == labels
+
+
+def test_nothing_else_is_meant_beside_these_resources() -> None:
+    assert METAX.companions == frozenset()
+    assert METAX.name == "metax"
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def test_a_pod_without_a_record_has_no_result() -> None:
+    assert not METAX.has_result(a_pod(SLICE))
+    assert not METAX.has_result(with_record(a_pod(SLICE), NODE="node-a", TIME="1"))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"SGPU_ALLOCATED": DEVICES}, {"JSON": JSON}, {"SGPU_ALLOCATED": DEVICES, "JSON": JSON}],
+)
+def test_either_record_is_enough(record: dict[str, str]) -> None:
+    pod = with_record(a_pod(SLICE), **record)
+
+    assert METAX.has_result(pod)
+    assert read_back(pod) == (Grant("main", "GPU-3", 4 * GIB, 30),)
+
+
+def test_whole_cards_are_read_from_their_own_record() -> None:
+    pod = with_record(a_pod({"gpu": 1}), GPU_ALLOCATED="node-a-metax-7,Metax-GPU,65536,100:;")
+
+    assert METAX.has_result(pod)
+    assert read_back(pod, whole_node()) == (
+        Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),
+    )
+
+
+def test_a_whole_card_on_a_node_that_names_its_cards_may_be_any_of_them() -> None:
+    pod = with_record(a_pod({"gpu": 1}), GPU_ALLOCATED="node-a-metax-7,Metax-GPU,65536,100:;")
+
+    assert refusal(pod).problem == "does not say which of the node's cards are meant"
+
+
+def test_a_card_that_the_node_has_not_is_named_as_it_stands() -> None:
+    pod = with_record(a_pod(SLICE), SGPU_ALLOCATED="GPU-99,Metax-SGPU,4096,30:;")
+
+    assert [grant.card for grant in read_back(pod)] == ["GPU-99"]
+
+
+def test_exclusivity_and_phase_come_from_the_request() -> None:
+    pod = with_record(
+        a_pod(a_container({"sgpu": 1}), init=[a_container(SLICE, "prepare"), a_container({}, "x")]),
+        SGPU_ALLOCATED="GPU-3,Metax-SGPU,4096,30:;;GPU-3,Metax-SGPU,65536,100:;",
+    )
+
+    assert read_back(pod) == (
+        Grant("prepare", "GPU-3", 4 * GIB, 30, phase=Phase.INIT),
+        Grant("main", "GPU-3", 64 * GIB, 100, exclusive=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        ({"GPU_ALLOCATED": DEVICES}, "must say which cards the pod has"),
+        ({"SGPU_ALLOCATED": ""}, "tells of 0 containers, the pod has 1"),
+        ({"SGPU_ALLOCATED": DEVICES + ";"}, "tells of 2 containers, the pod has 1"),
+        ({"SGPU_ALLOCATED": ";"}, "gives main 0 cards, it asks for 1"),
+        ({"SGPU_ALLOCATED": "GPU-1"}, "must end with ';'"),
+        ({"SGPU_ALLOCATED": DEVICES.replace("SGPU", "GPU")}, "must read 'UUID,Metax-SGPU"),
+        ({"JSON": "{}"}, "not a MetaX record"),
+        ({"SGPU_ALLOCATED": DEVICES, "JSON": JSON.replace("30", "31")}, "differs from"),
+        ({"SGPU_ALLOCATED": DEVICES, "NODE": "node-b"}, "the pod is bound to node-a"),
+    ],
+)
+def test_a_record_that_cannot_be_the_pods_is_refused(record: dict[str, str], problem: str) -> None:
+    assert problem in refusal(with_record(a_pod(SLICE), **record)).problem
+
+
+def test_cards_for_a_container_that_asks_for_none_are_refused() -> None:
+    pod = with_record(
+        a_pod(a_container({}, "plain"), a_container(SLICE)), SGPU_ALLOCATED=f"{DEVICES};"
+    )
+
+    assert refusal(pod).problem == "gives plain 1 cards, it asks for 0"
+
+
+# --- properties ------------------------------------------------------------------------------
+
+Wish = dict[str, str | int | float]
+"""The limits of one container."""
+
+NOTHING: Wish = {}
+shares: st.SearchStrategy[Wish] = st.fixed_dictionaries(
+    {"sgpu": st.integers(1, 2)},
+    optional={"vcore": st.integers(1, 50), "vmemory": st.sampled_from([1, "1500M", "3Gi"])},
+)
+cards: st.SearchStrategy[Wish] = st.fixed_dictionaries({"gpu": st.integers(1, 2)})
+
+
+def wishes(some: st.SearchStrategy[Wish]) -> st.SearchStrategy[list[Wish]]:
+    return st.lists(st.just(NOTHING) | some, min_size=1, max_size=3).filter(any)
+
+
+def containers(asked: list[Wish]) -> list[Container]:
+    return [a_container(each, f"c{number}") for number, each in enumerate(asked)]
+
+
+@given(wishes(shares), st.integers(0, 2))
+def test_what_was_given_in_shares_is_read_back(asked: list[Wish], init: int) -> None:
+    every = containers(asked)
+    ledger = run(NodeLedger.of(zones(4, 4)), a_pod(SLICE))
+    pod, grants = written(a_pod(*every[init:], init=every[:init]), ledger)
+
+    assert read_back(pod) == grants
+
+
+@given(wishes(cards))
+def test_what_was_given_in_whole_cards_is_read_back(asked: list[Wish]) -> None:
+    node = whole_node()
+    pod, grants = written(a_pod(*containers(asked)), NodeLedger.of(node))
+
+    assert read_back(pod, node) == grants
+
+
+pieces = st.lists(
+    st.sampled_from(["GPU-1", "GPU-2", ",", ":", ";", "Metax-SGPU", "4096", "30", "-1", "["])
+).map("".join)
+texts = pieces | st.text(max_size=20) | st.just(DEVICES)
+
+
+@given(texts, st.none() | texts | st.just(JSON))
+def test_any_record_is_read_or_refused_with_its_key(devices: str, json: str | None) -> None:
+    record = {"SGPU_ALLOCATED": devices} | ({} if json is None else {"JSON": json})
+    pod = with_record(a_pod(SLICE), **record)
+
+    try:
+        found = read_back(pod)
+    except DialectError as error:
+        refused = error.field
+    else:
+        assert [grant.container for grant in found] == ["main"]
+        return
+    assert refused.removeprefix("metadata.annotations[").removesuffix("]") in METAX.result_keys

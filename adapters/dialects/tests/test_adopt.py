@@ -1,0 +1,150 @@
+import json
+
+import pytest
+
+from adapters.dialects.adopt import UNKNOWN, adopt, holds
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.registry import dialects
+from adapters.wire.kube import (
+    Amount,
+    Container,
+    Metadata,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Resources,
+    Text,
+)
+from core.card import Card
+from core.fit import fit
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB, MIB
+from core.reason import Cause, Reason
+
+ALL = dialects({}, Defaults())
+SHARE: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}
+
+
+def card(uuid: str, index: int, vendor: str, *dialects: str) -> Card:
+    return Card(uuid, "n", index, vendor, "x", 80 * GIB, 10, dialects=frozenset(dialects))
+
+
+NODE = Node(
+    "n",
+    (
+        card("u0", 0, "nvidia", "volcano", "koordinator"),
+        card("u1", 1, "nvidia", "volcano"),
+        card("m0", 2, "metax", "metax", "koordinator"),
+    ),
+)
+
+
+def bound(limits: dict[str, Amount], annotations: Text | None = None) -> Pod:
+    return Pod(
+        Metadata(name="p", namespace="d", uid="7", annotations=annotations),
+        PodSpec(containers=(Container("c", Resources(limits=limits)),), node_name="n"),
+    )
+
+
+def adopted(limits: dict[str, Amount], annotations: Text | None = None) -> Allocation:
+    found = adopt(bound(limits, annotations), NODE, ALL)
+    assert found is not None
+    return found
+
+
+def test_a_bound_pod_holds_what_its_record_says() -> None:
+    found = adopted(SHARE, {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:"})
+
+    assert found.unread is None
+    assert found.grants == (Grant("c", "u1", 3000 * MIB, 0),)
+    assert (found.pod, found.uid, found.dialect) == ("d/p", "7", "volcano")
+
+
+def test_a_pod_that_asks_for_no_share_holds_nothing() -> None:
+    assert adopt(bound({"cpu": 1}), NODE, ALL) is None
+
+
+def test_a_pod_without_a_record_holds_every_card_that_it_may_hold() -> None:
+    found = adopted(SHARE)
+
+    assert found.unread == "runs on n without a record of its cards"
+    assert found.blocked == {"u0", "u1"}
+
+
+def test_whole_cards_of_another_scheduler_are_held_although_nobody_says_which() -> None:
+    assert adopted({"nvidia.com/gpu": 1}).blocked == {"u0", "u1"}
+
+
+def test_a_record_that_cannot_be_read_is_held_and_told() -> None:
+    found = adopted(SHARE, {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,much,0:"})
+
+    assert "volcano.sh/vgpu-ids-new" in (found.unread or "")
+    assert found.blocked == {"u0", "u1"}
+
+
+def test_a_request_that_cannot_be_read_holds_all_cards() -> None:
+    found = adopted({"volcano.sh/vgpu-number": 0})
+
+    assert found.blocked == {"u0", "u1", "m0"}
+    assert "vgpu-number" in (found.unread or "")
+
+
+def test_a_pod_in_several_vocabularies_holds_all_cards() -> None:
+    found = adopted({"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu": 50})
+
+    assert found.dialect == UNKNOWN
+    assert found.blocked == {"u0", "u1", "m0"}
+
+
+def test_what_is_held_unread_is_free_for_nobody() -> None:
+    ledger = NodeLedger.of(NODE).adopt(adopted({"nvidia.com/gpu": 1}))
+    dialect = ALL[0]
+    other = Pod(
+        Metadata(name="q", uid="8"),
+        PodSpec(containers=(Container("c", Resources(limits=SHARE)),)),
+    )
+
+    refused = fit(dialect.read_pod(other), ledger)
+
+    assert isinstance(refused, Reason)
+    assert Cause.BLOCKED in {tally.cause for tally in refused.tallies}
+
+
+def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:
+    spec = PodSpec(node_name="n")
+
+    assert holds(Pod(Metadata(deletion_timestamp="2026-01-01T00:00:00Z"), spec))
+    assert holds(Pod(spec=spec, status=PodStatus("Running")))
+    assert not holds(Pod(spec=spec, status=PodStatus("Succeeded")))
+    assert not holds(Pod(spec=spec, status=PodStatus("Failed")))
+    assert not holds(Pod(status=PodStatus("Pending")))
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"memory": 1 << 60},
+        {"memory": -1},
+        {"compute": 1 << 40},
+        {"compute": -1},
+        {"slice": {"memory": -1}},
+        {"slice": {"compute": 1 << 40}},
+    ],
+)
+def test_a_record_of_amounts_that_no_card_has_is_not_believed(amounts: dict[str, object]) -> None:
+    record = {"container": "c", "card": "u1", "memory": 1, "compute": 0} | amounts
+    if "slice" in record:
+        part = {"profile": "p", "start": 0, "size": 1, "memory": 1, "compute": 1}
+        part |= {"layout": "l", "position": 0}
+        record["slice"] = part | dict(amounts["slice"])  # type: ignore[call-overload]
+    annotations = {
+        "volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:",
+        "dragoman.dev/allocation": json.dumps([record]),
+    }
+
+    found = adopted(SHARE, annotations)
+
+    assert found.unread == "has a record of amounts that no card has"
+    assert "u1" in found.blocked

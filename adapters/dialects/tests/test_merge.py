@@ -1,0 +1,129 @@
+import json
+
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import dialects
+from adapters.wire.kube import (
+    Device,
+    DeviceInfo,
+    DeviceSpec,
+    DeviceTopology,
+    KubeNode,
+    Metadata,
+    Text,
+)
+from core.card import Level, Mode
+from core.node import Node
+from core.quantity import GIB, MIB
+
+ALL = dialects({}, Defaults())
+A, B = "GPU-a", "GPU-b"
+
+
+def volcano(*entries: str) -> Text:
+    return {"volcano.sh/node-vgpu-register": "".join(f"{entry}:" for entry in entries)}
+
+
+def metax(**card: object) -> Text:
+    return {"metax-tech.com/node-gpu-devices": json.dumps([card])}
+
+
+def device(uuid: str, minor: int, memory: str = "80Gi", *, health: bool = True) -> DeviceInfo:
+    return DeviceInfo(
+        type="gpu",
+        id=uuid,
+        minor=minor,
+        health=health,
+        resources={"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": memory},
+        topology=DeviceTopology(node_id=1, pcie_id="pci0000:3a"),
+    )
+
+
+def described(annotations: Text, *devices: DeviceInfo) -> tuple[Node, tuple[str, ...]]:
+    meta = Metadata(name="n", annotations=annotations)
+    found = Device(Metadata(name="n"), DeviceSpec(devices)) if devices else None
+    return read_node(KubeNode(meta), found, ALL)
+
+
+def test_a_card_that_three_vocabularies_describe_is_one_card() -> None:
+    node, problems = described(
+        volcano(f"{A},10,81920,NVIDIA-NVIDIA A100,true,hami-core")
+        | metax(uuid=A, totalDevCount=16, totalCompute=100, totalVRam=81920, healthy=True),
+        device(A, 4),
+    )
+
+    (card,) = node.cards
+    assert problems == ()
+    assert card.dialects == {"volcano", "koordinator", "metax"}
+    assert (card.index, card.memory, card.slots, card.numa) == (4, 80 * GIB, 10, 1)
+    assert card.vendor == "nvidia"
+
+
+def test_cards_of_different_vocabularies_stand_side_by_side() -> None:
+    node, _ = described(volcano(f"{A},10,1024,NVIDIA-x,true,hami-core"), device(B, 1))
+
+    assert [(card.uuid, card.dialects) for card in node.cards] == [
+        (A, frozenset({"volcano"})),
+        (B, frozenset({"koordinator"})),
+    ]
+
+
+def test_rounding_is_no_disagreement_and_the_finest_memory_counts() -> None:
+    node, problems = described(
+        volcano(f"{A},10,1023,NVIDIA-x,true,hami-core"), device(A, 0, "1048000Ki")
+    )
+
+    assert node.cards[0].memory == 1048000 << 10
+    assert problems == ()
+
+
+def test_of_two_memories_that_differ_the_smaller_counts_and_is_told() -> None:
+    node, problems = described(volcano(f"{A},10,1000,NVIDIA-x,true,hami-core"), device(A, 0, "1Gi"))
+
+    assert node.cards[0].memory == 1000 * MIB
+    assert problems == (
+        "card GPU-a: koordinator states 1 GiB, volcano 1000 MiB; the smaller counts",
+    )
+
+
+def test_a_card_that_anyone_calls_sick_is_sick() -> None:
+    node, _ = described(
+        volcano(f"{A},10,1024,NVIDIA-x,true,hami-core"), device(A, 0, "1Gi", health=False)
+    )
+
+    assert not node.cards[0].healthy
+
+
+def test_a_card_in_mig_mode_is_so_for_all() -> None:
+    node, _ = described(
+        volcano(f"{A},10,40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,mig"), device(A, 0, "40Gi")
+    )
+
+    assert node.cards[0].mode is Mode.MIG
+    assert node.cards[0].geometry.layouts
+
+
+def test_links_of_every_level_come_together() -> None:
+    node, _ = described(
+        metax(uuid=A, totalDevCount=16, totalCompute=100, totalVRam=1024, healthy=True, linkZone=2),
+        device(A, 0, "1Gi"),
+    )
+
+    assert [scope.level for scope in node.cards[0].links] == [Level.NUMA, Level.PCIE, Level.LINK]
+
+
+def test_a_node_that_nobody_describes_has_no_cards() -> None:
+    node, problems = described({})
+
+    assert node == Node("n")
+    assert problems == ()
+
+
+def test_a_card_beyond_belief_is_left_out_and_told() -> None:
+    node, problems = described({}, device(A, 0, "2Pi"), device(B, 1 << 40))
+
+    assert node.cards == ()
+    assert [problem.endswith("are not believed; it is left out") for problem in problems] == [
+        True,
+        True,
+    ]

@@ -1,0 +1,42 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.record import KEY, decode, encode
+from core.grant import Grant
+from core.mig import Slice
+from core.request import Phase
+
+small = st.integers(0, 8)
+slices = st.builds(Slice, st.just("1g.5gb"), small, small, small, small, st.just("group1"), small)
+grants = st.builds(
+    Grant,
+    container=st.text(max_size=5),
+    card=st.text(max_size=5),
+    memory=st.integers(0, 1 << 40),
+    compute=st.integers(0, 100),
+    exclusive=st.booleans(),
+    phase=st.sampled_from(Phase),
+    slice=st.none() | slices,
+)
+
+
+@given(st.lists(grants).map(tuple))
+def test_what_is_read_is_what_was_written(written: tuple[Grant, ...]) -> None:
+    assert decode(encode(written)) == written
+
+
+def test_a_plain_share_is_told_in_few_words() -> None:
+    text = encode((Grant("main", "GPU-1", 1024, 50),))
+
+    assert text == '[{"container":"main","card":"GPU-1","memory":1024,"compute":50}]'
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '[{"container":"a"}]', '[{"phase":"x"}]'])
+def test_anything_else_is_refused_by_its_key(text: str) -> None:
+    with pytest.raises(DialectError) as refused:
+        decode(text)
+
+    assert refused.value.field == f"metadata.annotations[{KEY}]"
+    assert refused.value.value == text

@@ -1,0 +1,74 @@
+import pytest
+
+from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.registry import DOCUMENTS, dialect_of, dialects
+from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
+
+ALL = dialects({}, Defaults())
+
+
+def pod(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> Pod:
+    return Pod(
+        spec=PodSpec(
+            containers=tuple(
+                Container(f"c{place}", Resources(limits=limits))
+                for place, limits in enumerate(containers)
+            ),
+            init_containers=None if init is None else (Container("i", Resources(limits=init)),),
+        )
+    )
+
+
+def spoken(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> str | None:
+    dialect = dialect_of(pod(*containers, init=init), ALL)
+    return None if dialect is None else dialect.name
+
+
+def test_each_vocabulary_is_told_by_its_resources() -> None:
+    assert spoken({"volcano.sh/vgpu-number": 1}) == "volcano"
+    assert spoken({"koordinator.sh/gpu": 50}) == "koordinator"
+    assert spoken({"nvidia.com/gpu": 1}) == "koordinator"
+    assert spoken({"metax-tech.com/sgpu": 1}) == "metax"
+    assert spoken({"metax-tech.com/gpu": 1}) == "metax"
+
+
+def test_a_pod_that_asks_for_no_share_speaks_none() -> None:
+    assert spoken({"cpu": 4, "memory": "2Gi"}) is None
+
+
+def test_an_init_container_speaks_too() -> None:
+    assert spoken({"cpu": 1}, init={"volcano.sh/vgpu-number": 1}) == "volcano"
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        [{"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu-core": 50}],
+        [{"volcano.sh/vgpu-number": 1}, {"metax-tech.com/sgpu": 1}],
+        [{"koordinator.sh/gpu": 50}, {"metax-tech.com/sgpu": 1}],
+        [{"koordinator.sh/gpu": 50, "metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 5}],
+    ],
+)
+def test_a_pod_that_mixes_vocabularies_is_refused(mixed: list[dict[str, Amount]]) -> None:
+    with pytest.raises(DialectError, match="mixes the vocabularies"):
+        dialect_of(pod(*mixed), ALL)
+
+
+def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> None:
+    both: dict[str, Amount] = {
+        "koordinator.sh/gpu-core": 50,
+        "koordinator.sh/gpu-memory-ratio": 50,
+        "metax-tech.com/sgpu": 1,
+    }
+
+    assert spoken(both) == "koordinator"
+    assert spoken({"cpu": 1}, both) == "koordinator"
+
+
+def test_every_vocabulary_names_the_settings_that_it_reads() -> None:
+    assert {name for name, _ in DOCUMENTS} == {
+        "volcano-vgpu-device-config",
+        "volcano-scheduler-configmap",
+        "koord-scheduler-config",
+        "hami-scheduler-device",
+    }

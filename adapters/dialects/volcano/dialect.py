@@ -1,0 +1,91 @@
+"""Volcano as one of the vocabularies."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.volcano import keys, result
+from adapters.dialects.volcano import node as nodes
+from adapters.dialects.volcano.pod import Reader
+from adapters.dialects.volcano.ranking import ranking
+from adapters.dialects.volcano.settings import read_device_config, read_scheduling
+from adapters.wire.kube import Device, KubeNode, Pod
+from core.grant import Grant, Placement
+from core.node import Node
+from core.request import Request
+
+NAME = "volcano"
+
+DOCUMENTS: tuple[Document, ...] = (keys.DEVICE_CONFIG, keys.SCHEDULER_CONFIG)
+"""The settings files that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Volcano:
+    """The vocabulary under one cluster's settings.
+
+    Attributes:
+        pods: reads pods; it carries the settings.
+    """
+
+    pods: Reader
+
+    @classmethod
+    def configured(cls, settings: Settings, defaults: Defaults) -> Self:
+        """The vocabulary as a cluster's settings have it.
+
+        Raises:
+            DialectError: a setting cannot be meant.
+        """
+        scheduling, document = read_scheduling(settings)
+        config = read_device_config(settings, document)
+        return cls(Reader(NAME, config, scheduling, ranking(scheduling, defaults)))
+
+    @property
+    def name(self) -> str:
+        """The word by which requests and cards are told apart."""
+        return NAME
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """The annotations that only a scheduler may write."""
+        return result.KEYS
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """None: nothing of another vocabulary is ever passed over."""
+        return frozenset()
+
+    def asks(self, pod: Pod) -> bool:
+        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        return self.pods.asks(pod)
+
+    def read_pod(self, pod: Pod) -> Request:
+        """What a pod that ``asks`` wants.
+
+        Raises:
+            DialectError: it cannot be meant, or is out of scope.
+        """
+        return self.pods.read(pod)
+
+    def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
+        """The cards of a node, from the node object alone."""
+        return nodes.read_node(node, NAME, self.pods.config)
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod carries a record of what it was given."""
+        return result.has_result(pod)
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """What a pod was given, in start order of its containers.
+
+        Raises:
+            DialectError: the record cannot be understood.
+        """
+        return result.read_result(pod, request, node, self.pods.config.unit)
+
+    def write_result(
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
+    ) -> Result:
+        """The record of a placement."""
+        return result.write_result(pod, request, placement, node, self.pods.config.unit, now)

@@ -1,0 +1,115 @@
+"""The cards of a node, as the device plugin registers them in an annotation.
+
+The grammar is ``(uuid,count,memory,type,health,mode:)+``; fields after the sixth mean nothing.
+Source: volcano-vgpu-device-plugin pkg/util/util.go:163-170.
+"""
+
+import re
+from dataclasses import replace
+
+from adapters.dialects.dialect import Described
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.boolean import parse_bool
+from adapters.dialects.volcano.geometry import Cutting, cutting
+from adapters.dialects.volcano.settings import DeviceConfig
+from adapters.wire.kube import Amount, KubeNode, annotations
+from adapters.wire.quantity import QuantityError, parse
+from core.card import Card, Mode
+from core.mig import UNCUT
+
+_FIELDS = 6
+_NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
+# A result parts its fields by these, so that no uuid can have them.
+_UUID = re.compile(r"[^\s;\[\]]+")
+
+# mps: scheduler and device plugin do as for hami-core (pkg/plugin/server.go:438 of the plugin)
+_MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MPS: Mode.SHARED, keys.MIG: Mode.MIG}
+
+
+def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
+    """The cards of a node; an entry that cannot be one is left out and told.
+
+    Where the node states that it has 0 of one of our resources, the device plugin is gone or the
+    kubelet has dropped what it said: the cards are then known, but in no choice.
+
+    Args:
+        node: the node.
+        dialect: the word for ``Card.dialects``.
+        config: the device settings.
+    """
+    cards: dict[str, Card] = {}
+    problems: list[str] = []
+    # The position is the card's index for the scheduler: vgpu/utils.go:63, 95
+    for index, entry in enumerate(annotations(node).get(keys.REGISTER, "").split(":")):
+        if not entry.strip():
+            continue
+        found = _entry(entry, config)
+        if isinstance(found, str):
+            problems.append(f"{keys.REGISTER}: entry {index} {found}: {entry!r}")
+            continue
+        card, cut = found
+        if card.uuid in cards:
+            problems.append(f"{keys.REGISTER}: entry {index} repeats uuid {card.uuid}")
+            continue
+        cards[card.uuid] = replace(
+            card, node=node.metadata.name, index=index, dialects=frozenset({dialect})
+        )
+        problems += cut.problems
+    withdrawn = _withdrawn(node.status.allocatable or {}, config) if cards else None
+    if withdrawn is not None:
+        problems.append(f"allocatable {withdrawn} is 0: the device plugin does not serve the cards")
+    return Described(
+        cards=tuple(
+            replace(card, healthy=card.healthy and withdrawn is None) for card in cards.values()
+        ),
+        precision=config.unit,
+        problems=tuple(f"node {node.metadata.name}: {text}" for text in dict.fromkeys(problems)),
+    )
+
+
+def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:
+    fields = [field.strip() for field in entry.split(",")]
+    if len(fields) < _FIELDS:
+        return f"has {len(fields)} fields, not uuid, count, memory, type, health and mode"
+    uuid, count, memory, card_type, health, mode = fields[:_FIELDS]
+    slots, units, healthy = _NUMBER.fullmatch(count), _NUMBER.fullmatch(memory), parse_bool(health)
+    if _UUID.fullmatch(uuid) is None:
+        return "has no usable uuid"
+    if slots is None:
+        return f"has count {count!r}, not a number of sharers, 1 or more"
+    if units is None:
+        return f"has memory {memory!r}, not a number of units, 1 or more"
+    if keys.VENDOR_TYPE not in card_type:
+        return f"has type {card_type!r}, which is no {keys.VENDOR_TYPE} card"
+    if healthy is None:
+        return f"has health {health!r}, not true or false"
+    if mode not in _MODES:
+        return f"has mode {mode!r}, not {keys.HAMI_CORE} or {keys.MIG}"
+    size = int(units[1]) * config.unit
+    cut = cutting(config.tables, card_type, size) if _MODES[mode] is Mode.MIG else Cutting(UNCUT)
+    card = Card(
+        uuid=uuid,
+        node="",
+        index=0,
+        vendor=keys.VENDOR,
+        model=card_type.removeprefix(f"{keys.VENDOR_TYPE}-"),
+        memory=size,
+        slots=int(slots[1]),
+        healthy=healthy,
+        mode=_MODES[mode],
+        names=(card_type,),
+        geometry=cut.geometry,
+    )
+    return card, cut
+
+
+def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:
+    named = (config.count, config.memory, config.cores)
+    return next((name for name in named if name in allocatable and _zero(allocatable[name])), None)
+
+
+def _zero(amount: Amount) -> bool:
+    try:
+        return parse(str(amount)) == 0
+    except QuantityError:
+        return False

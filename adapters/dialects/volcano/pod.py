@@ -1,0 +1,208 @@
+"""What a pod asks for: amounts in its containers' resources, wishes in its annotations."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from adapters.dialects.containers import Member, members, resource_names, stated
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.settings import DeviceConfig, Scheduling
+from adapters.wire.kube import Pod, annotations, full_name, labels
+from adapters.wire.quantity import QuantityError, parse_int
+from core.card import Mode
+from core.quantity import FULL, show
+from core.request import Ask, Ranking, Request
+
+_MOST = (1 << 31) - 1
+"""The largest amount that Volcano can hold: int32."""
+
+_MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: frozenset({Mode.MIG})}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads pods under one cluster's settings.
+
+    Attributes:
+        dialect: the word for ``Request.dialect``.
+        config: the device settings.
+        scheduling: the scheduler's arguments.
+        ranking: of every request.
+    """
+
+    dialect: str
+    config: DeviceConfig
+    scheduling: Scheduling
+    ranking: Ranking
+
+    def asks(self, pod: Pod) -> bool:
+        """Whether any container names a resource of this vocabulary."""
+        return any(map(self._ours, resource_names(pod)))
+
+    def read(self, pod: Pod) -> Request:
+        """What a pod that ``asks`` wants.
+
+        Raises:
+            DialectError: it cannot be meant, or is out of scope.
+        """
+        asked = [(member, self._ask(member)) for member in members(pod)]
+        wishes = annotations(pod)
+        use_types = _entries(wishes, keys.USE_TYPE)
+        return Request(
+            uid=pod.metadata.uid,
+            pod=full_name(pod),
+            dialect=self.dialect,
+            asks=tuple(ask for _, ask in asked if ask is not None),
+            modes=_modes(wishes),
+            allow_uuids=frozenset(_entries(wishes, keys.USE_UUID)) or None,
+            deny_uuids=frozenset(_entries(wishes, keys.AVOID_UUID)),
+            allow_types=use_types or None,
+            deny_types=() if use_types else _entries(wishes, keys.AVOID_TYPE),
+            group=_group(pod),
+            exclusions=self._exclusions(pod),
+            ranking=self.ranking,
+            priority=pod.spec.priority or 0,
+            notes=(
+                *(self._implied(member) for member, ask in asked if ask and self._implies(member)),
+                *_unheard(pod),
+            ),
+        )
+
+    def _ours(self, resource: str) -> bool:
+        known = resource in self.config.resources or resource == self.config.priority
+        return known or resource.startswith(keys.FAMILY) or resource in keys.LEGACY
+
+    def _ask(self, member: Member) -> Ask | None:
+        config = self.config
+        self._refuse_strangers(member)
+        count = _amount(
+            member, config.count, (1, _MOST), "must be a number of cards, 1 or more, or be left out"
+        )
+        memory = _amount(
+            member,
+            config.memory,
+            (1, _MOST),
+            f"must be a plain number of units of {show(config.unit)}, 1 or more; "
+            "left out, it means all memory of the card",
+        )
+        percent = _amount(
+            member, config.percent, (1, FULL), "must be percent of each card's memory, 1 to 100"
+        )
+        cores = _amount(
+            member, config.cores, (0, FULL), "must be percent of each card's compute, 0 to 100"
+        )
+        if memory is not None and percent is not None:
+            raise DialectError(
+                f"{member.path}.resources",
+                f"{config.memory}: {memory}, {config.percent}: {percent}",
+                "must name one of the two, not both",
+            )
+        if count is None and memory is None:
+            if percent is None and cores is None:
+                return None
+            raise DialectError(
+                f"{member.path}.resources",
+                config.cores if percent is None else config.percent,
+                f"must stand beside {config.count}, which says how many cards",
+            )
+        return Ask(
+            container=member.container.name,
+            count=count or 1,
+            memory=None if memory is None else memory * config.unit,
+            memory_percent=(percent or FULL) if memory is None else None,
+            compute=cores or 0,
+            exclusive=cores == FULL,
+            step=config.unit,
+            phase=member.phase,
+        )
+
+    def _refuse_strangers(self, member: Member) -> None:
+        resources = member.container.resources
+        named = {**(resources.requests or {}), **(resources.limits or {})}
+        for resource in filter(self._ours, sorted(named)):
+            if resource in self.config.resources:
+                continue
+            if resource in keys.LEGACY:
+                problem = (
+                    "is of Volcano's older GPU sharing, which is out of scope; "
+                    f"use {self.config.count} and {self.config.memory}"
+                )
+            elif resource == self.config.priority:
+                problem = "is read by nobody; give the pod a priority class instead"
+            else:
+                problem = f"must be one of {', '.join(sorted(self.config.resources))}"
+            raise DialectError(f"{member.path}.resources[{resource}]", named[resource], problem)
+
+    def _implies(self, member: Member) -> bool:
+        return stated(member, self.config.count) is None
+
+    def _implied(self, member: Member) -> str:
+        return (
+            f"container {member.container.name} names {self.config.memory} without "
+            f"{self.config.count}: one card is meant"
+        )
+
+    def _exclusions(self, pod: Pod) -> frozenset[str]:
+        carried = labels(pod).items()
+        return frozenset(
+            ",".join(f"{label}={value}" for label, value in rule)
+            for rule in self.scheduling.rules
+            if all(pair in carried for pair in rule)
+        )
+
+
+def _amount(member: Member, resource: str, bounds: tuple[int, int], right: str) -> int | None:
+    found = stated(member, resource)
+    if found is None:
+        return None
+    place, amount = found
+    low, high = bounds
+    text = str(amount).strip()
+    try:
+        number = parse_int(text)
+    except QuantityError:
+        number = low - 1
+    # Kubernetes itself prints 3000 as 3k; these others say that something else was meant.
+    if text.endswith(("i", "m", "u", "n")) or not low <= number <= high:
+        raise DialectError(place, amount, right)
+    return number
+
+
+def _entries(wishes: Mapping[str, str], key: str) -> tuple[str, ...]:
+    entries = (entry.strip() for entry in wishes.get(key, "").split(","))
+    return tuple(entry for entry in entries if entry)
+
+
+def _modes(wishes: Mapping[str, str]) -> frozenset[Mode]:
+    if keys.MODE not in wishes:
+        return frozenset({Mode.SHARED, Mode.MIG})
+    mode = _MODES.get(wishes[keys.MODE])
+    if mode is None:
+        raise DialectError(
+            f"metadata.annotations[{keys.MODE}]",
+            wishes[keys.MODE],
+            f"must be {keys.HAMI_CORE} or {keys.MIG}, or be left out where either will do",
+        )
+    return mode
+
+
+def _group(pod: Pod) -> str | None:
+    wishes = annotations(pod)
+    if keys.GROUP_POLICY not in wishes:
+        return None
+    if wishes[keys.GROUP_POLICY] != keys.SPREAD:
+        raise DialectError(
+            f"metadata.annotations[{keys.GROUP_POLICY}]",
+            wishes[keys.GROUP_POLICY],
+            f"must be {keys.SPREAD}, or be left out",
+        )
+    name = next((wishes[key] for key in keys.GROUP_NAMES if wishes.get(key)), None)
+    return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"
+
+
+def _unheard(pod: Pod) -> Iterator[str]:
+    wishes = annotations(pod)
+    if keys.GROUP_POLICY in wishes and _group(pod) is None:
+        yield f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup"
+    if _entries(wishes, keys.USE_TYPE) and _entries(wishes, keys.AVOID_TYPE):
+        yield f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}"

@@ -1,0 +1,29 @@
+"""How Volcano's settings order cards and nodes."""
+
+from adapters.dialects.dialect import Defaults, Policy
+from adapters.dialects.volcano.settings import Scheduling
+from core.request import CardKey, NodeKey, Ranking, Weights
+
+# pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561
+_CARDS = {
+    Policy.BINPACK: (CardKey.MOST_MEMORY_USED, CardKey.LOW_INDEX),
+    Policy.SPREAD: (CardKey.FEWEST_SHARERS, CardKey.LOW_INDEX),
+    None: (CardKey.HIGH_INDEX,),
+}
+
+# pkg/scheduler/api/devices/nvidia/vgpu/utils.go:563-576, where spread is always 0
+_NODES = {
+    Policy.BINPACK: (NodeKey.CHOSEN_FULLEST,),
+    Policy.SPREAD: (NodeKey.EMPTIEST,),
+    None: (),
+}
+
+
+def ranking(scheduling: Scheduling, defaults: Defaults) -> Ranking:
+    """The order of cards and nodes for every pod; a pod itself has no say."""
+    voted = scheduling.policy if scheduling.weight else None
+    return Ranking(
+        cards=_CARDS[defaults.card_policy or scheduling.policy],
+        nodes=_NODES[defaults.node_policy or voted],
+        weights=Weights(slots=0, compute=0, memory=1),
+    )

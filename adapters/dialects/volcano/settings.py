@@ -1,0 +1,241 @@
+"""Volcano's own settings: how resources are called, how large a unit is, how to choose."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeVar, cast
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError, Document, Policy, Settings
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.boolean import parse_bool
+from core.quantity import MIB
+
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+# The device plugin takes the group's name up to the hyphen (pkg/util/util.go:551-564), and the
+# others part the fields of a result.
+_GROUP_NAME = re.compile(r"[^\s,:;\[\]-]+")
+_Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=8)]
+
+
+class Slices(msgspec.Struct, frozen=True):
+    """Some equal slices of a group.
+
+    Attributes:
+        name: of the profile, such as ``1g.5gb``.
+        memory: MiB of each.
+        count: how many.
+    """
+
+    name: _Name
+    memory: _Mebibytes
+    count: _Count
+
+
+class Group(msgspec.Struct, frozen=True):
+    """One way to cut a card.
+
+    Attributes:
+        name: as it stands in a result.
+        slices: by position.
+    """
+
+    name: str = msgspec.field(name="group")
+    slices: tuple[Slices, ...] = msgspec.field(name="geometries")
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The ways to cut the cards of some models.
+
+    Attributes:
+        models: a registered type that contains one of these is meant.
+        groups: in order of preference.
+    """
+
+    models: tuple[_Name, ...]
+    groups: tuple[Group, ...] = msgspec.field(name="allowedGeometries")
+
+
+class DeviceConfig(msgspec.Struct, frozen=True):
+    """What the device plugin and the scheduler agree on.
+
+    Source: pkg/scheduler/api/devices/config/vgpu.go:82-113. Its other fields are read by neither.
+
+    Attributes:
+        count: name of the resource that counts cards.
+        memory: name of the resource that is memory of each card, in units.
+        percent: name of the resource that is percent of each card's memory.
+        cores: name of the resource that is percent of each card's compute.
+        priority: name of a resource that is declared and never read; None where not declared.
+        factor: MiB of one unit; 0 means 1.
+        tables: the ways to cut cards; the first that knows the model counts.
+    """
+
+    count: _Name = msgspec.field(default=keys.COUNT, name="resourceCountName")
+    memory: _Name = msgspec.field(default=keys.MEMORY, name="resourceMemoryName")
+    percent: _Name = msgspec.field(default=keys.MEMORY_PERCENT, name="resourceMemoryPercentageName")
+    cores: _Name = msgspec.field(default=keys.CORES, name="resourceCoreName")
+    priority: str | None = msgspec.field(default=None, name="resourcePriorityName")
+    factor: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = msgspec.field(
+        default=1, name="gpuMemoryFactor"
+    )
+    tables: tuple[Table, ...] = msgspec.field(default=(), name="knownMigGeometries")
+
+    @property
+    def unit(self) -> int:
+        """Bytes of one unit of memory."""
+        return max(self.factor, 1) * MIB
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The names of all resources that a container may ask for."""
+        return frozenset((self.count, self.memory, self.percent, self.cores))
+
+
+class Scheduling(msgspec.Struct, frozen=True):
+    """The arguments of the scheduler's plugin.
+
+    Attributes:
+        policy: order of cards, and of nodes where ``weight`` is above 0; None where not set.
+        weight: of the plugin's vote on nodes; 0 for none.
+        rules: labels; pods that carry all labels of one rule share no card with each other.
+    """
+
+    policy: Policy | None = None
+    weight: int = 0
+    rules: tuple[tuple[tuple[str, str], ...], ...] = ()
+
+
+class _DeviceFile(msgspec.Struct, frozen=True):
+    nvidia: DeviceConfig | None = None
+
+
+class _Plugin(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: dict[str, object] | None = None
+
+
+class _Tier(msgspec.Struct, frozen=True):
+    plugins: tuple[_Plugin, ...] | None = None
+
+
+class _SchedulerFile(msgspec.Struct, frozen=True):
+    tiers: tuple[_Tier, ...] | None = None
+
+
+_File = TypeVar("_File", _DeviceFile, _SchedulerFile)
+
+
+def read_scheduling(settings: Settings) -> tuple[Scheduling, Document]:
+    """The scheduler's arguments, and where its device settings stand.
+
+    Raises:
+        DialectError: an argument cannot be meant.
+    """
+    file = _convert(settings, keys.SCHEDULER_CONFIG, _SchedulerFile)
+    arguments: dict[str, object] = {}
+    for tier in file.tiers or ():
+        for plugin in tier.plugins or ():
+            if plugin.name == keys.PLUGIN:
+                arguments.update(plugin.arguments or {})
+    given = {key: value for key, value in arguments.items() if value is not None}
+    for switch in keys.SWITCHES:
+        if switch in given and parse_bool(str(given[switch])) is None:
+            raise _refused(switch, given[switch], "must be true or false")
+    scheduling = Scheduling(_policy(given), _weight(given), _rules(given))
+    return scheduling, _device_document(given, settings)
+
+
+def read_device_config(settings: Settings, document: Document) -> DeviceConfig:
+    """The device settings, with Volcano's defaults where they say nothing.
+
+    Raises:
+        DialectError: a value cannot be meant.
+    """
+    config = _convert(settings, document, _DeviceFile).nvidia or DeviceConfig()
+    place = f"{_where(document)}, nvidia"
+    if len(config.resources) < 4:
+        raise DialectError(
+            place, ", ".join(sorted(config.resources)), "must give each resource its own name"
+        )
+    for table in config.tables:
+        names = [group.name for group in table.groups]
+        if len(set(names)) < len(names) or not all(map(_GROUP_NAME.fullmatch, names)):
+            raise DialectError(
+                f"{place}.knownMigGeometries",
+                ", ".join(names),
+                "must give each group of a card its own name, without spaces and any of -,:;[]",
+            )
+    return config
+
+
+def _policy(given: Mapping[str, object]) -> Policy | None:
+    if keys.POLICY not in given:
+        return None
+    for policy in Policy:
+        if given[keys.POLICY] == policy.value:
+            return policy
+    raise _refused(keys.POLICY, given[keys.POLICY], "must be binpack or spread, or be left out")
+
+
+def _weight(given: Mapping[str, object]) -> int:
+    text = str(given.get(keys.WEIGHT, 0))
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) is None:
+        raise _refused(keys.WEIGHT, given[keys.WEIGHT], "must be a whole number, 0 or more")
+    return int(text)
+
+
+def _rules(given: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    try:
+        rules = msgspec.convert(
+            given.get(keys.RULES, []),
+            list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
+        )
+    except msgspec.ValidationError:
+        raise _refused(
+            keys.RULES,
+            given[keys.RULES],
+            "must be a list of maps from label to value, all texts, none of them empty",
+        ) from None
+    return tuple(tuple(sorted(rule.items())) for rule in rules)
+
+
+def _device_document(given: Mapping[str, object], settings: Settings) -> Document:
+    default, key = keys.DEVICE_CONFIG
+    name = given.get(keys.CONFIG_NAME, default)
+    if name != default and (name, key) not in settings:
+        raise _refused(keys.CONFIG_NAME, name, f"must be {default}; no other config map is read")
+    return str(name), key
+
+
+def _refused(argument: str, value: object, problem: str) -> DialectError:
+    return DialectError(f"{_where(keys.SCHEDULER_CONFIG)}, {argument}", value, problem)
+
+
+def _where(document: Document) -> str:
+    name, key = document
+    return f"ConfigMap {name}, key {key}"
+
+
+def _convert(settings: Settings, document: Document, to: type[_File]) -> _File:
+    found = settings.get(document)
+    try:
+        return msgspec.convert({} if found is None else found, to, strict=False)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        path = path.removesuffix("`")
+        field = f"{_where(document)}, {path.removeprefix('.') or 'the file'}"
+        raise DialectError(field, _value_at(found, path), problem) from None
+
+
+_STEP = re.compile(r"\.(\w+)|\[([0-9]+)\]")
+
+
+def _value_at(found: object, path: str) -> object:
+    for name, index in _STEP.findall(path):
+        if name:
+            found = cast("Mapping[str, object]", found)[name]
+        else:
+            found = cast("Sequence[object]", found)[int(index)]
+    return found

@@ -1,0 +1,148 @@
+"""Pods, nodes and settings of Volcano for tests."""
+
+from collections.abc import Mapping, Sequence
+
+from adapters.dialects.dialect import Defaults, Settings
+from adapters.dialects.merge import read_node
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.dialect import Volcano
+from adapters.wire.kube import (
+    Amount,
+    Container,
+    KubeNode,
+    Metadata,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    Resources,
+)
+from core.fit import fit
+from core.grant import Allocation, Placement
+from core.ledger import NodeLedger
+from core.node import Node
+from core.reason import Reason
+
+A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"
+NOW = 1_700_000_000_123_456_789
+
+
+def asking(
+    name: str = "main",
+    *,
+    number: Amount | None = None,
+    memory: Amount | None = None,
+    percent: Amount | None = None,
+    cores: Amount | None = None,
+    restart_policy: str | None = None,
+    others: Mapping[str, Amount] | None = None,
+) -> Container:
+    named = {
+        keys.COUNT: number,
+        keys.MEMORY: memory,
+        keys.MEMORY_PERCENT: percent,
+        keys.CORES: cores,
+        **(others or {}),
+    }
+    limits = {key: amount for key, amount in named.items() if amount is not None}
+    return Container(name, Resources(limits), restart_policy)
+
+
+def pod(
+    *containers: Container,
+    name: str = "p",
+    init: Sequence[Container] = (),
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    priority: int | None = None,
+) -> Pod:
+    return Pod(
+        metadata=Metadata(
+            name=name,
+            namespace="team",
+            uid=f"uid-{name}",
+            annotations=dict(annotations or {}),
+            labels=dict(labels or {}),
+        ),
+        spec=PodSpec(containers=containers, init_containers=tuple(init), priority=priority),
+    )
+
+
+def entry(
+    uuid: str = "u0",
+    *,
+    count: str = "10",
+    memory: str = "40960",
+    card_type: str = A100,
+    health: str = "true",
+    mode: str = keys.HAMI_CORE,
+) -> str:
+    return f"{uuid},{count},{memory},{card_type},{health},{mode}:"
+
+
+def idle(count: int) -> str:
+    return "".join(entry(f"u{index}") for index in range(count))
+
+
+def kube_node(
+    register: str, *, name: str = "node-1", allocatable: Mapping[str, Amount] | None = None
+) -> KubeNode:
+    return KubeNode(
+        metadata=Metadata(name=name, annotations={keys.REGISTER: register}),
+        status=NodeStatus(allocatable=dict(allocatable or {})),
+    )
+
+
+def volcano(
+    device: Mapping[str, object] | None = None,
+    arguments: Mapping[str, object] | None = None,
+    defaults: Defaults | None = None,
+) -> Volcano:
+    settings: dict[tuple[str, str], object] = {}
+    if device is not None:
+        settings[keys.DEVICE_CONFIG] = {"nvidia": device}
+    if arguments is not None:
+        settings[keys.SCHEDULER_CONFIG] = {
+            "tiers": [{"plugins": [{"name": "deviceshare", "arguments": arguments}]}]
+        }
+    return configured(settings, defaults)
+
+
+def configured(settings: Settings, defaults: Defaults | None = None) -> Volcano:
+    return Volcano.configured(settings, defaults or Defaults())
+
+
+def node(register: str, dialect: Volcano | None = None, name: str = "node-1") -> Node:
+    found, _ = read_node(kube_node(register, name=name), None, [dialect or volcano()])
+    return found
+
+
+def place(
+    ledger: NodeLedger, asked: Pod, dialect: Volcano | None = None
+) -> tuple[NodeLedger, Placement | Reason]:
+    """Place a pod and hold what it gets."""
+    request = (dialect or volcano()).read_pod(asked)
+    answer = fit(request, ledger)
+    if isinstance(answer, Reason):
+        return ledger, answer
+    return ledger.hold(Allocation.of(request, answer)), answer
+
+
+def written(
+    dialect: Volcano, asked: Pod, placement: Placement, on: Node, now: int = NOW
+) -> Mapping[str, str]:
+    """The annotations of a placement."""
+    request = dialect.read_pod(asked)
+    return dialect.write_result(asked, request, placement, on, now).annotations
+
+
+def assigned(dialect: Volcano, ledger: NodeLedger, *pods: Pod) -> list[str]:
+    """What is written as assigned for pods that come one after the other; reasons for refused."""
+    told: list[str] = []
+    for asked in pods:
+        ledger, answer = place(ledger, asked, dialect)
+        told.append(
+            answer.text()
+            if isinstance(answer, Reason)
+            else written(dialect, asked, answer, ledger.node)[keys.ASSIGNED]
+        )
+    return told

@@ -1,0 +1,138 @@
+from typing import Any
+
+from adapters.dialects.volcano.geometry import Cutting, cutting
+from adapters.dialects.volcano.settings import Table
+from adapters.dialects.volcano.tests.builders import A100, volcano
+from core.mig import UNCUT, Layout
+from core.quantity import MIB
+
+CARD = 40960 * MIB
+
+
+def tables(models: list[str], **groups: list[tuple[str, int, int]]) -> tuple[Table, ...]:
+    known: list[Any] = [
+        {
+            "models": models,
+            "allowedGeometries": [
+                {
+                    "group": group,
+                    "geometries": [
+                        {"name": name, "memory": memory, "count": count}
+                        for name, memory, count in slices
+                    ],
+                }
+                for group, slices in groups.items()
+            ],
+        }
+    ]
+    return volcano({"knownMigGeometries": known}).pods.config.tables
+
+
+def only_layout(cut: Cutting) -> Layout:
+    (layout,) = cut.geometry.layouts
+    assert cut.problems == ()
+    return layout
+
+
+def places(layout: Layout) -> list[tuple[str, int, int]]:
+    return [(slot.profile, slot.start, slot.size) for slot in layout.slices]
+
+
+def test_a_listed_layout_has_its_slices_where_the_card_has_them() -> None:
+    table = tables(["A100-SXM4-40GB"], mixed=[("2g.10gb", 10240, 3), ("1g.5gb", 5120, 1)])
+
+    layout = only_layout(cutting(table, A100, CARD))
+
+    assert layout.name == "mixed"
+    assert places(layout) == [
+        ("2g.10gb", 0, 2),
+        ("2g.10gb", 2, 2),
+        ("2g.10gb", 4, 2),
+        ("1g.5gb", 6, 1),
+    ]
+    assert [slot.position for slot in layout.slices] == [0, 1, 2, 3]
+
+
+def test_a_listed_slice_has_the_memory_that_the_list_says() -> None:
+    table = tables(["A100"], whole=[("7g.40gb", 40000, 1)])
+
+    (slot,) = only_layout(cutting(table, A100, CARD)).slices
+
+    assert slot.memory == 40000 * MIB
+    assert slot.compute == 100
+
+
+def test_the_first_table_that_knows_the_type_counts() -> None:
+    table = (
+        *tables(["A30"], a=[("7g.40gb", 40960, 1)]),
+        *tables(["H100", "A100"], b=[("7g.40gb", 40960, 1)]),
+        *tables(["A100"], c=[("7g.40gb", 40960, 1)]),
+    )
+
+    assert only_layout(cutting(table, A100, CARD)).name == "b"
+
+
+def test_a_card_that_no_table_knows_is_cut_as_published() -> None:
+    table = tables(["A30"], a=[("7g.40gb", 40960, 1)])
+
+    assert cutting(table, A100, CARD) == cutting((), A100, CARD)
+    assert cutting((), A100, CARD).geometry.layouts[0].name == "group1"
+
+
+def test_a_model_that_nobody_knows_is_not_cut() -> None:
+    cut = cutting((), "NVIDIA-NVIDIA Future", CARD)
+
+    assert cut.geometry == UNCUT
+    assert len(cut.problems) == 1
+
+
+def test_profiles_of_a_new_model_are_placed_by_their_part_of_the_card() -> None:
+    table = tables(
+        ["Future"],
+        small=[("1g.12gb", 12000, 7)],
+        mixed=[("4g.48gb", 48000, 1), ("2g.24gb", 24000, 1), ("1g.12gb", 12000, 1)],
+        halves=[("3g.48gb", 48000, 2)],
+        wide=[("1g.24gb", 24000, 4)],
+        whole=[("7g.96gb", 96000, 1)],
+    )
+
+    cut = cutting(table, "NVIDIA-NVIDIA Future", 96256 * MIB)
+
+    assert cut.problems == ()
+    assert [places(layout) for layout in cut.geometry.layouts] == [
+        [("1g.12gb", start, 1) for start in range(7)],
+        [("4g.48gb", 0, 4), ("2g.24gb", 4, 2), ("1g.12gb", 6, 1)],
+        [("3g.48gb", 0, 4), ("3g.48gb", 4, 4)],
+        [("1g.24gb", start, 2) for start in (0, 2, 4, 6)],
+        [("7g.96gb", 0, 8)],
+    ]
+    assert [layout.slices[0].compute for layout in cut.geometry.layouts] == [14, 57, 42, 14, 100]
+
+
+def test_a_new_model_of_four_parts_has_a_quarter_of_its_compute_in_each() -> None:
+    table = tables(
+        ["Small"], a=[("1g.6gb", 6144, 4)], b=[("2g.12gb", 12288, 2)], c=[("4g.24gb", 24576, 1)]
+    )
+
+    cut = cutting(table, "NVIDIA-NVIDIA Small", 24576 * MIB)
+
+    assert cut.problems == ()
+    assert [layout.slices[-1].compute for layout in cut.geometry.layouts] == [25, 50, 100]
+
+
+def test_layouts_that_the_card_does_not_hold_are_left_out_and_told() -> None:
+    table = tables(
+        ["A100"],
+        much=[("7g.40gb", 40960, 2)],
+        odd=[("half", 20480, 1)],
+        large=[("7g.80gb", 99999, 1)],
+        good=[("3g.20gb", 20480, 2)],
+    )
+
+    cut = cutting(table, A100, CARD)
+
+    assert [layout.name for layout in cut.geometry.layouts] == ["good"]
+    assert cut.problems == tuple(
+        f"{name} of knownMigGeometries cannot be cut out of {A100}"
+        for name in ("much", "odd", "large")
+    )

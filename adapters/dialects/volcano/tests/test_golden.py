@@ -1,0 +1,59 @@
+"""Worked examples: settings, a node and pods in; what is written on the pods out."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.merge import read_node
+from adapters.dialects.volcano.tests.builders import configured, place, written
+from adapters.wire.kube import KubeNode, Pod, full_name
+from core.ledger import NodeLedger
+from core.reason import Reason
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+class _File(msgspec.Struct):
+    case: str
+    now: int
+    node: KubeNode
+    pods: tuple[Pod, ...]
+    settings: dict[str, dict[str, object]] = {}
+
+
+def outcome(text: bytes) -> list[dict[str, object]]:
+    """What becomes of each pod, in their order, each beside the ones before it."""
+    file = msgspec.json.decode(text, type=_File)
+    documents = file.settings.items()
+    dialect = configured({(name, key): data[key] for name, data in documents for key in data})
+    node, problems = read_node(file.node, None, [dialect])
+    assert problems == ()
+    ledger = NodeLedger.of(node)
+    told: list[dict[str, object]] = []
+    for pod in file.pods:
+        line: dict[str, object] = {"pod": full_name(pod)}
+        told.append(line)
+        try:
+            ledger, answer = place(ledger, pod, dialect)
+        except DialectError as error:
+            line["refused"] = str(error)
+            continue
+        if isinstance(answer, Reason):
+            line["reason"] = answer.text()
+            continue
+        line["annotations"] = written(dialect, pod, answer, node, file.now)
+    return told
+
+
+@pytest.mark.parametrize("case", sorted(GOLDEN.glob("*.in.json")), ids=lambda path: path.name)
+def test_a_worked_example_gives_the_very_same_records(case: Path, *, rewrite_golden: bool) -> None:
+    expected = case.with_name(case.name.replace(".in.", ".out."))
+
+    text = json.dumps(outcome(case.read_bytes()), indent=2) + "\n"
+
+    if rewrite_golden:
+        expected.write_text(text)
+    assert text == expected.read_text()

@@ -1,0 +1,382 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.tests.builders import asking, pod, volcano
+from adapters.wire.kube import Container, Pod, Resources
+from core.card import Mode
+from core.quantity import MIB
+from core.request import Ask, Phase, Request
+
+RULES = "deviceshare.GPUExclusiveRules"
+
+
+def read(asked: Pod) -> Request:
+    return volcano().read_pod(asked)
+
+
+def refused(asked: Pod, dialect: Any = None) -> DialectError:
+    with pytest.raises(DialectError) as error:
+        (dialect or volcano()).read_pod(asked)
+    return error.value
+
+
+def only_ask(container: Container) -> Ask:
+    (ask,) = read(pod(container)).asks
+    return ask
+
+
+def annotated(**annotations: str) -> Pod:
+    return pod(asking(number=1), annotations=annotations)
+
+
+# The guide's examples.
+
+
+def test_the_guides_hami_core_pod_asks_for_half_a_cards_compute_and_3000_mib() -> None:
+    asked = pod(
+        asking("cuda-container", number=1, cores=50, memory=3000),
+        annotations={"volcano.sh/vgpu-mode": "hami-core"},
+    )
+
+    request = read(asked)
+
+    assert request.asks == (Ask("cuda-container", 1, memory=3000 * MIB, compute=50, step=MIB),)
+    assert request.modes == {Mode.SHARED}
+
+
+def test_the_guides_mig_pod_asks_for_a_slice_of_3000_mib() -> None:
+    asked = pod(
+        asking("cuda-container", number=1, memory=3000),
+        annotations={"volcano.sh/vgpu-mode": "mig"},
+    )
+
+    request = read(asked)
+
+    assert request.asks == (Ask("cuda-container", 1, memory=3000 * MIB, step=MIB),)
+    assert request.modes == {Mode.MIG}
+
+
+# What the user writes, row by row: reference section 1.2.
+
+
+def test_a_number_alone_asks_for_whole_cards_without_compute() -> None:
+    assert only_ask(asking(number=2)) == Ask("main", 2, memory_percent=100, step=MIB)
+
+
+def test_memory_is_of_each_card_and_in_units() -> None:
+    dialect = volcano({"gpuMemoryFactor": 8})
+
+    (ask,) = dialect.read_pod(pod(asking(number=2, memory=375))).asks
+
+    assert ask == Ask("main", 2, memory=3000 * MIB, step=8 * MIB)
+
+
+@pytest.mark.parametrize("amount", [3000, "3000", "3k", "3e3"])
+def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) -> None:
+    assert only_ask(asking(number=1, memory=amount)).memory == 3000 * MIB
+
+
+@pytest.mark.parametrize(
+    "amount", ["4Gi", "1Gi ", "1Ki", "3000Mi", "3000m", "4G", "-1", "0.5", "much", 0, "0"]
+)
+def test_memory_that_is_no_number_of_units_is_refused_with_what_would_be_right(
+    amount: str | int,
+) -> None:
+    error = refused(pod(asking(number=1, memory=amount)))
+
+    assert error.field == "spec.containers[main].resources.limits[volcano.sh/vgpu-memory]"
+    assert error.value == amount
+    assert error.problem == (
+        "must be a plain number of units of 1 MiB, 1 or more; "
+        "left out, it means all memory of the card"
+    )
+
+
+def test_a_percentage_is_of_each_cards_memory() -> None:
+    assert only_ask(asking(number=1, percent=33)) == Ask("main", 1, memory_percent=33, step=MIB)
+
+
+@pytest.mark.parametrize("amount", [0, 101, -5, "half", "1Ki"])
+def test_a_percentage_outside_1_to_100_is_refused(amount: str | int) -> None:
+    error = refused(pod(asking(number=1, percent=amount)))
+
+    assert error.value == amount
+    assert error.problem == "must be percent of each card's memory, 1 to 100"
+
+
+def test_memory_and_percentage_together_are_refused_by_both_names() -> None:
+    error = refused(pod(asking(number=1, memory=3000, percent=50)))
+
+    assert error.value == "volcano.sh/vgpu-memory: 3000, volcano.sh/vgpu-memory-percentage: 50"
+    assert error.problem == "must name one of the two, not both"
+
+
+@pytest.mark.parametrize("amount", [None, 0])
+def test_no_cores_reserve_no_compute(amount: int | None) -> None:
+    ask = only_ask(asking(number=1, cores=amount))
+
+    assert (ask.compute, ask.exclusive) == (0, False)
+
+
+def test_100_cores_are_exclusive() -> None:
+    ask = only_ask(asking(number=1, cores=100, memory=3000))
+
+    assert (ask.compute, ask.exclusive) == (100, True)
+
+
+@pytest.mark.parametrize("amount", [101, -1, "1Gi"])
+def test_cores_outside_0_to_100_are_refused(amount: str | int) -> None:
+    assert refused(pod(asking(number=1, cores=amount))).problem == (
+        "must be percent of each card's compute, 0 to 100"
+    )
+
+
+@pytest.mark.parametrize("amount", [0, -1, "two", 1 << 31])
+def test_a_number_below_1_is_refused(amount: str | int) -> None:
+    assert refused(pod(asking(number=amount))).problem == (
+        "must be a number of cards, 1 or more, or be left out"
+    )
+
+
+def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
+    request = read(pod(asking(memory=3000)))
+
+    assert request.asks == (Ask("main", 1, memory=3000 * MIB, step=MIB),)
+    assert request.notes == (
+        "container main names volcano.sh/vgpu-memory without volcano.sh/vgpu-number: "
+        "one card is meant",
+    )
+
+
+@pytest.mark.parametrize(
+    ("container", "named"),
+    [
+        (asking(cores=50), "volcano.sh/vgpu-cores"),
+        (asking(percent=50), "volcano.sh/vgpu-memory-percentage"),
+        (asking(percent=50, cores=0), "volcano.sh/vgpu-memory-percentage"),
+    ],
+)
+def test_cores_or_percentage_without_a_card_are_refused(container: Container, named: str) -> None:
+    error = refused(pod(container))
+
+    assert error.value == named
+    assert error.problem == "must stand beside volcano.sh/vgpu-number, which says how many cards"
+
+
+def test_a_request_counts_where_there_is_no_limit() -> None:
+    container = Container("main", Resources(None, {keys.COUNT: 1, keys.MEMORY: "3k"}))
+
+    assert only_ask(container).memory == 3000 * MIB
+
+
+# Which pods ask, and what is out of scope.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES),
+        *("volcano.sh/gpu-memory", "volcano.sh/gpu-number", "volcano.sh/vgpu-memroy"),
+    ],
+)
+def test_a_pod_asks_when_any_container_names_a_resource_of_volcano(name: str) -> None:
+    assert volcano().asks(pod(Container(), init=[asking(others={name: 0})]))
+
+
+@pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
+def test_a_pod_that_names_nothing_of_volcano_does_not_ask(name: str) -> None:
+    assert not volcano().asks(pod(asking(others={name: 1})))
+
+
+@pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
+def test_the_older_plugins_resources_are_refused_by_name_as_out_of_scope(name: str) -> None:
+    error = refused(pod(asking(others={name: 1024})))
+
+    assert error.field == f"spec.containers[main].resources[{name}]"
+    assert error.value == 1024
+    assert error.problem == (
+        "is of Volcano's older GPU sharing, which is out of scope; "
+        "use volcano.sh/vgpu-number and volcano.sh/vgpu-memory"
+    )
+
+
+def test_a_misspelt_resource_is_refused_with_the_names_that_there_are() -> None:
+    error = refused(pod(asking(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
+
+    assert error.problem == (
+        "must be one of volcano.sh/vgpu-cores, volcano.sh/vgpu-memory, "
+        "volcano.sh/vgpu-memory-percentage, volcano.sh/vgpu-number"
+    )
+
+
+def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> None:
+    dialect = volcano({"resourcePriorityName": "example.com/priority"})
+    asked = pod(asking(number=1, others={"example.com/priority": 1}))
+
+    assert dialect.asks(asked)
+    assert "priority class" in refused(asked, dialect).problem
+
+
+def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
+    dialect = volcano({"resourceCountName": "example.com/cards"})
+
+    request = dialect.read_pod(pod(asking(others={"example.com/cards": 2})))
+
+    assert request.asks[0].count == 2
+    assert "example.com/cards" in refused(pod(asking(number=1)), dialect).problem
+
+
+# Containers.
+
+
+def test_init_containers_and_sidecars_ask_as_the_main_ones_do_in_start_order() -> None:
+    asked = pod(
+        asking("a", number=1),
+        Container("idle"),
+        asking("b", number=1),
+        init=[asking("warm", number=2), asking("proxy", number=1, restart_policy="Always")],
+    )
+
+    assert [(ask.container, ask.count, ask.phase) for ask in read(asked).asks] == [
+        ("warm", 2, Phase.INIT),
+        ("proxy", 1, Phase.SIDECAR),
+        ("a", 1, Phase.MAIN),
+        ("b", 1, Phase.MAIN),
+    ]
+
+
+# Annotations.
+
+
+def test_without_a_mode_either_will_do() -> None:
+    assert read(annotated()).modes == {Mode.SHARED, Mode.MIG}
+
+
+@pytest.mark.parametrize("mode", ["", "mps", "MIG", "whole"])
+def test_a_mode_that_no_node_has_is_refused(mode: str) -> None:
+    error = refused(annotated(**{"volcano.sh/vgpu-mode": mode}))
+
+    assert error.field == "metadata.annotations[volcano.sh/vgpu-mode]"
+    assert error.value == mode
+    assert error.problem == "must be hami-core or mig, or be left out where either will do"
+
+
+def test_use_gputype_lists_the_only_types_and_decides_alone() -> None:
+    request = read(
+        annotated(**{"nvidia.com/use-gputype": " A100 ,,h100", "nvidia.com/nouse-gputype": "A100"})
+    )
+
+    assert request.allow_types == ("A100", "h100")
+    assert request.deny_types == ()
+    assert request.notes == (
+        "nvidia.com/nouse-gputype has no effect beside nvidia.com/use-gputype",
+    )
+
+
+@pytest.mark.parametrize("use", [{}, {"nvidia.com/use-gputype": " , "}])
+def test_nouse_gputype_bars_types_where_no_type_is_wished(use: dict[str, str]) -> None:
+    request = read(annotated(**use, **{"nvidia.com/nouse-gputype": "A30, T4"}))
+
+    assert request.allow_types is None
+    assert request.deny_types == ("A30", "T4")
+    assert request.notes == ()
+
+
+def test_uuid_lists_allow_and_bar_cards() -> None:
+    request = read(
+        annotated(
+            **{
+                "volcano.sh/vgpu-use-gpuuuid": "u1, u2,",
+                "volcano.sh/vgpu-nouse-gpuuuid": " u2",
+            }
+        )
+    )
+
+    assert request.allow_uuids == frozenset({"u1", "u2"})
+    assert request.deny_uuids == {"u2"}
+
+
+def test_a_blank_uuid_list_is_no_demand() -> None:
+    assert read(annotated(**{"volcano.sh/vgpu-use-gpuuuid": " , "})).allow_uuids is None
+
+
+@pytest.mark.parametrize(
+    ("names", "group"),
+    [
+        ({"scheduling.k8s.io/group-name": "a"}, "team/a"),
+        ({"scheduling.volcano.sh/group-name": "b"}, "team/b"),
+        (
+            {"scheduling.volcano.sh/group-name": "b", "scheduling.k8s.io/group-name": "a"},
+            "team/a",
+        ),
+    ],
+)
+def test_podgroup_spread_names_the_group_by_namespace(names: dict[str, str], group: str) -> None:
+    assert read(annotated(**names)).group is None
+    assert read(annotated(**names, **{"volcano.sh/vgpu-podgroup-policy": "spread"})).group == group
+
+
+def test_podgroup_spread_outside_a_group_is_noted() -> None:
+    request = read(annotated(**{"volcano.sh/vgpu-podgroup-policy": "spread"}))
+
+    assert request.group is None
+    assert request.notes == (
+        "volcano.sh/vgpu-podgroup-policy has no effect: the pod is in no PodGroup",
+    )
+
+
+@pytest.mark.parametrize("policy", ["", "binpack"])
+def test_another_podgroup_policy_is_refused(policy: str) -> None:
+    error = refused(annotated(**{"volcano.sh/vgpu-podgroup-policy": policy}))
+
+    assert error.value == policy
+    assert error.problem == "must be spread, or be left out"
+
+
+def test_the_priority_is_that_of_the_priority_class() -> None:
+    assert read(pod(asking(number=1), priority=1000)).priority == 1000
+    assert read(pod(asking(number=1))).priority == 0
+
+
+def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
+    dialect = volcano(
+        arguments={RULES: [{"tier": "gold", "app": "a"}, {"app": "a"}, {"tier": "silver"}]}
+    )
+
+    request = dialect.read_pod(pod(asking(number=1), labels={"app": "a", "tier": "gold"}))
+
+    assert request.exclusions == {"app=a,tier=gold", "app=a"}
+
+
+# Whatever is written.
+
+amounts = st.one_of(st.text(max_size=6), st.integers(-5, 5), st.floats(), st.just("3k"))
+names = st.sampled_from([keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES])
+wishes = st.sampled_from(
+    [keys.MODE, keys.USE_TYPE, keys.AVOID_TYPE, keys.USE_UUID, keys.GROUP_POLICY]
+)
+
+
+@given(
+    st.dictionaries(names, amounts, min_size=1),
+    st.dictionaries(wishes, st.text(max_size=8) | st.sampled_from(["mig", "spread"])),
+)
+def test_garbage_gives_a_request_that_can_be_meant_or_a_dialect_error(
+    limits: dict[str, str | int | float], annotations: dict[str, str]
+) -> None:
+    asked = pod(Container("main", Resources(limits)), annotations=annotations)
+
+    try:
+        request = read(asked)
+    except DialectError:
+        return
+
+    (ask,) = request.asks
+    assert ask.count >= 1
+    assert 0 <= ask.compute <= 100
+    assert (ask.memory is None) != (ask.memory_percent is None)

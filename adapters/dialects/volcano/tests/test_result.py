@@ -1,0 +1,334 @@
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects import record
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.dialect import Volcano
+from adapters.dialects.volcano.tests.builders import (
+    A100,
+    NOW,
+    asking,
+    entry,
+    idle,
+    node,
+    place,
+    pod,
+    volcano,
+    written,
+)
+from adapters.wire.kube import Container, Pod
+from core.grant import Grant, Placement
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import MIB
+from core.reason import Reason
+from core.request import Phase
+
+MIG = entry("u0", mode="mig")
+
+
+def carrying(asked: Pod, annotations: dict[str, str]) -> Pod:
+    both = {**(asked.metadata.annotations or {}), **annotations}
+    metadata = msgspec.structs.replace(asked.metadata, annotations=both)
+    return msgspec.structs.replace(asked, metadata=metadata)
+
+
+def read(
+    asked: Pod, text: str, on: Node | None = None, dialect: Volcano | None = None
+) -> tuple[Grant, ...]:
+    dialect = dialect or volcano()
+    bound = carrying(asked, {keys.ASSIGNED: text})
+    return dialect.read_result(bound, dialect.read_pod(bound), on or node(idle(2)))
+
+
+def placed(
+    asked: Pod, on: Node, dialect: Volcano | None = None
+) -> tuple[Placement, dict[str, str]]:
+    dialect = dialect or volcano()
+    _, answer = place(NodeLedger.of(on), asked, dialect)
+    assert isinstance(answer, Placement)
+    return answer, dict(written(dialect, asked, answer, on))
+
+
+# What is written.
+
+
+def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> None:
+    _, annotations = placed(pod(asking(number=1, memory=3000, cores=50)), node(idle(2)))
+
+    assert annotations == {
+        "volcano.sh/vgpu-node": "node-1",
+        "volcano.sh/vgpu-time": "1700000000",
+        "volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,50:",
+        "volcano.sh/devices-to-allocate": "u1,NVIDIA,3000,50:",
+        "volcano.sh/bind-phase": "allocating",
+        "volcano.sh/bind-time": "1700000000",
+    }
+
+
+def test_no_label_is_written() -> None:
+    asked, on = pod(asking(number=1)), node(idle(1))
+    placement, _ = placed(asked, on)
+    dialect = volcano()
+
+    result = dialect.write_result(asked, dialect.read_pod(asked), placement, on, NOW)
+
+    assert result.labels == {}
+
+
+def test_only_a_scheduler_may_write_what_is_written() -> None:
+    _, annotations = placed(
+        pod(Container("idle"), asking("main", number=1, memory=1)), node(idle(1))
+    )
+
+    assert annotations.keys() == volcano().result_keys
+
+
+def test_a_slice_is_written_with_what_was_asked_of_it() -> None:
+    _, annotations = placed(pod(asking(number=1, memory=3000, cores=10)), node(MIG))
+
+    assert annotations[keys.ASSIGNED] == "u0[group1-0],NVIDIA,3000,10:"
+
+
+def test_a_percentage_of_a_slice_is_written_as_units_of_the_card() -> None:
+    _, annotations = placed(pod(asking(number=1, percent=20)), node(MIG))
+
+    assert annotations[keys.ASSIGNED] == "u0[group2-0],NVIDIA,8192,0:"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pod(Container("idle"), asking("main", number=1)),
+        pod(asking("main", number=1, memory=1), init=[asking("init", number=1, memory=1)]),
+        pod(Container("main"), init=[asking("init", number=1)]),
+    ],
+)
+def test_our_own_record_stands_beside_a_list_that_the_plugin_gives_to_another_container(
+    asked: Pod,
+) -> None:
+    placement, annotations = placed(asked, node(idle(1)))
+
+    assert record.decode(annotations[record.KEY]) == placement.grants
+
+
+def test_our_own_record_is_left_out_where_the_plugin_finds_the_right_containers() -> None:
+    _, annotations = placed(
+        pod(asking("a", number=1), asking("b", number=1), Container("idle")), node(idle(2))
+    )
+
+    assert record.KEY not in annotations
+
+
+# What is read.
+
+
+def test_a_pod_has_a_result_when_it_carries_a_record() -> None:
+    asked = pod(asking(number=1))
+
+    assert not volcano().has_result(asked)
+    assert volcano().has_result(carrying(asked, {keys.ASSIGNED: ""}))
+    assert volcano().has_result(carrying(asked, {record.KEY: "[]"}))
+
+
+def test_our_own_record_is_read_in_preference() -> None:
+    dialect = volcano()
+    grants = (Grant("main", "u0", 5 * MIB, 5),)
+    bound = carrying(
+        pod(asking(number=1)), {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)}
+    )
+
+    assert dialect.read_result(bound, dialect.read_pod(bound), node(idle(1))) == grants
+
+
+def test_lists_of_devices_belong_to_the_asking_containers_in_start_order() -> None:
+    asked = pod(
+        asking("a", number=2),
+        Container("idle"),
+        asking("b", number=1),
+        init=[asking("warm", number=1)],
+    )
+
+    grants = read(asked, "u0,NVIDIA,10,0:;u0,NVIDIA,20,0:u1,NVIDIA,20,0:;u1,NVIDIA,30,100:")
+
+    assert grants == (
+        Grant("warm", "u0", 10 * MIB, 0, phase=Phase.INIT),
+        Grant("a", "u0", 20 * MIB, 0),
+        Grant("a", "u1", 20 * MIB, 0),
+        Grant("b", "u1", 30 * MIB, 100, exclusive=True),
+    )
+
+
+def test_units_are_read_by_the_factor() -> None:
+    (grant,) = read(
+        pod(asking(number=1)), "u0,NVIDIA,375,0:", dialect=volcano({"gpuMemoryFactor": 8})
+    )
+
+    assert grant.memory == 3000 * MIB
+
+
+def test_a_slice_is_read_as_all_that_it_has() -> None:
+    (grant,) = read(pod(asking(number=1)), "u0[group2-3],NVIDIA,3000,50:", node(MIG))
+
+    assert grant.memory == 5120 * MIB
+    assert grant.compute == 14
+    assert grant.slice is not None
+    assert (grant.slice.profile, grant.slice.start) == ("1g.5gb", 6)
+
+
+@pytest.mark.parametrize("identity", ["gone", "gone[group1-0]"])
+def test_a_card_that_the_node_does_not_have_is_named_as_it_stands(identity: str) -> None:
+    assert read(pod(asking(number=1)), f"{identity},NVIDIA,3000,50:") == (
+        Grant("main", "gone", 3000 * MIB, 50),
+    )
+
+
+TWO = pod(asking("a", number=1), asking("b", number=2))
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("", "must have 2 lists of devices, one a container"),
+        ("u0,NVIDIA,1,0:", "must have 2 lists of devices, one a container"),
+        ("u0,NVIDIA,1,0:;;", "must have 2 lists of devices, one a container"),
+        ("u0,NVIDIA,1,0;u0,NVIDIA,1,0:", "must close every device with a colon"),
+        (";u0,NVIDIA,1,0:", "must list 1 devices for container a"),
+        ("u0,NVIDIA,1,0:;u0,NVIDIA,1,0:", "must list 2 devices for container b"),
+        (
+            "u0,NVIDIA,1,0:;u0,NVIDIA,1,0:u0,NVIDIA,1,0:",
+            "must not list u0 twice for b",
+        ),
+    ],
+)
+def test_a_record_of_another_shape_is_refused(text: str, right: str) -> None:
+    with pytest.raises(DialectError) as refused:
+        read(TWO, text)
+
+    assert refused.value.field == "metadata.annotations[volcano.sh/vgpu-ids-new]"
+    assert refused.value.value == text
+    assert refused.value.problem == right
+
+
+@pytest.mark.parametrize(
+    ("device", "right"),
+    [
+        ("u0,NVIDIA,1", "must list devices as uuid,NVIDIA,memory,cores"),
+        ("u0,NVIDIA,1,0,0", "must list devices as uuid,NVIDIA,memory,cores"),
+        ("u0,Ascend,1,0", "must list devices as uuid,NVIDIA,memory,cores"),
+        (",NVIDIA,1,0", "must name devices as uuid or uuid[group-position]"),
+        ("u0[group1],NVIDIA,1,0", "must name devices as uuid or uuid[group-position]"),
+        ("u0,NVIDIA,,0", "must give memory in units, 1 or more"),
+        ("u0,NVIDIA,-1,0", "must give memory in units, 1 or more"),
+        ("u0,NVIDIA,0,0", "must give memory in units, 1 or more"),
+        ("u0,NVIDIA,1,all", "must give cores in percent, 0 to 100"),
+        ("u0,NVIDIA,1,101", "must give cores in percent, 0 to 100"),
+        ("u0[group1-0],NVIDIA,1,0", "must not name a slice of u0, which is not cut"),
+        ("u1,NVIDIA,1,0", "must name a slice of u1 as its layouts have it"),
+        ("u1[group9-0],NVIDIA,1,0", "must name a slice of u1 as its layouts have it"),
+        ("u1[group1-7],NVIDIA,1,0", "must name a slice of u1 as its layouts have it"),
+    ],
+)
+def test_a_device_that_cannot_be_is_refused(device: str, right: str) -> None:
+    on = node(entry("u0") + entry("u1", mode="mig"))
+
+    with pytest.raises(DialectError) as refused:
+        read(pod(asking(number=1)), f"{device}:", on)
+
+    assert refused.value.problem == right
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.lists(
+            st.sampled_from(["u0", "[group1-0]", ",", "NVIDIA", "1", "100", ":", ";", "", "x"])
+        ).map("".join),
+    )
+)
+def test_garbage_gives_grants_or_a_dialect_error_and_nothing_else(text: str) -> None:
+    try:
+        grants = read(TWO, text)
+    except DialectError:
+        return
+
+    assert [grant.container for grant in grants] == ["a", "b", "b"]
+
+
+# What is read is what was written.
+
+shares = st.fixed_dictionaries(
+    {"number": st.integers(1, 2), "memory": st.integers(1, 1200)},
+    optional={"cores": st.sampled_from([0, 10, 14, 100])},
+) | st.fixed_dictionaries({"number": st.integers(1, 2), "percent": st.integers(1, 40)})
+
+
+def sharing(name: str, share: dict[str, int] | None, *, stays: bool = False) -> Container:
+    if share is None:
+        return Container(name)
+    return asking(
+        name,
+        number=share["number"],
+        memory=share.get("memory"),
+        percent=share.get("percent"),
+        cores=share.get("cores"),
+        restart_policy="Always" if stays else None,
+    )
+
+
+modes = st.sampled_from([keys.HAMI_CORE, keys.MIG])
+cards = st.lists(st.tuples(modes, st.sampled_from(["5120", "5119"])), min_size=2, max_size=4)
+
+
+@given(
+    main=st.lists(shares | st.none(), min_size=1, max_size=3),
+    init=st.lists(st.tuples(shares, st.booleans()), max_size=1),
+    registered=cards,
+    factor=st.sampled_from([1, 7, 8]),
+)
+def test_the_grants_that_are_written_are_read_again(
+    main: list[dict[str, int] | None],
+    init: list[tuple[dict[str, int], bool]],
+    registered: list[tuple[str, str]],
+    factor: int,
+) -> None:
+    dialect = volcano({"gpuMemoryFactor": factor})
+    on = node(
+        "".join(
+            entry(f"u{index}", mode=mode, memory=memory, card_type=A100)
+            for index, (mode, memory) in enumerate(registered)
+        ),
+        dialect,
+    )
+    asked = pod(
+        *(sharing(f"c{index}", share) for index, share in enumerate(main)),
+        init=[
+            sharing(f"i{index}", share, stays=stays) for index, (share, stays) in enumerate(init)
+        ],
+    )
+    if not dialect.asks(asked):
+        return
+    _, answer = place(NodeLedger.of(on), asked, dialect)
+    if isinstance(answer, Reason):
+        return
+
+    annotations = dict(written(dialect, asked, answer, on))
+    bound = carrying(asked, {key: annotations[key] for key in annotations if key != record.KEY})
+
+    assert dialect.read_result(bound, dialect.read_pod(bound), on) == answer.grants
+
+
+def test_a_whole_card_is_read_as_it_was_granted_where_another_vocabulary_knows_it_finer() -> None:
+    dialect = volcano({"gpuMemoryFactor": 8})
+    on = node(entry("u0", memory="5120"), dialect)
+    finer = replace(on, cards=(replace(on.cards[0], memory=40960 * MIB + 5),))
+    asked = pod(asking(number=1))
+    placement, annotations = placed(asked, finer, dialect)
+
+    assert annotations[keys.ASSIGNED] == "u0,NVIDIA,5120,0:"
+    assert read(asked, annotations[keys.ASSIGNED], finer, dialect) == placement.grants

@@ -1,0 +1,313 @@
+"""Where Volcano itself goes wrong, and what happens here instead."""
+
+import pytest
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.merge import read_node
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.tests.builders import (
+    A100,
+    asking,
+    assigned,
+    entry,
+    idle,
+    kube_node,
+    node,
+    place,
+    pod,
+    volcano,
+    written,
+)
+from adapters.wire.kube import Container, Pod
+from core.card import Mode
+from core.fit import fit
+from core.grant import Allocation, Grant, Placement
+from core.ledger import NodeLedger
+from core.mig import UNCUT
+from core.quantity import MIB
+from core.rank import node_value
+from core.reason import Cause, Reason
+
+MIG = entry("u0", mode="mig")
+
+
+def of_memory(name: str, memory: int) -> Pod:
+    return pod(asking(number=1, memory=memory), name=name)
+
+
+def on_mig(*memories: int) -> list[str]:
+    """The slices that pods of some MiB get one after the other on one idle card."""
+    pods = [of_memory(f"p{place}", memory) for place, memory in enumerate(memories)]
+    told = assigned(volcano(), NodeLedger.of(node(MIG)), *pods)
+    return [text.partition("]")[0].partition("[")[2] or text for text in told]
+
+
+def restored(ledger: NodeLedger, asked: Pod, text: str) -> NodeLedger:
+    """The ledger after the pod's record was read from its annotation alone."""
+    dialect = volcano()
+    bound = pod(*asked.spec.containers, annotations={keys.ASSIGNED: text})
+    request = dialect.read_pod(bound)
+    grants = dialect.read_result(bound, request, ledger.node)
+    return ledger.adopt(Allocation.of(request, Placement(ledger.node.name, grants)))
+
+
+def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
+    asked = pod(asking("a", number=1, memory=1000), asking("b", number=1, memory=2000))
+
+    _, answer = place(NodeLedger.of(node(idle(1))), asked)
+
+    assert isinstance(answer, Placement)
+    assert answer.grants == (
+        Grant("a", "u0", 1000 * MIB, 0),
+        Grant("b", "u0", 2000 * MIB, 0),
+    )
+
+
+def test_w2_a_container_without_devices_shifts_nobodys_share() -> None:
+    asked = pod(Container("idle"), asking("main", number=1, memory=1000))
+
+    ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,1000,0:")
+
+    (allocation,) = ledger.allocations.values()
+    assert [grant.container for grant in allocation.grants] == ["main"]
+
+
+def test_w3_memory_without_a_number_is_one_card_with_limits() -> None:
+    told = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(asking(memory=3000)))
+
+    assert told == ["u0,NVIDIA,3000,0:"]
+
+
+def test_w4_two_pods_at_once_get_two_slices() -> None:
+    assert on_mig(3000, 3000) == ["group1-0", "group1-1"]
+
+
+def test_w4_two_containers_of_a_pod_get_two_slices() -> None:
+    asked = pod(asking("a", number=1, memory=3000), asking("b", number=1, memory=3000))
+
+    assert assigned(volcano(), NodeLedger.of(node(MIG)), asked) == [
+        "u0[group1-0],NVIDIA,3000,0:;u0[group1-1],NVIDIA,3000,0:"
+    ]
+
+
+def test_w4_a_slice_of_another_group_never_overlaps_one_in_use() -> None:
+    assert on_mig(3000, 3000, 15000, 15000) == [
+        "group1-0",
+        "group1-1",
+        "group3-1",
+        "1 of 1 cards: no free MIG slices for a large enough profile",
+    ]
+
+
+def test_w5_a_profile_that_nobody_uses_yet_is_reachable() -> None:
+    assert on_mig(8000, 8000, 3000, 8000) == ["group2-0", "group2-1", "group2-3", "group2-2"]
+
+
+def test_w6_a_drained_card_can_be_cut_anew() -> None:
+    ledger, _ = place(NodeLedger.of(node(MIG)), of_memory("small", 3000))
+
+    drained = ledger.release("uid-small")
+
+    assert assigned(volcano(), drained, of_memory("large", 40000)) == [
+        "u0[group4-0],NVIDIA,40000,0:"
+    ]
+
+
+def test_a_whole_card_that_is_cut_is_its_largest_slice() -> None:
+    large = entry("u0", memory="81920", card_type="NVIDIA-NVIDIA A100-SXM4-80GB", mode="mig")
+
+    told = assigned(volcano(), NodeLedger.of(node(large)), pod(asking(number=1)))
+
+    assert told == ["u0[group4-0],NVIDIA,81920,0:"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "held"),
+    [
+        (3000, "group1-0"),
+        (8000, "group2-0"),
+        (12000, "group3-0"),
+        (40536, "group4-0"),
+        (40960, "group4-0"),
+        (40961, "1 of 1 cards: no MIG profile is large enough"),
+    ],
+)
+def test_an_idle_a100_gives_the_smallest_slice_that_holds_the_request(
+    memory: int, held: str
+) -> None:
+    assert on_mig(memory) == [held]
+
+
+def test_w8_an_unhealthy_card_is_not_chosen() -> None:
+    ledger = NodeLedger.of(node(entry("u0") + entry("u1", health="false")))
+
+    told = assigned(volcano(), ledger, pod(asking(number=1)), pod(asking(number=1), name="q"))
+
+    assert told == [
+        "u0,NVIDIA,40960,0:",
+        "1 of 2 cards: unhealthy; 1 of 2 cards: memory 40 GiB short",
+    ]
+
+
+def test_w11_a_node_without_allocatable_memory_is_refused_with_a_reason() -> None:
+    dialect = volcano()
+    served, problems = read_node(
+        kube_node(idle(1), allocatable={keys.COUNT: 10, keys.MEMORY: 0}), None, [dialect]
+    )
+
+    told = assigned(dialect, NodeLedger.of(served), pod(asking(number=1)))
+
+    assert told == ["1 of 1 cards: unhealthy"]
+    assert "allocatable volcano.sh/vgpu-memory is 0" in problems[0]
+
+
+def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> None:
+    asked = pod(asking("a", number=1, memory=20000), asking("b", number=1, memory=20000))
+
+    ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:")
+
+    assert ledger.uses[0].memory == 40000 * MIB
+    assert ledger.uses[0].slots == 2
+
+
+def test_w16_every_key_of_a_result_is_the_schedulers_alone() -> None:
+    dialect = volcano()
+    on = node(idle(1))
+    asked = pod(asking(number=1))
+    _, answer = place(NodeLedger.of(on), asked)
+
+    assert isinstance(answer, Placement)
+    assert written(dialect, asked, answer, on).keys() <= dialect.result_keys
+
+
+def test_w17_spread_prefers_the_emptier_node() -> None:
+    dialect = volcano(
+        arguments={"deviceshare.SchedulePolicy": "spread", "deviceshare.ScheduleWeight": 1}
+    )
+    request = dialect.read_pod(of_memory("new", 1000))
+    used, _ = place(NodeLedger.of(node(idle(1), name="used")), of_memory("old", 1000))
+    empty = NodeLedger.of(node(idle(1), name="empty"))
+
+    def value(ledger: NodeLedger) -> int:
+        answer = fit(request, ledger)
+        assert isinstance(answer, Placement)
+        return node_value(request.ranking.nodes[0], request, ledger, answer)
+
+    assert value(empty) > value(used)
+
+
+def test_w18_a_number_of_0_is_refused_and_charges_nothing() -> None:
+    with pytest.raises(DialectError):
+        volcano().read_pod(pod(asking(number=0, memory=3000)))
+
+
+def test_w19_a_percentage_places_a_pod() -> None:
+    told = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(asking(number=1, percent=50)))
+
+    assert told == ["u0,NVIDIA,20480,0:"]
+
+
+def test_w19_the_unreachable_mode_mps_is_refused_at_admission() -> None:
+    with pytest.raises(DialectError, match="must be hami-core or mig"):
+        volcano().read_pod(pod(asking(number=1), annotations={keys.MODE: "mps"}))
+
+
+def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
+    register = entry("u0", mode="mig", card_type="NVIDIA-NVIDIA Future")
+    on = node(register)
+    wants_hami = pod(asking(number=1, memory=1), annotations={keys.MODE: "hami-core"})
+
+    told = assigned(volcano(), NodeLedger.of(on), wants_hami, of_memory("any", 1))
+
+    assert (on.cards[0].mode, on.cards[0].geometry) == (Mode.MIG, UNCUT)
+    assert told == [
+        "1 of 1 cards: other sharing mode",
+        "1 of 1 cards: no MIG profile is large enough",
+    ]
+
+
+def test_w21_the_ledger_holds_the_slice_and_gives_back_the_slice() -> None:
+    empty = NodeLedger.of(node(MIG))
+
+    ledger = restored(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
+
+    assert ledger.uses[0].memory == 5120 * MIB
+    assert ledger.release("uid-p").uses == empty.uses
+
+
+def test_w22_what_no_eviction_can_cure_has_its_own_reason() -> None:
+    request = volcano().read_pod(pod(asking(number=3)))
+
+    answer = fit(request, NodeLedger.of(node(idle(2))))
+
+    assert isinstance(answer, Reason)
+    assert answer.cause is Cause.TOO_FEW
+
+
+def test_w27_a_rule_keeps_a_card_only_as_long_as_its_own_pod_is_there() -> None:
+    dialect = volcano(
+        arguments={"deviceshare.GPUExclusiveRules": [{"tier": "gold"}, {"tier": "silver"}]}
+    )
+    gold = pod(asking(number=1, memory=1), name="gold", labels={"tier": "gold"})
+    silver = pod(asking(number=1, memory=1), name="silver", labels={"tier": "silver"})
+    next_gold = pod(asking(number=1, memory=1), name="next", labels={"tier": "gold"})
+    ledger, _ = place(NodeLedger.of(node(idle(1))), gold, dialect)
+    ledger, _ = place(ledger, silver, dialect)
+
+    _, beside = place(ledger, next_gold, dialect)
+    _, after = place(ledger.release("uid-gold"), next_gold, dialect)
+
+    assert isinstance(beside, Reason)
+    assert isinstance(after, Placement)
+
+
+def test_w28_no_share_is_written_as_0_which_would_be_no_limit() -> None:
+    dialect = volcano({"gpuMemoryFactor": 1024})
+    on = node(entry("u0", memory="40"), dialect)
+
+    told = assigned(dialect, NodeLedger.of(on), pod(asking(number=1, percent=1)))
+
+    assert told == ["u0,NVIDIA,1,0:"]
+
+
+def test_w30_a_renamed_resource_does_not_hide_the_node() -> None:
+    dialect = volcano({"resourceCountName": "example.com/cards"})
+    allocatable = {"example.com/cards": "10"}
+    served, problems = read_node(kube_node(idle(1), allocatable=allocatable), None, [dialect])
+
+    told = assigned(dialect, NodeLedger.of(served), pod(asking(others={"example.com/cards": 1})))
+
+    assert problems == ()
+    assert told == ["u0,NVIDIA,40960,0:"]
+
+
+def test_init_containers_have_shares_of_their_own() -> None:
+    asked = pod(Container("main"), init=[asking("warm", number=1, memory=3000)])
+
+    assert assigned(volcano(), NodeLedger.of(node(idle(1))), asked) == ["u0,NVIDIA,3000,0:"]
+
+
+def test_cards_of_one_node_may_differ_in_mode() -> None:
+    on = node(entry("u0", mode="mig") + entry("u1"))
+    wants_mig = pod(asking(number=1, memory=3000), annotations={keys.MODE: "mig"}, name="m")
+    wants_hami = pod(asking(number=1, memory=3000), annotations={keys.MODE: "hami-core"}, name="h")
+
+    assert assigned(volcano(), NodeLedger.of(on), wants_mig, wants_hami) == [
+        "u0[group1-0],NVIDIA,3000,0:",
+        "u1,NVIDIA,3000,0:",
+    ]
+
+
+def test_one_short_entry_does_not_hide_the_node() -> None:
+    on = node(f"u0,10,40960,{A100},true:{entry('u1')}")
+
+    assert [card.uuid for card in on.cards] == ["u1"]
+
+
+def test_a_slice_has_the_compute_that_was_asked_too() -> None:
+    half = pod(asking(number=1, memory=3000, cores=50))
+
+    _, answer = place(NodeLedger.of(node(MIG)), half)
+
+    assert isinstance(answer, Placement)
+    assert [grant.compute >= 50 for grant in answer.grants] == [True]

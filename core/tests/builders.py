@@ -1,0 +1,89 @@
+"""Values for tests, with everything said that a test does not care about."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from core.card import Card, Mode
+from core.grant import Allocation, Grant, Placement, State
+from core.ledger import NodeLedger
+from core.mig import Geometry, Layout, Slice
+from core.node import Node
+from core.quantity import GIB
+from core.request import Ask, Request
+
+DIALECT = "tongue"
+
+A30ISH = Geometry(
+    (
+        Layout("quarters", tuple(Slice("1g", s, 1, GIB, 25, "quarters", s) for s in range(4))),
+        Layout("halves", tuple(Slice("2g", 2 * s, 2, 2 * GIB, 50, "halves", s) for s in range(2))),
+        Layout("whole", (Slice("4g", 0, 4, 4 * GIB, 100, "whole", 0),)),
+    )
+)
+"""A card of 4 GiB that is cut in quarters, halves or not at all."""
+
+
+def a_card(uuid: str = "a", index: int = 0, memory: int = 16 * GIB, slots: int = 4) -> Card:
+    return Card(
+        uuid=uuid,
+        node="n",
+        index=index,
+        vendor="nvidia",
+        model="A100",
+        memory=memory,
+        slots=slots,
+        dialects=frozenset({DIALECT}),
+    )
+
+
+def a_mig_card(uuid: str = "a", index: int = 0) -> Card:
+    return replace(a_card(uuid, index, 4 * GIB, 7), mode=Mode.MIG, geometry=A30ISH)
+
+
+def a_node(*cards: Card, name: str = "n") -> Node:
+    return Node(name, tuple(replace(card, node=name) for card in cards))
+
+
+def like_cards(count: int, prefix: str = "c", memory: int = 16 * GIB, slots: int = 4) -> list[Card]:
+    return [a_card(f"{prefix}{index}", index, memory, slots) for index in range(count)]
+
+
+def empty(*cards: Card, name: str = "n") -> NodeLedger:
+    return NodeLedger.of(a_node(*cards, name=name))
+
+
+def an_ask(memory: int = GIB, count: int = 1, compute: int = 0, container: str = "main") -> Ask:
+    return Ask(container, count, memory=memory, compute=compute)
+
+
+def a_request(*asks: Ask, uid: str = "new") -> Request:
+    return Request(uid, f"default/{uid}", DIALECT, asks or (an_ask(),))
+
+
+def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str = "main") -> Grant:
+    return Grant(container, card, memory, compute)
+
+
+def held(*grants: Grant, uid: str = "old", node: str = "n") -> Allocation:
+    return Allocation(uid, f"default/{uid}", DIALECT, node, grants)
+
+
+def tentative(allocation: Allocation, expires: int | None = None) -> Allocation:
+    return replace(allocation, state=State.HELD, expires=expires)
+
+
+def unreadable(uid: str, cards: Iterable[str], node: str = "n") -> Allocation:
+    return replace(
+        held(uid=uid, node=node), unread="its record is not readable", blocked=frozenset(cards)
+    )
+
+
+def placed(ledger: NodeLedger, request: Request, result: object) -> NodeLedger:
+    """The ledger after a result of ``fit``, which must be a placement."""
+    assert isinstance(result, Placement)
+    return ledger.hold(Allocation.of(request, result))
+
+
+def cards_of(result: object) -> Sequence[str]:
+    assert isinstance(result, Placement)
+    return [grant.card for grant in result.grants]

@@ -1,0 +1,160 @@
+"""Random small nodes, ledgers and requests, for properties.
+
+Made from one seed each: what hypothesis draws piece by piece is mostly trivial, and slow.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import strategies as st
+
+from core.card import Card, Level, Mode, Scope
+from core.fit import fit
+from core.grant import Allocation, Placement
+from core.ledger import NodeLedger
+from core.mig import UNCUT
+from core.node import Node
+from core.quantity import FULL, GIB
+from core.request import (
+    Ask,
+    CardKey,
+    Linking,
+    NodeKey,
+    Phase,
+    Ranking,
+    Request,
+    TaskClass,
+    Weights,
+)
+from core.tests.builders import A30ISH, DIALECT, placed, unreadable
+
+OTHER = "other"
+CLASSES = (*(TaskClass.NORMAL,) * 4, TaskClass.ONLINE, TaskClass.OFFLINE)
+LINKINGS = (Linking(), Linking((Level.NUMA, Level.LINK)), Linking((), required=Level.LINK))
+SHAPES = 3
+"""How many kinds of nodes there are."""
+
+
+def a_random_card(seed: Random, node: str, index: int) -> Card:
+    mode = seed.choice((*(Mode.SHARED,) * 5, Mode.WHOLE, Mode.MIG, Mode.MIG))
+    return Card(
+        uuid=f"{node}-{index}",
+        node=node,
+        index=index,
+        vendor=seed.choice(("nvidia", "nvidia", "metax")),
+        model=seed.choice(("A100", "A100", "H100")),
+        memory=4 * GIB if mode is Mode.MIG else seed.choice((2, 4)) * GIB,
+        slots=seed.choice((1, 2, 4, 4)),
+        healthy=seed.random() < 0.9,
+        mode=mode,
+        links=(
+            Scope(Level.NUMA, str(seed.randint(0, 1))),
+            Scope(Level.LINK, str(seed.randint(0, 2))),
+        )[: seed.choice((0, 2))],
+        dialects=frozenset(seed.choice((*((DIALECT,),) * 6, (DIALECT, OTHER), (OTHER,)))),
+        geometry=A30ISH if mode is Mode.MIG else UNCUT,
+    )
+
+
+def a_random_node(seed: Random, name: str, most: int) -> Node:
+    kind = Random(seed.randrange(SHAPES)) if seed.random() < 0.5 else seed  # noqa: S311
+    cards = [
+        a_random_card(kind, name, index)
+        for index in range(kind.choice((0, *range(1, most + 1), *range(2, most + 1))))
+    ]
+    return Node(name, tuple(cards), seed.choice((None, "core")))
+
+
+def a_random_ask(seed: Random, container: str) -> Ask:
+    in_percent = seed.random() < 0.3
+    compute = seed.choice((0, 0, 25, 50, FULL))
+    return Ask(
+        container,
+        seed.choice((1, 1, 1, 1, 2)),
+        memory=None if in_percent else seed.choice((1, 2, 3)) * GIB // 2,
+        memory_percent=seed.choice((10, 50, FULL)) if in_percent else None,
+        compute=compute,
+        exclusive=compute == FULL or seed.random() < 0.1,
+        linked=seed.random() < 0.4,
+        phase=seed.choice((Phase.MAIN, Phase.MAIN, Phase.SIDECAR, Phase.INIT)),
+    )
+
+
+def a_random_ranking(seed: Random) -> Ranking:
+    return Ranking(
+        cards=tuple(seed.sample(list(CardKey), seed.randint(1, 2))),
+        nodes=tuple(seed.sample(list(NodeKey), seed.randint(0, 2))),
+        weights=seed.choice((Weights(), Weights(0, 2, 1), Weights(1, 0, 5))),
+    )
+
+
+def a_random_request(seed: Random, uid: str, containers: int) -> Request:
+    uuids = [f"n{node}-{index}" for node in ("", "0", "1") for index in range(3)]
+    some = frozenset(seed.sample(uuids, 6))
+    plain = seed.random() < 0.5
+    request = Request(
+        uid=uid,
+        pod=f"default/{uid}",
+        dialect=DIALECT,
+        asks=tuple(
+            a_random_ask(seed, f"c{number}") for number in range(seed.randint(1, containers))
+        ),
+        modes=frozenset(seed.choice(((Mode.SHARED,), tuple(Mode), tuple(Mode)))),
+        ranking=a_random_ranking(seed),
+        linking=seed.choice(LINKINGS),
+        task_class=seed.choice(CLASSES),
+        priority=seed.randint(0, 2),
+    )
+    if plain:
+        return request
+    return replace(
+        request,
+        vendor=seed.choice((None, None, "nvidia")),
+        allow_uuids=some if seed.random() < 0.2 else None,
+        deny_uuids=some if seed.random() < 0.2 else frozenset(),
+        allow_types=seed.choice((None, None, ("a100",))),
+        deny_types=seed.choice(((), ("H100",))),
+        isolation=seed.choice((*(None,) * 5, "core")),
+        group=seed.choice((None, None, "g")),
+        exclusions=seed.choice((frozenset(), frozenset({"x"}))),
+        qos=seed.choice((None, "fixed", "burst")),
+    )
+
+
+def a_random_ledger(seed: Random, name: str, most: int, pods: int) -> NodeLedger:
+    """A node with pods that were placed, others that were only found, and unreadable ones.
+
+    Pods are called ``{node}.{number}``.
+    """
+    ledger = NodeLedger.of(a_random_node(seed, name, most))
+    for number in range(seed.randint(0, pods)):
+        request = a_random_request(seed, f"{name}.{number}", 2)
+        result = fit(request, ledger)
+        how = seed.random()
+        if how < 0.05:
+            uuids = [card.uuid for card in ledger.node.cards]
+            ledger = ledger.adopt(unreadable(request.uid, uuids[:1], name))
+        elif isinstance(result, Placement):
+            found = replace(Allocation.of(request, result), task_class=TaskClass.NORMAL)
+            ledger = ledger.adopt(found) if how < 0.2 else placed(ledger, request, result)
+    return ledger
+
+
+seeds = st.randoms(use_true_random=True)
+
+
+def requests(uid: str = "new", containers: int = 3) -> st.SearchStrategy[Request]:
+    return seeds.map(lambda seed: a_random_request(seed, uid, containers))
+
+
+def ledgers(name: str = "n", most: int = 3, pods: int = 5) -> st.SearchStrategy[NodeLedger]:
+    return seeds.map(lambda seed: a_random_ledger(seed, name, most, pods))
+
+
+def clusters(nodes: int = 6, most: int = 3) -> st.SearchStrategy[list[NodeLedger]]:
+    """Up to so many ledgers, of nodes ``n0``, ``n1`` and so on."""
+    return seeds.map(
+        lambda seed: [
+            a_random_ledger(seed, f"n{number}", most, 3) for number in range(seed.randint(0, nodes))
+        ]
+    )
