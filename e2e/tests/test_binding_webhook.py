@@ -187,11 +187,14 @@ def test_no_answer_from_it_stops_the_binding(api: Api, hook: Recorder) -> None:
     assert "nodeName" not in api.get(f"{HOOKED}/pods/silent")["spec"]
 
 
-def test_the_old_bindings_collection_goes_past_it(api: Api, hook: Recorder) -> None:
+def test_the_old_bindings_collection_goes_past_it(
+    control_plane: ControlPlane, api: Api, hook: Recorder
+) -> None:
     hook.answers["bindings"] = lambda call: refuse(call, "never")
     api.create(f"{HOOKED}/pods", pod("side-door"))
 
-    api.create(f"{HOOKED}/bindings", binding("side-door", {GRANT: "forged"}))
+    sender = control_plane.as_user("system:kube-scheduler")
+    sender.create(f"{HOOKED}/bindings", binding("side-door", {GRANT: "forged"}))
 
     side = api.get(f"{HOOKED}/pods/side-door")
     print("by POST to namespaces/NS/bindings: on", side["spec"]["nodeName"], hook.verbs())

@@ -329,7 +329,7 @@ def test_a_node_of_which_the_stock_device_plugin_knows_can_be_sent_too(
 
 
 def run_victims(
-    plane: ControlPlane, resources: dict[str, str] = WHOLE, **annotations: str
+    plane: ControlPlane, resources: dict[str, str] = WHOLE, /, **annotations: str
 ) -> list[str]:
     """A running pod of low priority for each node; by default they fill the nodes."""
     names = [f"low-{node}" for node in NODES]
