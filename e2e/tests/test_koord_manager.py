@@ -142,8 +142,9 @@ def test_with_the_gate_they_are_placed_but_for_two_cards_in_bytes() -> None:
     with cluster([]) as plane:
         define(plane, cache.asset("koordinator", "crd"))
         start_koord_manager(plane, gates="EnableSyncGPUSharedResource=true")
-        add_inventory(plane.api, [described("gated", koordinator(gpus("gated", 8)))])
-        within(60, lambda: f"{PREFIX}gpu.shared" in sums(plane, "gated"))
+        saying = koordinator(gpus("gated", 8), with_shared=True)
+        add_inventory(plane.api, [Described(fake_node("gated"), described("gated", saying).device)])
+        within(60, lambda: sums(plane, "gated") == amounts(saying.resources))
         # Not LoadAwareScheduling: there is no koordlet that would measure the node.
         scheduler = profile("koord", device_share=True)
         scheduler["plugins"]["filter"]["enabled"].remove({"name": "LoadAwareScheduling"})
