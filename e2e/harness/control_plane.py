@@ -131,6 +131,8 @@ def _start_manager(plane: ControlPlane, port: int) -> None:
         # Its own limit of 20 requests a second makes it take five seconds to start.
         "kube-api-qps": 500,
         "kube-api-burst": 500,
+        # Nobody renews the lease of a fake node; after the usual 50 s it would be unreachable.
+        "node-monitor-grace-period": "1h",
         "use-service-account-credentials": "true",
         "service-account-private-key-file": certificates / "service-accounts.key",
         "root-ca-file": plane.authority.pair.certificate,
