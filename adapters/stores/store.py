@@ -1,9 +1,12 @@
 """What every store of ledgers can do, and how it says no."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from adapters.wire.ledger import LedgerRecordError, decode
 from core.ledger import NodeLedger
 
 
@@ -87,15 +90,26 @@ class Store(Protocol):
         """
         ...
 
-    def changes(self) -> AsyncIterator[Change]:
-        """Every change after the last ``load``, own ones included; for one reader, without end.
+    def changes(self) -> AsyncGenerator[Change, None]:
+        """Every change after the last ``load``, own ones included; for one reader at a time.
 
         Of each node they come in the order in which they were written. Where several follow
         quickly, some in between may be left out, the last one never; one may come twice.
-        Records that ``load`` could not read come first.
+        Records that ``load`` could not read come first. It has no end until ``close``; after a
+        ``StoreError`` or a cancellation, ask again: it starts over from the last ``load``.
         """
         ...
 
     async def close(self) -> None:
         """Give back what the store holds open; ``changes`` ends."""
         ...
+
+
+def change_of(node: str, version: str, record: bytes | msgspec.Raw | None) -> Change:
+    """The change that a record of a node tells; None for a deleted one."""
+    if record is None:
+        return Change(node, None)
+    try:
+        return Change(node, Stored(decode(record), version))
+    except LedgerRecordError as error:
+        return Change(node, None, str(error))
