@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
-from adapters.stores.store import Change, Conflict, Stored, change_of
-from adapters.wire.ledger import decode, encode
+from adapters.stores.store import Change, Conflict, Stored, change_of, stored_of
+from adapters.wire.ledger import encode
 from core.ledger import NodeLedger
 
 
@@ -61,7 +61,7 @@ class MemoryStore:
     async def read(self, node: str) -> Stored | None:
         """As in ``Store``."""
         version, record = self._shelf.rows.get(node, (0, None))
-        return None if record is None else Stored(decode(record), str(version))
+        return None if record is None else stored_of(node, str(version), record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """As in ``Store``."""

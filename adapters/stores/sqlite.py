@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from adapters.stores.store import Change, Conflict, Stored, StoreError, change_of
-from adapters.wire.ledger import decode, encode
+from adapters.stores.store import Change, Conflict, Stored, StoreError, change_of, stored_of
+from adapters.wire.ledger import encode
 from core.ledger import NodeLedger
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class SqliteStore:
 
     def _read(self, node: str) -> Stored | None:
         row = self._row(node)
-        return None if row is None else Stored(decode(row[1]), str(row[0]))
+        return None if row is None else stored_of(node, str(row[0]), row[1])
 
     def _row(self, node: str) -> tuple[int, bytes] | None:
         query = "SELECT version, record FROM ledgers WHERE node = ? AND record IS NOT NULL"

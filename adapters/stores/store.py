@@ -96,7 +96,7 @@ class Store(Protocol):
         Of each node they come in the order in which they were written. Where several follow
         quickly, some in between may be left out, the last one never; one may come twice.
         Records that ``load`` could not read come first. It has no end until ``close``; after a
-        ``StoreError`` or a cancellation, ask again: it starts over from the last ``load``.
+        ``StoreError`` or a cancellation ask again, and nothing is missing.
         """
         ...
 
@@ -105,11 +105,23 @@ class Store(Protocol):
         ...
 
 
+def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
+    """What a store has under a node's name.
+
+    Raises:
+        LedgerRecordError: it cannot be read, or is the record of another node.
+    """
+    ledger = decode(record)
+    if ledger.node.name != node:
+        raise LedgerRecordError(f"the ledger's record is that of {ledger.node.name}, not of {node}")
+    return Stored(ledger, version)
+
+
 def change_of(node: str, version: str, record: bytes | msgspec.Raw | None) -> Change:
     """The change that a record of a node tells; None for a deleted one."""
     if record is None:
         return Change(node, None)
     try:
-        return Change(node, Stored(decode(record), version))
+        return Change(node, stored_of(node, version, record))
     except LedgerRecordError as error:
         return Change(node, None, str(error))

@@ -75,8 +75,14 @@ class InFile:
 def place_at(address: str) -> Place:
     """The place that another process has named."""
     kind, _, where = address.partition(":")
-    assert kind == "sqlite"
-    return InFile(Path(where))
+    return InFile(Path(where)) if kind == "sqlite" else in_cluster(Path(where))
+
+
+def in_cluster(kubeconfig: Path) -> Place:
+    """The NodeLedgers of a cluster. What speaks to it is imported by this alone."""
+    from adapters.stores.tests.in_cluster import InCluster
+
+    return InCluster(kubeconfig)
 
 
 async def write_in_process(address: str, name: str, count: int) -> asyncio.subprocess.Process:

@@ -1,14 +1,18 @@
 """What every store does, whichever it is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.store import Change, Conflict, Store, Stored
-from adapters.stores.tests.places import InFile, InMemory, Place, write_in_process
+from adapters.stores.tests.places import InFile, InMemory, Place, in_cluster, write_in_process
 from adapters.stores.tests.writers import allocate, place_many
 from adapters.wire.ledger import LedgerRecordError
 from core.ledger import NodeLedger
@@ -17,9 +21,44 @@ from core.tests.builders import a_grant, empty, held, like_cards, tentative
 Test = Callable[[Store, Store], Awaitable[None]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A control plane of its own that knows NodeLedgers."""
+    reason = "needs the test bed's harness"
+    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=reason)
+    cache = pytest.importorskip("e2e.testbed.cache", reason=reason)
+    with pytest.importorskip("e2e.harness.run", reason=reason).run() as run:
+        try:
+            plane = control_plane.start_control_plane(run)
+        except cache.NotBuiltError as missing:
+            pytest.skip(str(missing))
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        plane.api.create(crds, yaml.safe_load(CRD.read_text()))
+        while not is_served(plane.api):
+            time.sleep(0.1)
+        yield plane
+
+
+def is_served(api: Any) -> bool:
+    try:
+        api.get(COLLECTION)
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.fixture(params=["memory", "sqlite", "kubernetes"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return InMemory() if request.param == "memory" else InFile(tmp_path / "ledgers.sqlite")
+    if request.param == "memory":
+        return InMemory()
+    if request.param == "sqlite":
+        return InFile(tmp_path / "ledgers.sqlite")
+    plane = request.getfixturevalue("cluster")
+    plane.api.delete(COLLECTION)
+    return in_cluster(plane.kubeconfig("admin", "system:masters"))
 
 
 def with_two(place: Place, test: Test) -> None:
@@ -280,7 +319,7 @@ def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place
     async def test(one: Store, other: Store) -> None:
         await one.write(a_ledger(), None)
         await one.write(a_ledger("m"), None)
-        await place.spoil("m", b'{"node":"m","changes":0,"cards":[],"allocations":[{}]}')
+        await place.spoil("m", TWICE)
 
         assert list(await one.load()) == ["n"]
         with pytest.raises(LedgerRecordError):
@@ -290,12 +329,16 @@ def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place
             (change,) = await take(changes, lambda change: change.node == "m")
         assert change.stored is None
         assert change.problem is not None
-        assert "uid" in change.problem
+        assert "p twice" in change.problem
 
     with_two(place, test)
 
 
 WRITERS = 4
+
+_POD = '{"uid":"p","pod":"default/p","dialect":"tongue"}'
+TWICE = f'{{"node":"m","allocations":[{_POD},{_POD}]}}'.encode()
+"""A record that does not hold together."""
 
 
 def test_of_100_pods_from_four_processes_none_is_lost_and_no_card_is_full_twice(
