@@ -26,7 +26,7 @@ class BindError(RuntimeError):
     @property
     def definite(self) -> bool:
         """Whether the pod is sure not to have been bound by this Binding."""
-        return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT  # noqa: PLR2004
+        return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
 
 
 class Binder(Protocol):
