@@ -4,7 +4,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -27,7 +27,7 @@ from core.tests.builders import (
     tentative,
     unreadable,
 )
-from core.tests.strategies import CLASSES, a_random_request, seeds
+from core.tests.strategies import CLASSES, a_random_request, ledgers, seeds
 from core.usage import IDLE, hold
 
 # --- one change at a time -------------------------------------------------------------------------
@@ -240,6 +240,14 @@ def test_containers_of_one_pod_that_share_a_slice_are_told() -> None:
     ledger = empty(a_mig_card()).adopt(held(sliced("x", 0), sliced("y", 0)))
 
     assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
+
+
+@given(ledgers(pods=8))
+def test_a_restored_ledger_is_the_one_that_adopting_leads_to(ledger: NodeLedger) -> None:
+    again = NodeLedger.restored(ledger.node, ledger.allocations.values(), ledger.version)
+
+    assert again == ledger
+    assert [*again.allocations] == [*ledger.allocations]
 
 
 # --- any order of changes -------------------------------------------------------------------------

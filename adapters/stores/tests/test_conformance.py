@@ -280,6 +280,21 @@ def test_what_was_written_between_load_and_changes_is_told(place: Place) -> None
     with_two(place, test)
 
 
+def test_a_record_that_was_made_again_is_told_as_deleted_first(place: Place) -> None:
+    async def test(one: Store, other: Store) -> None:
+        version = await one.write(a_ledger(pods=9), None)
+        await one.load()
+        await other.delete("n", version)
+        await other.write(a_ledger(), None)
+
+        async with aclosing(one.changes()) as changes:
+            seen = await take(changes, lambda c: bool(c.stored and not c.stored.ledger.allocations))
+
+        assert [change.stored is None for change in seen[-2:]] == [True, False]
+
+    with_two(place, test)
+
+
 def test_after_a_cancelled_reader_nothing_is_missing_to_the_next(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         await one.load()
