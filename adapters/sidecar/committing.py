@@ -73,9 +73,13 @@ class Committer:
         def decide(ledger: NodeLedger) -> NodeLedger:
             made = self._decide(asking, ledger, tuple(claimed))
             found[:] = [made]
-            if isinstance(made, Reason) or not made.fresh:
-                return ledger
             uid = asking.request.uid
+            if isinstance(made, Reason):
+                return ledger
+            if not made.fresh:
+                # Written too: that the store still has it must be sure before the Binding, and
+                # a reconciler that is about to take it back must lose the race.
+                return ledger.renew(uid)
             allocation = Allocation.of(asking.request, made.placement)
             return ledger.release(uid).hold(allocation).commit(uid)
 

@@ -113,7 +113,8 @@ class KubeFlow:
     async def preempt(self, content: bytes) -> bytes:
         """For each node, who must go so that the pod fits.
 
-        Nodes where that does not help are left out, and nodes where nobody needs to go. Whom the scheduler names must go in any case: they make room for something else.
+        Nodes where that does not help are left out, and nodes where nobody needs to go. Whom the
+        scheduler names must go in any case: they make room for something else.
         """
         self._service.check_ready()
         args = extender.read_preemption(content)
