@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test demo bench golden fuzz clean
+.PHONY: help setup fmt check test demo demo-schedule bench golden fuzz clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: .venv/.stamp  ## the tools, in .venv
 
@@ -26,7 +26,10 @@ test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
 	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
 		--fail-under=100 --show-missing --skip-covered
 
-demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
+demo: .venv/.run-stamp  ## the service on SQLite, driven as the schedulers do, no cluster needed
+	$(BIN)/dragoman demo configs/examples/mixed.yaml
+
+demo-schedule: .venv/.run-stamp  ## three vocabularies on the same cards, from one command
 	@# 1 says that some pod was not placed; the demo has two of those on purpose
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 

@@ -24,11 +24,17 @@ def serve(
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
         found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
-        wish = Wish(config, overrides, given(found), documents(found.config_maps))
+        wish = Wish(
+            config, overrides, given(found), documents(found.config_maps), announce=_announce
+        )
         run(wish)
     except (InputError, StartError) as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _announce(address: str) -> None:
+    typer.echo(f"dragoman serves on {address}")
 
 
 def given(found: Manifests) -> Given:

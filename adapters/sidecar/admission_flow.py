@@ -51,7 +51,7 @@ class AdmissionFlow:
         question = admission.read_review(content)
         if question.operation != "CREATE" or question.sub_resource:
             return admission.allowed(question.uid)
-        raw = bytes(question.object or b"")
+        raw = admission.object_of(question)
         pod = _in_namespace(body.read(raw, _POD), question)
         dialects = self._service.readings.dialects
         forged = _forged(pod, dialects)

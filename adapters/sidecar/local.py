@@ -14,6 +14,7 @@ from adapters.sidecar.ports import BindError
 from adapters.sidecar.service import Service, with_annotations
 from adapters.sidecar.web.app import Answer, Call, Route, problem
 from adapters.wire import body
+from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Pod, annotations, full_name, labels
 
@@ -21,6 +22,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """In which a pod without a uid gets one: the same for the same namespace and name."""
 
 _POD = msgspec.json.Decoder(Pod)
+_BINDING = msgspec.json.Decoder(Binding)
 
 
 def with_uid(pod: Pod) -> Pod:
@@ -89,7 +91,7 @@ class LocalCluster:
 
 
 def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Route]:
-    """What stands in for the API server: ``/local/pods`` takes, shows and deletes pods."""
+    """What stands in for the API server: pods come, are bound, are shown and go."""
 
     async def create(call: Call) -> Answer:
         pod = body.read(call.body, _POD)
@@ -97,6 +99,22 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
             raise BodyError("metadata.name or spec.containers is missing")
         made = cluster.put(pod)
         return Answer(orjson.dumps(_shown(made)), 201)
+
+    async def bind(call: Call) -> Answer:
+        binding = body.read(call.body, _BINDING)
+        meta = binding.metadata
+        try:
+            await cluster.bind(
+                meta.namespace or "default",
+                meta.name,
+                meta.uid,
+                binding.target.name,
+                meta.annotations or {},
+                meta.labels or {},
+            )
+        except BindError as error:
+            return problem(error.status, error.message)
+        return Answer(b"{}", 201)
 
     async def show(call: Call) -> Answer:
         if not call.rest:
@@ -123,6 +141,7 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
 
     return {
         ("POST", "/local/pods"): Route(create),
+        ("POST", "/local/bindings"): Route(bind),
         ("GET", "/local/pods"): Route(show),
         ("GET", "/local/pods/"): Route(show),
         ("DELETE", "/local/pods/"): Route(delete),

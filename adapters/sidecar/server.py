@@ -70,7 +70,7 @@ def server(app: App, certificate: Certificate | None, started: Callable[[], None
         started: called when it answers.
     """
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]  # our maps are read-only
+        app,
         http="httptools",
         lifespan="off",
         interface="asgi3",

@@ -178,7 +178,7 @@ class Service:
         except BindError as error:
             if not await self._bound_already(pod, node, error):
                 if error.definite and committed.fresh:
-                    await self._take_back(asking, node)
+                    await self._take_back(asking, node, committed.since)
                 raise
         await self._leave_others(asking.request.uid, node)
         return committed
@@ -249,10 +249,10 @@ class Service:
             return False
         return found.spec.node_name == node
 
-    async def _take_back(self, asking: Asking, node: str) -> None:
+    async def _take_back(self, asking: Asking, node: str, since: int) -> None:
         """Release after a refused Binding; what cannot be released now, the reconciler will."""
         try:
-            await self.committer.release(asking.request.uid, node)
+            await self.committer.release(asking.request.uid, node, since)
         except (Busy, OSError) as error:
             told = f"cards on {node} stay booked until the next reconciliation: {error}"
             self.ports.events.emit(asking.pod, "ReleaseFailed", told, warning=True)
