@@ -151,6 +151,16 @@ def test_committing_makes_final_once() -> None:
     assert final.expire(10) is final.commit("old") is final
 
 
+def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
+    ledger = empty(a_card()).hold(tentative(held(a_grant()))).commit("old")
+
+    again = ledger.renew("old")
+
+    assert [ledger.allocations["old"].since, again.allocations["old"].since] == [2, 3]
+    assert (again.version, again.uses) == (3, ledger.uses)
+    assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
+
+
 def test_what_is_not_held_cannot_be_committed() -> None:
     assert refusal(lambda: empty(a_card()).commit("p")) == "pod p holds nothing on n"
 

@@ -62,6 +62,7 @@ def a_rich_ledger() -> NodeLedger:
         priority=-7,
         unread="its record is not readable",
         blocked=frozenset({"GPU-2", "GPU-0"}),
+        since=4,
     )
     return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second"))
 
