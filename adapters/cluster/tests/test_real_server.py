@@ -434,6 +434,44 @@ def test_a_holder_who_loses_the_lease_stops_working(cluster: Real) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("year", [1990, 2090])
+def test_a_holder_with_a_wrong_clock_is_believed_for_its_duration_and_no_longer(
+    cluster: Real, year: int
+) -> None:
+    spec = {
+        "holderIdentity": "stranger",
+        "leaseDurationSeconds": 2,
+        "renewTime": f"{year}-01-01T00:00:00.000000Z",
+    }
+
+    async def main() -> float:
+        async with cluster.client() as client:
+            body = {"metadata": {"name": f"skewed-{year}"}, "spec": spec}
+            await client.create(LEASES.collection("default"), body)
+            election = Election(client, "default", f"skewed-{year}", "me", TERM)
+            began = asyncio.get_running_loop().time()
+            task = asyncio.create_task(election.run(lambda: asyncio.sleep(3600)))
+            await until(lambda: election.leading)
+            taken = asyncio.get_running_loop().time() - began
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return taken
+
+    assert 2 <= asyncio.run(main()) < 6
+
+
+def test_an_election_ends_with_its_work_and_gives_the_lease_back(cluster: Real) -> None:
+    async def main() -> str:
+        async with cluster.client() as client:
+            election = Election(client, "default", "short", "me", TERM)
+            await asyncio.wait_for(election.run(lambda: asyncio.sleep(0.1)), 5)
+            path = LEASES.path("short", "default")
+            holder: str = json.loads(await client.get(path))["spec"].get("holderIdentity", "")
+            return holder
+
+    assert asyncio.run(main()) == ""
+
+
 def test_nodes_are_watched_too(cluster: Real) -> None:
     async def main() -> None:
         nodes: dict[str, KubeNode] = {}
