@@ -7,7 +7,7 @@ somebody else puts on it do not outlive the next write.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
@@ -95,12 +95,8 @@ class Sink(Protocol):
         ...
 
 
-class Follow(Protocol):
-    """Tells a sink what all NodeLedgers are and become, until it is cancelled."""
-
-    def __call__(self, sink: Sink) -> Coroutine[object, object, None]:
-        """Begin with all that there are."""
-        ...
+Follow = Callable[[Sink], Coroutine[object, object, None]]
+"""Tells a sink what all NodeLedgers are and become, until it is cancelled."""
 
 
 class _News(NamedTuple):
