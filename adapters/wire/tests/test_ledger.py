@@ -1,6 +1,5 @@
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,14 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire.ledger import LedgerRecordError, decode, encode
-from core.card import Level, Mode, Scope
-from core.grant import Grant, State
+from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
+from core.grant import State
 from core.ledger import NodeLedger
-from core.mig import Geometry, Slice
-from core.node import Partition
 from core.quantity import GIB
-from core.request import Phase, TaskClass
-from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held, tentative
+from core.tests.builders import a_card, a_grant, empty, held, tentative
 from core.tests.strategies import ledgers, seeds
 
 ETCD_LIMIT = 3 << 19
@@ -29,42 +25,6 @@ def read(ledger: NodeLedger) -> dict[str, Any]:
 
 def write(record: object) -> bytes:
     return json.dumps(record).encode()
-
-
-def a_rich_ledger() -> NodeLedger:
-    """With every field of every value away from its default."""
-    card = replace(
-        a_card("GPU-0"),
-        healthy=False,
-        numa=1,
-        links=(Scope(Level.NUMA, "1"), Scope(Level.LINK, "0-3")),
-        dialects=frozenset({"volcano", "koordinator"}),
-        names=("NVIDIA-A100", "A100"),
-    )
-    cut = a_mig_card("GPU-1", 1)
-    node = replace(
-        a_node(card, cut, replace(cut, uuid="GPU-2", index=2)),
-        isolation="hami-core",
-        partitions=(Partition((0, 1), 25, 3), Partition((2,))),
-        partitions_bind=True,
-        losses=((1, 3), (2, -1)),
-        gains=((2, 50),),
-    )
-    rich = replace(
-        held(
-            Grant("first", "GPU-0", GIB, 30, exclusive=True, phase=Phase.INIT),
-            Grant("main", "GPU-1", GIB, 25, slice=cut.geometry.layouts[0].slices[1]),
-        ),
-        task_class=TaskClass.OFFLINE,
-        qos="burst",
-        group="default/ring",
-        exclusions=frozenset({"b", "a"}),
-        priority=-7,
-        unread="its record is not readable",
-        blocked=frozenset({"GPU-2", "GPU-0"}),
-        since=4,
-    )
-    return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second"))
 
 
 @given(ledgers(pods=8))
@@ -228,42 +188,3 @@ def test_the_record_of_a_full_node_is_far_below_what_etcd_takes() -> None:
         f" encode {(middle - began) * 5e4:.0f} us, decode {(end - middle) * 5e4:.0f} us"
     )
     assert len(record) * 20 < ETCD_LIMIT
-
-
-def a_full_ledger() -> NodeLedger:
-    """8 cards that are cut by a long geometry, and 80 pods with names as long as real ones."""
-    slot = Slice("1g.10gb", 0, 1, 10 * GIB, 14, "group1", 0)
-    layouts = tuple(
-        replace(
-            a_mig_card().geometry.layouts[0],
-            name=f"group{number}",
-            slices=tuple(replace(slot, start=place, position=place) for place in range(7)),
-        )
-        for number in range(5)
-    )
-    cards = [
-        replace(
-            a_card(f"GPU-{number:08x}-aaaa-bbbb-cccc-{number:012x}", number, 80 * GIB, 10),
-            mode=Mode.MIG,
-            model="NVIDIA-NVIDIA A100-SXM4-80GB",
-            numa=number // 4,
-            links=tuple(Scope(level, f"{number // 4}") for level in Level),
-            names=("NVIDIA-NVIDIA A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB"),
-            dialects=frozenset({"volcano", "koordinator", "metax"}),
-            geometry=Geometry(layouts),
-        )
-        for number in range(8)
-    ]
-    ledger = empty(*cards, name="gpu-worker-0001.cluster.internal")
-    for number in range(80):
-        grant = Grant("inference-server", cards[number % 8].uuid, 10 * GIB, 14, slice=slot)
-        pod = f"team-vision-production/inference-server-7d9c8b6f5-{number:05x}"
-        ledger = ledger.adopt(
-            replace(
-                held(grant, uid=f"{number:08x}-1111-2222-3333-{number:012x}"),
-                node=ledger.node.name,
-                pod=pod,
-                dialect="volcano",
-            )
-        )
-    return ledger
