@@ -17,7 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Credentials, Source, load
 from adapters.cluster.paths import NODES, PODS
-from adapters.cluster.reflector import Identity, Pace, Reflector, Selection, Thing
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
+from adapters.cluster.sink import Identity, Thing
 from adapters.wire.kube import KubeNode, Pod
 
 PAGE = 500

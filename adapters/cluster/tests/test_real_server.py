@@ -22,7 +22,8 @@ from adapters.cluster.node_lock import KEY, LockedError, NodeLocks
 from adapters.cluster.nodes import Nodes
 from adapters.cluster.paths import DEVICES, EVENTS, LEASES, NODES, PODS
 from adapters.cluster.pods import Pods
-from adapters.cluster.reflector import Pace, Reflector, Selection
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
 from adapters.cluster.tests.told import Told
 from adapters.wire.kube import KubeNode, Pod

@@ -14,7 +14,8 @@ from adapters.cluster.client import Client
 from adapters.cluster.credentials import Credentials
 from adapters.cluster.error import ClusterError
 from adapters.cluster.paths import DEVICES, PODS
-from adapters.cluster.reflector import Pace, Reflector, Selection
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
 from adapters.cluster.tests.server import (
     Reply,
     Request,
@@ -107,7 +108,7 @@ def follow(
             async with asyncio.timeout(10):
                 while not until(told):
                     await asyncio.sleep(0.005)
-            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known}
+            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known._facts}
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             return server
