@@ -260,6 +260,17 @@ def test_a_restored_ledger_is_the_one_that_adopting_leads_to(ledger: NodeLedger)
     assert [*again.allocations] == [*ledger.allocations]
 
 
+def test_a_restored_ledger_keeps_what_holds_a_card_that_is_not_there() -> None:
+    strange = held(a_grant("x"))
+
+    again = NodeLedger.restored(a_node(a_card()), [strange])
+
+    assert again.uses == (IDLE,)
+    assert again.problems() == (
+        Problem("default/old", "holds card x, which the node does not have"),
+    )
+
+
 # --- any order of changes -------------------------------------------------------------------------
 
 PODS = [f"p{number}" for number in range(6)]
