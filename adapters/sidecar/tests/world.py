@@ -18,6 +18,7 @@ import msgspec
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
+from adapters.sidecar.abandoned import Vigil
 from adapters.sidecar.committing import Busy
 from adapters.sidecar.ports import BindError, Decided
 from adapters.sidecar.service import Ports, Service
@@ -93,6 +94,7 @@ class World:
         truth: what bound pods hold by their own annotations, one sound ledger a node.
         now: in ticks.
         crashes: so far.
+        bindings: that the API server has accepted so far.
     """
 
     def __init__(self) -> None:
@@ -101,6 +103,7 @@ class World:
         self.truth = {name: NodeLedger.of(a_node(name)) for name in NODES}
         self.now = 0
         self.crashes = 0
+        self.bindings = 0
         self.wrong: list[str] = []
         for name in NODES:
             self.shelf.put(name, None, encode(self.truth[name]))
@@ -182,6 +185,7 @@ class World:
             raise BindError(404, "not found")
         if pod.spec.node_name:
             raise BindError(409, "already assigned")
+        self.bindings += 1
         self.pods[uid] = pod = msgspec.structs.replace(
             pod,
             metadata=msgspec.structs.replace(pod.metadata, annotations=dict(annotations)),
@@ -218,7 +222,7 @@ class Life:
         self._store = MemoryStore(world.shelf)
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen = dict(world.pods)
-        self._unbound: dict[tuple[str, str, int], int] = {}
+        self._vigil = Vigil(GRACE)
         self.service = Service(DIALECTS, Ports(self, Posting(self), self, self, self, self))
         self.start(self._follow())
 
@@ -254,17 +258,11 @@ class Life:
                 continue
 
     async def _release_abandoned(self, stored: Stored) -> None:
+        await self._pass("look", "no answer")
+        bound = {uid: pod.spec.node_name or "" for uid, pod in self.world.pods.items()}
         ledger = stored.ledger
-        for uid, allocation in stored.ledger.allocations.items():
-            await self._pass("look", "no answer")
-            pod = self.world.pods.get(uid)
-            where = "" if pod is None else pod.spec.node_name or ""
-            key = (ledger.node.name, uid, allocation.since)
-            if where == ledger.node.name:
-                continue
-            first = self._unbound.setdefault(key, self.world.now)
-            if pod is None or where or self.world.now - first >= GRACE:
-                ledger = ledger.release(uid)
+        for uid in self._vigil.abandoned(ledger, bound, self.world.now):
+            ledger = ledger.release(uid)
         if ledger is not stored.ledger:
             await self.write(ledger, stored.version)
 
