@@ -21,7 +21,7 @@ from adapters.cli.report import CardLine, Sharer
 from adapters.cli.schedulers import (
     Client,
     Json,
-    Refusal,
+    RefusalError,
     kube_preempt,
     name_of,
     schedule,
@@ -105,7 +105,7 @@ class _Story:
     def _create(self, pod: Pod) -> Pod | None:
         try:
             return self.client.create(pod)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self._line("✗", "red", name_of(pod), "admission", str(refusal))
             return None
 
@@ -123,7 +123,7 @@ class _Story:
     def _place(self, client: Client, pod: Pod) -> bool:
         try:
             node = schedule(client, pod, self.nodes.of(pod).names)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             self._line("✗", "red", name_of(pod), scheduler_of(pod), str(refusal))
             return False
         self._line("✓", "green", name_of(pod), scheduler_of(pod), f"bound to {node}")

@@ -16,7 +16,7 @@ from adapters.wire.kube import Pod, full_name
 Json = Any
 
 
-class Refusal(RuntimeError):
+class RefusalError(RuntimeError):
     """The service says no; the text says why."""
 
 
@@ -31,7 +31,7 @@ class Client:
         """What the service answers.
 
         Raises:
-            Refusal: the call itself was refused.
+            RefusalError: the call itself was refused.
         """
         body = None if value is None else json.dumps(value)
         self._connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -39,14 +39,14 @@ class Client:
         content = answer.read()
         found = json.loads(content)
         if answer.status >= 400:
-            raise Refusal(found["error"])
+            raise RefusalError(found["error"])
         return found
 
     def review(self, path: str, thing: Json) -> Json:
         """A thing as it is after admission, as the API server would ask for it.
 
         Raises:
-            Refusal: it may not be written.
+            RefusalError: it may not be written.
         """
         meta = thing["metadata"]
         question = {
@@ -64,14 +64,14 @@ class Client:
         }
         response = self.call("POST", path, review)["response"]
         if not response["allowed"]:
-            raise Refusal(response["status"]["message"])
+            raise RefusalError(response["status"]["message"])
         return patched(thing, response.get("patch"))
 
     def create(self, pod: Pod) -> Pod:
         """Create a pod, as ``kubectl apply`` would.
 
         Raises:
-            Refusal: admission says no.
+            RefusalError: admission says no.
         """
         made = self.review("/admission/pods", msgspec.to_builtins(pod))
         return msgspec.convert(self.call("POST", "/local/pods", made), Pod)
@@ -89,16 +89,16 @@ def kube_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
         the node.
 
     Raises:
-        Refusal: no node fits, or the bind was refused.
+        RefusalError: no node fits, or the bind was refused.
     """
     args = {"Pod": msgspec.to_builtins(pod), "Nodes": None, "NodeNames": list(nodes)}
     found = client.call("POST", "/extender/filter", args)
     if found["Error"]:
-        raise Refusal(found["Error"])
+        raise RefusalError(found["Error"])
     fitting = found["NodeNames"]
     if not fitting:
         failed = {**(found["FailedNodes"] or {}), **(found["FailedAndUnresolvableNodes"] or {})}
-        raise Refusal("; ".join(f"{node}: {text}" for node, text in failed.items()))
+        raise RefusalError("; ".join(f"{node}: {text}" for node, text in failed.items()))
     scores = client.call("POST", "/extender/prioritize", {**args, "NodeNames": fitting})
     best = _best({one["Host"]: one["Score"] for one in scores})
     meta = pod.metadata
@@ -110,7 +110,7 @@ def kube_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
     }
     error = client.call("POST", "/extender/bind", binding)["Error"]
     if error:
-        raise Refusal(error)
+        raise RefusalError(error)
     return best
 
 
@@ -121,7 +121,7 @@ def kube_preempt(client: Client, pod: Pod, nodes: Sequence[str]) -> tuple[str, S
         the node on which the fewest must go, and their uids.
 
     Raises:
-        Refusal: it helps nowhere.
+        RefusalError: it helps nowhere.
     """
     nobody = {node: {"Pods": [], "NumPDBViolations": 0} for node in nodes}
     args = {
@@ -131,7 +131,7 @@ def kube_preempt(client: Client, pod: Pod, nodes: Sequence[str]) -> tuple[str, S
     }
     found = client.call("POST", "/extender/preempt", args)["NodeNameToMetaVictims"]
     if not found:
-        raise Refusal("preemption helps nowhere")
+        raise RefusalError("preemption helps nowhere")
     node, victims = min(found.items(), key=lambda item: len(item[1]["Pods"]))
     return node, [one["UID"] for one in victims["Pods"]]
 
@@ -145,7 +145,7 @@ def vc_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
         the node.
 
     Raises:
-        Refusal: no node fits, or the Binding was refused.
+        RefusalError: no node fits, or the Binding was refused.
     """
     meta = pod.metadata
     task = {
@@ -163,13 +163,13 @@ def vc_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
     fitting = [node for node, answer in said.items() if not answer["status"]]
     if not fitting:
         reasons = (f"{node}: {answer['status']}" for node, answer in said.items())
-        raise Refusal("; ".join(reasons))
+        raise RefusalError("; ".join(reasons))
     args = {"task": task, "nodes": [{"Name": node} for node in fitting]}
     best = _best(client.call("POST", "/volcano/prioritize", args)["nodeScore"])
     planned = {"task": {**task, "NodeName": best, "Status": 2}}
     error = client.call("POST", "/volcano/allocate", planned)["errorMessage"]
     if error:
-        raise Refusal(error)
+        raise RefusalError(error)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",

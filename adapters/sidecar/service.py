@@ -77,6 +77,7 @@ class Service:
         self.hold_seconds = hold_seconds
         self._verdicts = Verdicts()
         self._surveys: dict[str, tuple[int, Asking, Survey]] = {}
+        self._posting: dict[str, tuple[str, Committed]] = {}
         self._missing: set[str] = {"ledgers"}
 
     @property
@@ -173,6 +174,7 @@ class Service:
             return committed
         result = self.written(asking, committed)
         pod = asking.pod
+        self._posting[asking.request.uid] = (node, committed)
         try:
             await self._post(pod, node, result)
         except BindError as error:
@@ -180,8 +182,15 @@ class Service:
                 if error.definite and committed.fresh:
                     await self._take_back(asking, node, committed.since)
                 raise
+        finally:
+            self._posting.pop(asking.request.uid, None)
         await self._leave_others(asking.request.uid, node)
         return committed
+
+    def posting(self, uid: str, node: str) -> Committed | None:
+        """What a pod was given whose Binding to a node we have just sent and await."""
+        found = self._posting.get(uid)
+        return found[1] if found is not None and found[0] == node else None
 
     async def bind_plain(self, pod: Pod, node: str) -> None:
         """Bind a pod that asks for no share.

@@ -27,6 +27,8 @@ from e2e.harness.recorder import Call, Recorder, recorder
 from e2e.harness.schedulers import start_kube_scheduler
 from e2e.harness.waiting import within
 
+pytestmark = pytest.mark.local
+
 NUMBER, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 SHARE = {NUMBER: "1", MEMORY: "4000"}
 NODES = ("gpu-0", "gpu-1", "gpu-2")

@@ -27,8 +27,9 @@ from e2e.harness.volcano import (
     story,
 )
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 from e2e.testbed.versions import GoComponent, components
+
+pytestmark = pytest.mark.local
 
 SHARE = {"cpu": "1", NUMBER: "1", MEMORY: "4000"}
 WHOLE = {"cpu": "1", NUMBER: "1", MEMORY: "8000"}
@@ -40,10 +41,7 @@ RESOURCES = {NUMBER: "10", MEMORY: "8000"}
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with cluster([fake_node(name, RESOURCES) for name in NODES]) as plane:
-        try:
-            start_volcano_controllers(plane)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        start_volcano_controllers(plane)
         add_priorities(plane.api)
         yield plane
 
