@@ -332,6 +332,18 @@ def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place
     with_two(place, test)
 
 
+def test_the_record_of_another_node_is_not_believed(place: Place) -> None:
+    async def test(one: Store, other: Store) -> None:
+        await one.write(a_ledger("m"), None)
+        await place.spoil("m", b'{"node":"n"}')
+
+        assert await one.load() == {}
+        with pytest.raises(LedgerRecordError, match="that of n, not of m"):
+            await other.read("m")
+
+    with_two(place, test)
+
+
 WRITERS = 4
 
 _POD = '{"uid":"p","pod":"default/p","dialect":"tongue"}'
