@@ -4,17 +4,10 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-<<<<<<< HEAD
-.PHONY: help setup fmt check test testbed e2e demo demo-schedule bench golden fuzz clean
+.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
-=======
-.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo bench golden fuzz clean
-
-help:  ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 10
->>>>>>> testbed
 
 setup: .venv/.stamp  ## the tools, in .venv
 
