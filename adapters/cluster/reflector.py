@@ -26,6 +26,9 @@ from adapters.wire.api import INITIAL_EVENTS_END, Page, WatchEvent
 _PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
 _EVENT: msgspec.json.Decoder[WatchEvent] = msgspec.json.Decoder(WatchEvent)
 
+# A server that asks for more than this many seconds is asked again all the same.
+_LONGEST_WAIT = 60.0
+
 # Between two turns of the event loop: about a millisecond of reading.
 _BATCH_OBJECTS = 64
 _BATCH_BYTES = 1 << 18
@@ -138,7 +141,7 @@ class Reflector(Generic[ThingT]):
         if error.status == UNAUTHORIZED:
             await self._renew()
         wait = pause(self._failures, first=self._pace.first, most=self._pace.most)
-        await asyncio.sleep(max(wait, error.retry_after or 0.0))
+        await asyncio.sleep(max(wait, min(error.retry_after or 0.0, _LONGEST_WAIT)))
 
     async def _renew(self) -> None:
         try:
