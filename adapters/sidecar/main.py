@@ -4,19 +4,21 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar import local, server
 from adapters.sidecar.journal import Logger, logger
-from adapters.sidecar.runtime import Cluster, Runtime, Tasks, settle
+from adapters.sidecar.runtime import Cluster, Runtime, Tasks
 from adapters.sidecar.seeding import Given, seed
 from adapters.sidecar.settings import Settings, SettingsError, read
 from adapters.sidecar.tls import Certificate
+from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
 from adapters.stores.sqlite import SqliteStore
 from adapters.stores.store import Store
@@ -24,6 +26,9 @@ from adapters.wire.ledger import LedgerRecordError
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""
+
+
+Task = Coroutine[Any, Any, Any]
 
 
 class StartError(RuntimeError):
@@ -78,24 +83,14 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
         certificate = Certificate(settings.tls) if settings.tls else None
         listener = server.listener(settings)
         stack.callback(listener.close)
-        store = open_store(settings.store)
-        stack.push_async_callback(store.close)
-        table = local.LocalCluster(wish.given.pods)
-        runtime = Runtime(settings, wish.documents, store, Cluster(table, table, table), log)
-        problems = await seed(wish.given, table.pods(), store, runtime.service.readings.dialects)
-        for problem in problems:
-            log.warning("inventory.problem", text=problem)
-        await runtime.load()
         address = server.address(listener, certificate)
+        runtime, routes, work = await _composed(wish, settings, log, stack)
 
         def started() -> None:
-            settle()
             log.info("service.started", address=address, store=settings.store)
             wish.announce(address)
 
-        port = server.server(
-            runtime.app(local.routes(table, runtime.service)), certificate, started
-        )
+        port = server.server(runtime.app(routes), certificate, started)
         tasks = Tasks(log)
         stack.push_async_callback(tasks.stop)
 
@@ -105,14 +100,38 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
         loop = asyncio.get_running_loop()
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, stop)
-        tasks.start(runtime.follow(), stop)
-        tasks.start(runtime.tick(), stop)
-        tasks.start(_follow_policy(wish, runtime, log), stop)
+        for task in (*work, runtime.follow(), runtime.tick(), _follow_policy(wish, runtime, log)):
+            tasks.start(task, stop)
         if certificate is not None:
-            told = lambda text: log.error("certificate.unusable", text=text)  # noqa: E731
-            tasks.start(server.renew(certificate, POLL, told), stop)
+            tasks.start(server.renew(certificate, POLL, _unusable(log)), stop)
         await port.serve(sockets=[listener])
         log.info("service.stopped", address=address)
+
+
+async def _composed(
+    wish: Wish, settings: Settings, log: Logger, stack: AsyncExitStack
+) -> tuple[Runtime, Mapping[tuple[str, str], Route], Sequence[Task]]:
+    """The service, the routes that only this composition has, and what must run beside it."""
+    if settings.store == "kubernetes":
+        from adapters.sidecar.in_cluster import InCluster
+
+        there = InCluster(settings, log)
+        stack.push_async_callback(there.close)
+        runtime = Runtime(settings, wish.documents, there.store, there.cluster(), log)
+        return runtime, {}, there.tasks(runtime)
+    store = open_store(settings.store)
+    stack.push_async_callback(store.close)
+    table = local.LocalCluster(wish.given.pods)
+    runtime = Runtime(settings, wish.documents, store, Cluster(table, table, table), log)
+    problems = await seed(wish.given, table.pods(), store, runtime.service.readings.dialects)
+    for problem in problems:
+        log.warning("inventory.problem", text=problem)
+    await runtime.load()
+    return runtime, local.routes(table, runtime.service), ()
+
+
+def _unusable(log: Logger) -> Callable[[str], None]:
+    return lambda text: log.error("certificate.unusable", text=text)
 
 
 def open_store(place: str) -> Store:

@@ -110,12 +110,15 @@ class Runtime:
         self.service.book.load(await self._store.load())
         self._seen = monotonic()
         self.service.known(LEDGERS)
+        settle()
 
     async def follow(self) -> NoReturn:
-        """Take note of every change in the store, for ever."""
+        """Learn all records if that has not been done, and every change from then on, for ever."""
         count = 0
         while True:
             try:
+                if LEDGERS in self.service.missing:
+                    await self.load()
                 async for change in self._store.changes():
                     self.service.book.apply(change)
                     if change.problem is not None:

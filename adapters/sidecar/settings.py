@@ -80,6 +80,8 @@ class Settings(Section):
         tls: how, if not in the clear.
         grpc: ``unix:PATH`` or ``HOST:PORT`` on which gRPC is answered; none where empty.
         store: where the ledgers are: ``memory``, ``sqlite:PATH`` or ``kubernetes``.
+        kubeconfig: how the cluster is reached; the pod's own service account where not given.
+        namespace: where the reconciler's Lease lives.
         hold_seconds: for how long a plan of vc-scheduler holds its cards without a Binding.
         policy: for pods that do not say themselves.
         log: what is written.
@@ -91,6 +93,8 @@ class Settings(Section):
     tls: Tls | None = None
     grpc: Annotated[str, Field(pattern=r"^(unix:.+|\S+:[0-9]{1,5})?$")] = ""
     store: Annotated[str, Field(pattern=r"^(memory|sqlite:.+|kubernetes)$")] = "sqlite:dragoman.db"
+    kubeconfig: Path | None = None
+    namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
