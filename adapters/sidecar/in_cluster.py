@@ -18,7 +18,7 @@ from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
 from adapters.cluster.selection import Selection
 from adapters.sidecar.journal import Logger
-from adapters.sidecar.mirror import Mirror, MirrorSink
+from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
 from adapters.sidecar.reconciling import Reconciler, unadopted
 from adapters.sidecar.runtime import Cluster, Runtime
@@ -28,6 +28,15 @@ from adapters.stores.kubernetes import Sink as LedgerSink
 from adapters.wire.kube import Device, KubeNode, Pod
 
 LEASE = "dragoman-reconciler"
+
+RETRY = 0.5
+"""Seconds between two looks for room for refused pods."""
+
+RETRIED = 100
+"""Refused pods for which room is looked for at once."""
+
+RETRIED_AT = "dragoman.dev/retry"
+"""Annotation of a pod that was refused and has room now; its value only has to be a new one."""
 
 PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED = "pods", "nodes", "devices", "bound pods"
 """What is missing until the watches have told it, and until what is bound is in the ledgers."""
@@ -121,10 +130,15 @@ class InCluster:
         mirror = Mirror(lambda: service.readings.dialects, lambda node: reconciler.look_at(node))
         self._pods.mirror = mirror
         reconciler = Reconciler(service, mirror, self.store, self._live, runtime.journal)
+
+        def drop_pod(what: Named) -> None:
+            service.forget(what.uid)
+            mirror.drop_pod(what)
+
         pods = self._reflector(
             Selection(PODS),
             Pod,
-            MirrorSink("Pod", mirror, mirror.put_pod, mirror.drop_pod, _known(runtime, PODS_SEEN)),
+            MirrorSink("Pod", mirror, mirror.put_pod, drop_pod, _known(runtime, PODS_SEEN)),
         )
         nodes = self._reflector(
             Selection(NODES),
@@ -159,6 +173,7 @@ class InCluster:
             self._events.run(),
             self._reconcile(election, reconciler, runtime),
             _until_adopted(runtime, mirror),
+            self._retry(runtime),
         ]
 
     async def close(self) -> None:
@@ -179,6 +194,26 @@ class InCluster:
             await reconciler.run()
 
         await election.run(work)
+
+    async def _retry(self, runtime: Runtime) -> None:
+        """Wake the schedulers of refused pods as soon as there is room for these.
+
+        kube-scheduler and koord-scheduler look again at a pod that they could not place when the
+        pod changes; what a ledger has free they cannot see. vc-scheduler looks every second.
+        """
+        service, seen = runtime.service, -1
+        while True:
+            await asyncio.sleep(RETRY)
+            if service.missing or seen == service.book.revision:
+                continue
+            seen = service.book.revision
+            for pod in service.retry(RETRIED):
+                meta = pod.metadata
+                turn = {RETRIED_AT: str(service.book.revision)}
+                try:
+                    await self._live.annotate(meta.namespace, meta.name, meta.uid, turn)
+                except ClusterError as error:
+                    self._log.info("retry.failed", pod=meta.name, text=str(error))
 
     def _reflector(self, selection: Selection, kind: type[Any], sink: Any) -> "Reflector[Any]":
         def told(error: ClusterError) -> None:

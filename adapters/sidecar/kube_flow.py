@@ -48,6 +48,7 @@ class KubeFlow:
             return _answer(args, names, names, ({}, {}))
         survey = self._service.survey(asking)
         fitting = survey.fitting(names)
+        self._service.waits(asking, refused=not fitting)
         if fitting:
             outcome = Decided(
                 "filter",

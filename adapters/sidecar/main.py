@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,32 +82,66 @@ def serve(wish: Wish) -> None:
 
 async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
     async with AsyncExitStack() as stack:
-        certificate = Certificate(settings.tls) if settings.tls else None
-        listener = server.listener(settings)
-        stack.callback(listener.close)
-        address = server.address(listener, certificate)
+        ports = _ports(settings)
+        for port in ports:
+            stack.callback(port.listener.close)
         runtime, routes, work = await _composed(wish, settings, log, stack)
-
-        def started() -> None:
-            log.info("service.started", address=address, store=settings.store)
-            wish.announce(address)
-
-        port = server.server(runtime.app(routes), certificate, started)
+        app = runtime.app(routes)
         tasks = Tasks(log)
         stack.push_async_callback(tasks.stop)
 
+        def started(address: str) -> None:
+            log.info("service.started", address=address, store=settings.store)
+            wish.announce(address)
+
+        servers = [
+            server.server(app, port.certificate, partial(started, port.address)) for port in ports
+        ]
+
         def stop() -> None:
-            port.should_exit = True
+            for one in servers:
+                one.should_exit = True
 
         loop = asyncio.get_running_loop()
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, stop)
         for task in (*work, runtime.follow(), runtime.tick(), _follow_policy(wish, runtime, log)):
             tasks.start(task, stop)
-        if certificate is not None:
-            tasks.start(server.renew(certificate, POLL, _unusable(log)), stop)
-        await port.serve(sockets=[listener])
-        log.info("service.stopped", address=address)
+        for port in ports:
+            if port.certificate is not None:
+                tasks.start(server.renew(port.certificate, POLL, _unusable(log)), stop)
+        await asyncio.gather(
+            *(one.serve(sockets=[port.listener]) for one, port in zip(servers, ports, strict=True))
+        )
+        log.info("service.stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Where the service answers.
+
+    Attributes:
+        listener: the socket.
+        certificate: for TLS; None in the clear.
+    """
+
+    listener: socket.socket
+    certificate: Certificate | None
+
+    @property
+    def address(self) -> str:
+        """As a URL."""
+        return server.address(self.listener, self.certificate)
+
+
+def _ports(settings: Settings) -> list[Port]:
+    if settings.tls is None:
+        return [Port(server.listener(settings.listen), None)]
+    certificate = Certificate(settings.tls)
+    if settings.tls.listen is None:
+        return [Port(server.listener(settings.listen), certificate)]
+    clear = Port(server.listener(settings.listen), None)
+    return [clear, Port(server.listener(settings.tls.listen), certificate)]
 
 
 async def _composed(

@@ -25,6 +25,11 @@ class Named(Protocol):
     """Which object; a new one of the same name has another uid."""
 
     @property
+    def uid(self) -> str:
+        """Its uid."""
+        ...
+
+    @property
     def namespace(self) -> str:
         """Its namespace; empty where its kind has none."""
         ...

@@ -4,8 +4,9 @@ Cards come and go with their nodes; what others bound is adopted; what never was
 gone, is taken back.
 """
 
-from asyncio import Event, sleep
+from asyncio import Event, wait_for
 from collections.abc import Sequence
+from contextlib import suppress
 
 from adapters.dialects.adopt import FINISHED, adopt, holds
 from adapters.dialects.dialect import Dialect
@@ -24,6 +25,9 @@ GRACE = 120
 
 AGAIN = 5.0
 """Seconds until a node is looked at again whose allocations wait for their pods, or that failed."""
+
+POLL = 1.0
+"""Seconds between two looks at the list of nodes that wait for their time."""
 
 EVERY = 300.0
 """Seconds between two looks at all nodes, whether or not anything was told of them."""
@@ -81,7 +85,8 @@ class Reconciler:
                 await self._one(node)
             if not due:
                 self._woken.clear()
-                await sleep(0.2)
+                with suppress(TimeoutError):
+                    await wait_for(self._woken.wait(), POLL)
 
     async def _one(self, node: str) -> None:
         try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from adapters.sidecar.settings import Settings
+from adapters.sidecar import settings
 from adapters.sidecar.tls import Certificate
 from adapters.sidecar.web.app import App
 
@@ -36,13 +36,13 @@ class Server(uvicorn.Server):
         self._started()
 
 
-def listener(settings: Settings) -> socket.socket:
-    """A socket on the address of the settings.
+def listener(listen: str) -> socket.socket:
+    """A socket on ``HOST:PORT``.
 
     Raises:
         OSError: it is taken, or there is no such address.
     """
-    host, port = settings.address
+    host, port = settings.address(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,7 +50,7 @@ def listener(settings: Settings) -> socket.socket:
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise OSError(f"listen: {settings.listen}: {error.strerror}") from error
+        raise OSError(f"listen: {listen}: {error.strerror}") from error
     return made
 
 

@@ -15,6 +15,9 @@ PREFIX = "DRAGOMAN_"
 """What a variable's name begins with; the key follows, with ``_`` between its parts."""
 
 
+ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
+
+
 class SettingsError(ValueError):
     """A setting that cannot be meant; the text names its key."""
 
@@ -31,6 +34,8 @@ class Tls(Section):
     """The port's certificate.
 
     Attributes:
+        listen: ``HOST:PORT`` of its own, beside the one in the clear; where not given, there is
+            none in the clear.
         certificate: file with the chain, PEM; read again when it changes.
         key: file with its key, PEM.
         client_authorities: file with the authorities of clients, PEM; without a certificate from
@@ -39,6 +44,7 @@ class Tls(Section):
 
     certificate: Path
     key: Path
+    listen: Annotated[str, Field(pattern=ADDRESS)] | None = None
     client_authorities: Path | None = None
 
 
@@ -87,9 +93,7 @@ class Settings(Section):
         log: what is written.
     """
 
-    listen: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$")] = (
-        "127.0.0.1:9595"
-    )
+    listen: Annotated[str, Field(pattern=ADDRESS)] = "127.0.0.1:9595"
     tls: Tls | None = None
     grpc: Annotated[str, Field(pattern=r"^(unix:.+|\S+:[0-9]{1,5})?$")] = ""
     store: Annotated[str, Field(pattern=r"^(memory|sqlite:.+|kubernetes)$")] = "sqlite:dragoman.db"
@@ -107,11 +111,11 @@ class Settings(Section):
             return data
         return {key: value for key, value in data.items() if value is not None}
 
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port to listen on."""
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
 
 
 def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Settings:

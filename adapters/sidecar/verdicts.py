@@ -74,6 +74,7 @@ class Survey:
         self._answers = answers
         self._own = frozenset(inventory.nodes_of(request.uid))
         self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
+        self._certain = _numbers_decide(request) and not self._own
         self._here: dict[str, Found] = {}
         self._hopeless: dict[Hashable, bool] = {}
         self._mask: frozenset[str] | None = None
@@ -81,7 +82,7 @@ class Survey:
     def fitting(self, names: Sequence[str]) -> list[str]:
         """Those of some nodes that the request fits, in their order."""
         found = self._inventory.candidates(self.request, names)
-        if _numbers_decide(self.request) and not self._own:
+        if self._certain:
             return found
         return [name for name in found if not isinstance(self._look(name), Reason)]
 
@@ -89,15 +90,17 @@ class Survey:
         """Whether the request fits one node."""
         if self._mask is None:
             self._mask = frozenset(self._inventory.candidates(self.request))
-        return name in self._mask and not isinstance(self._look(name), Reason)
+        if name not in self._mask:
+            return False
+        return self._certain or not isinstance(self._look(name), Reason)
 
     def values(self, name: str) -> tuple[int, ...] | None:
         """How good a node is, criterion after criterion; None where the request does not fit."""
         if self._inventory.get(name) is None:
             return None
         keys = self.request.ranking.nodes
-        if _numbers_decide(self.request) and not any(map(needs_placement, keys)):
-            return tuple(self._load(key, name) for key in keys)
+        if self._certain and not any(map(needs_placement, keys)):
+            return tuple(self._load(key, name) for key in keys) if self.fits(name) else None
         found = self._look(name)
         return None if isinstance(found, Reason) else found
 

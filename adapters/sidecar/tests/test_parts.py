@@ -170,7 +170,7 @@ def test_scores_never_contradict_the_values(values: Mapping[str, tuple[int, ...]
 def test_the_example_is_what_it_says(tmp_path: Path) -> None:
     found = settings_module.read(Path("configs/sidecar.yaml"), {})
 
-    assert found.address == ("127.0.0.1", 9595)
+    assert settings_module.address(found.listen) == ("127.0.0.1", 9595)
     assert found.policy.defaults().topology_aware is True
     assert settings_module.read(None, {}) == Settings()
     assert tmp_path.exists()
