@@ -102,7 +102,7 @@ class Service:
         return found
 
     def _settings(self) -> Path:
-        pair = self.plane.authority.server(self.name)
+        pair = self.plane.authority.server(f"{self.name}-port")
         file = self.plane.run.folder / f"{self.name}.yaml"
         settings = {
             "listen": f"127.0.0.1:{self.clear}",
