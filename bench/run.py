@@ -18,6 +18,7 @@ from time import perf_counter
 import clusters
 import manifests
 import numpy as np
+import service
 import sync
 
 from core.fit import fit
@@ -44,6 +45,8 @@ def main() -> None:
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
     measure_sync()
+    for result in service.measure():
+        tell(*result)
 
 
 def measure_fit(name: str, inventory: Inventory, ledgers: Sequence[NodeLedger]) -> None:

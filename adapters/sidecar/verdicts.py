@@ -74,7 +74,7 @@ class Survey:
         self._answers = answers
         self._own = frozenset(inventory.nodes_of(request.uid))
         self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
-        self._certain = _numbers_decide(request) and not self._own
+        self._certain = _numbers_decide(request, inventory) and not self._own
         self._here: dict[str, Found] = {}
         self._hopeless: dict[Hashable, bool] = {}
         self._mask: frozenset[str] | None = None
@@ -186,12 +186,12 @@ def _places(ledger: NodeLedger) -> Hashable:
     return (node.partitions, node.partitions_bind, cards)
 
 
-def _numbers_decide(request: Request) -> bool:
+def _numbers_decide(request: Request, inventory: Inventory) -> bool:
     """Whether every candidate by the numbers is sure to fit; see ``core.cell``."""
     return (
         len(request.asks) == 1
         and not any(ask.linked for ask in request.asks)
-        and Mode.MIG not in request.modes
+        and (Mode.MIG not in request.modes or not inventory.sliced())
         and request.qos is None
         and request.group is None
         and not request.exclusions
