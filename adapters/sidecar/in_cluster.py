@@ -1,6 +1,7 @@
 """The service in a Kubernetes cluster: what stands for its ports, and the tasks that feed them."""
 
 import asyncio
+import math
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
@@ -9,23 +10,25 @@ from typing import Any
 from adapters.cluster.binding import Binder as ApiBinder
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Source, load
-from adapters.cluster.error import ClusterError
+from adapters.cluster.error import NOT_FOUND, ClusterError
 from adapters.cluster.events import Events as ApiEvents
 from adapters.cluster.events import Regarding
 from adapters.cluster.lease import Election
-from adapters.cluster.paths import DEVICES, NODE_LEDGERS, NODES, PODS
+from adapters.cluster.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
 from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
 from adapters.cluster.selection import Selection
+from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.journal import Logger
 from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
 from adapters.sidecar.reconciling import Reconciler, unadopted
 from adapters.sidecar.runtime import Cluster, Runtime
-from adapters.sidecar.settings import Settings
+from adapters.sidecar.scheduler_settings import NAMES, SchedulerSettings, SettingsSink
+from adapters.sidecar.settings import Settings, SettingsError
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import Sink as LedgerSink
-from adapters.wire.kube import Device, KubeNode, Pod
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod
 
 LEASE = "dragoman-reconciler"
 
@@ -39,6 +42,7 @@ RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a pod that was refused and has room now; its value only has to be a new one."""
 
 PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED = "pods", "nodes", "devices", "bound pods"
+SETTINGS_SEEN = "the schedulers' settings"
 """What is missing until the watches have told it, and until what is bound is in the ledgers."""
 
 Task = Coroutine[Any, Any, Any]
@@ -116,6 +120,7 @@ class InCluster:
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._events = ApiEvents(self._client, self._identity)
         self._namespace = settings.namespace
+        self._ledgers_staleness: Callable[[], float] = lambda: math.inf
 
     def cluster(self) -> Cluster:
         """What the service sees of the cluster."""
@@ -125,9 +130,9 @@ class InCluster:
     def tasks(self, runtime: Runtime) -> list[Task]:
         """What keeps a service fed; not ready before all of it has come once."""
         service = runtime.service
-        for what in (PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED):
+        for what in (PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN, ADOPTED):
             service.unknown(what)
-        mirror = Mirror(lambda: service.readings.dialects, lambda node: reconciler.look_at(node))
+        mirror = Mirror(lambda node: reconciler.look_at(node))
         self._pods.mirror = mirror
         reconciler = Reconciler(service, mirror, self.store, self._live, runtime.journal)
 
@@ -160,13 +165,26 @@ class InCluster:
         )
         for name, reflector in (("pods", pods), ("nodes", nodes), ("devices", devices)):
             runtime.metrics.watch(name, reflector.staleness)
+        runtime.metrics.watch("ledgers", lambda: self._ledgers_staleness())
+
+        def learn(documents: Documents) -> None:
+            service.known(SETTINGS_SEEN)
+            runtime.learn(documents)
+            self._log.info("settings.learned", files=[f"{name}/{key}" for name, key in documents])
+            for node in mirror.nodes:
+                reconciler.look_at(node)
+
         election = Election(self._client, self._namespace, LEASE, self._identity)
         runtime.metrics.gauge(
             "dragoman_reconciler_leader",
             "1 while this process reconciles.",
             lambda: int(election.leading),
         )
+        settings = SchedulerSettings(
+            learn, lambda text: self._log.warning("settings.unusable", text=text)
+        )
         return [
+            *(self._follow_settings(name, settings).run() for name in NAMES),
             pods.run(),
             nodes.run(),
             devices.run(),
@@ -175,6 +193,20 @@ class InCluster:
             _until_adopted(runtime, mirror),
             self._retry(runtime),
         ]
+
+    async def check(self) -> None:
+        """See that the cluster knows our records; where it does not answer, the watches will wait.
+
+        Raises:
+            SettingsError: it does not.
+        """
+        try:
+            await self._client.get(NODE_LEDGERS.collection(), {"limit": "1"})
+        except ClusterError as error:
+            if error.status == NOT_FOUND:
+                told = "the cluster does not know NodeLedgers; install configs/crd/nodeledgers.yaml"
+                raise SettingsError(f"store: 'kubernetes': {told}") from error
+            self._log.warning("cluster.unreachable", text=str(error))
 
     async def close(self) -> None:
         """End the store and the connection."""
@@ -187,7 +219,7 @@ class InCluster:
         """Reconcile whenever the Lease is ours, once all that there is has been told."""
 
         async def work() -> None:
-            needed = {PODS_SEEN, NODES_SEEN, DEVICES_SEEN}
+            needed = {PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN}
             while needed & runtime.service.missing:
                 await asyncio.sleep(0.05)
             self._log.info("reconciler.leads", identity=self._identity)
@@ -221,8 +253,14 @@ class InCluster:
 
         return Reflector(self._client, selection, kind, sink, report=told)
 
+    def _follow_settings(self, name: str, settings: SchedulerSettings) -> "Reflector[Any]":
+        chosen = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+        return self._reflector(chosen, ConfigMap, SettingsSink(name, settings))
+
     def _follow_ledgers(self, sink: LedgerSink) -> Coroutine[object, object, None]:
-        return self._reflector(Selection(NODE_LEDGERS), LedgerObject, sink).run()
+        reflector = self._reflector(Selection(NODE_LEDGERS), LedgerObject, sink)
+        self._ledgers_staleness = reflector.staleness
+        return reflector.run()
 
 
 def _known(runtime: Runtime, what: str) -> Callable[[], None]:

@@ -153,6 +153,7 @@ async def _composed(
 
         there = InCluster(settings, log)
         stack.push_async_callback(there.close)
+        await there.check()
         runtime = Runtime(settings, wish.documents, there.store, there.cluster(), log)
         return runtime, {}, there.tasks(runtime)
     store = open_store(settings.store)

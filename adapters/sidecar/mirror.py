@@ -1,15 +1,14 @@
 """The cluster's pods, nodes and Devices as watches tell them, and what of it may need a look.
 
-No I/O: reflectors feed the sinks. Of a pod that asks for no share only its name, uid and node are
-kept.
+No I/O: reflectors feed the sinks. Of a pod that names no extended resource only its name, uid and
+node are kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from adapters.dialects.adopt import holds
-from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.registry import dialect_of
+from adapters.dialects.containers import resource_names
 from adapters.wire.kube import Device, KubeNode, Metadata, Pod, PodSpec
 
 ThingT = TypeVar("ThingT")
@@ -49,11 +48,10 @@ class Mirror:
         unread: objects that cannot be read, with what is wrong.
     """
 
-    def __init__(self, dialects: Callable[[], Sequence[Dialect]], changed: Changed) -> None:
+    def __init__(self, changed: Changed) -> None:
         self.nodes: dict[str, KubeNode] = {}
         self.devices: dict[str, Device] = {}
         self.unread: dict[tuple[str, str, str], str] = {}
-        self._dialects = dialects
         self._changed = changed
         self._pods: dict[Key, Pod] = {}
         self._on: dict[str, set[Key]] = {}
@@ -71,7 +69,7 @@ class Mirror:
         """A pod is new, or not what it was."""
         key = (pod.metadata.namespace, pod.metadata.name)
         self._leave(key)
-        self._pods[key] = self._trimmed(pod)
+        self._pods[key] = _trimmed(pod)
         node = pod.spec.node_name
         if node:
             self._on.setdefault(node, set()).add(key)
@@ -113,16 +111,14 @@ class Mirror:
         if earlier.spec.containers:
             self._changed(earlier.spec.node_name)
 
-    def _trimmed(self, pod: Pod) -> Pod:
-        try:
-            asks = dialect_of(pod, self._dialects()) is not None
-        except DialectError:
-            asks = True
-        if asks:
-            return pod
-        meta = pod.metadata
-        bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
-        return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
+
+def _trimmed(pod: Pod) -> Pod:
+    """Without what nobody asks about, where no resource is named that may be a share of a card."""
+    if any("/" in name for name in resource_names(pod)):
+        return pod
+    meta = pod.metadata
+    bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
 
 
 class MirrorSink(Generic[ThingT]):

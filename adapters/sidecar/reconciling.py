@@ -8,7 +8,7 @@ from asyncio import Event, wait_for
 from collections.abc import Sequence
 from contextlib import suppress
 
-from adapters.dialects.adopt import FINISHED, adopt, holds
+from adapters.dialects.adopt import FINISHED, adopt
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.sidecar.abandoned import Vigil
@@ -184,9 +184,11 @@ def _over(pod: Pod) -> bool:
 
 def unadopted(service: Service, mirror: Mirror) -> list[str]:
     """Nodes with a record on which a bound pod is not in the record yet."""
+    dialects = service.readings.dialects
     return [
         ledger.node.name
         for ledger in service.book.inventory
         for pod in mirror.holding(ledger.node.name)
-        if holds(pod) and pod.metadata.uid not in ledger.allocations
+        if pod.metadata.uid not in ledger.allocations
+        if any(dialect.asks(pod) for dialect in dialects)
     ]

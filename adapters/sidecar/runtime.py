@@ -67,6 +67,7 @@ class Runtime:
             DialectError: a scheduler's settings file cannot be meant.
         """
         self._documents = documents
+        self._settings = settings
         self._store = store
         self._log = log
         self.metrics = Metrics()
@@ -98,8 +99,19 @@ class Runtime:
             DialectError: nothing was changed.
         """
         found = self._dialects(settings)
+        self._settings = settings
         self.service.readings.configure(found)
         self.service.hold_seconds = settings.hold_seconds
+
+    def learn(self, documents: Documents) -> None:
+        """Read pods and nodes by other settings of the schedulers from now on.
+
+        Raises:
+            DialectError: nothing was changed.
+        """
+        found = dialects(documents, self._settings.policy.defaults())
+        self._documents = documents
+        self.service.readings.configure(found)
 
     async def load(self) -> None:
         """Learn all records of the store, and be ready.

@@ -60,7 +60,7 @@ class Service:
         Raises:
             StartError: it ended, or did not get ready.
         """
-        command = [*_COMMAND, "--config", self._settings()]
+        command: list[str | Path] = [*_COMMAND, "--config", self._settings()]
         environment = {"PYTHONPATH": str(REPOSITORY)}
         self.process = self.plane.run.start(
             self.name, command, ready=self.is_ready, environment=environment
@@ -128,7 +128,8 @@ def install(plane: ControlPlane) -> None:
 
 def start_service(plane: ControlPlane, name: str = "dragoman") -> Service:
     """Start one; it is ready to decide."""
-    made = Service(plane, name, *free_ports(2))
+    clear, secure = free_ports(2)
+    made = Service(plane, name, clear, secure)
     made.start()
     return made
 
