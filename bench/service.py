@@ -134,7 +134,7 @@ def latencies(port: int, nodes: int) -> list[float]:
 
 
 def storm() -> tuple[float, float, float]:
-    """100 pods, one node, 8 clients: writes for each pod, conflicts, seconds until all are bound."""
+    """100 pods, one node, 8 clients: writes for each pod, conflicts, seconds until all have it."""
     with serving(0) as (port, _):
 
         def bind(numbers: range) -> None:
