@@ -19,6 +19,7 @@ from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
 from adapters.cluster.selection import Selection
 from adapters.dialects.dialect import Settings as Documents
+from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
 from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
@@ -121,6 +122,7 @@ class InCluster:
         self._events = ApiEvents(self._client, self._identity)
         self._namespace = settings.namespace
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
+        self._lease_problem = ""
 
     def cluster(self) -> Cluster:
         """What the service sees of the cluster."""
@@ -134,7 +136,20 @@ class InCluster:
             service.unknown(what)
         mirror = Mirror(lambda node: reconciler.look_at(node))
         self._pods.mirror = mirror
-        reconciler = Reconciler(service, mirror, self.store, self._live, runtime.journal)
+        told = Told(
+            runtime.metrics.registry,
+            self._events,
+            self._log,
+            lambda name: mirror.nodes[name].metadata.uid if name in mirror.nodes else "",
+        )
+        reconciler = Reconciler(
+            service, mirror, self.store, self._live, runtime.journal, witness=told
+        )
+        runtime.metrics.gauge(
+            "dragoman_reconciler_drift",
+            "Problems between ledgers and cluster that no repair can help; 0 where not the leader.",
+            lambda: reconciler.drifting,
+        )
 
         def drop_pod(what: Named) -> None:
             service.forget(what.uid)
@@ -174,7 +189,9 @@ class InCluster:
             for node in mirror.nodes:
                 reconciler.look_at(node)
 
-        election = Election(self._client, self._namespace, LEASE, self._identity)
+        election = Election(
+            self._client, self._namespace, LEASE, self._identity, report=self._lease_failed
+        )
         runtime.metrics.gauge(
             "dragoman_reconciler_leader",
             "1 while this process reconciles.",
@@ -226,6 +243,13 @@ class InCluster:
             await reconciler.run()
 
         await election.run(work)
+
+    def _lease_failed(self, error: ClusterError) -> None:
+        """Without the Lease nobody describes nodes: such as where its namespace is not there."""
+        text = str(error)
+        if text != self._lease_problem:
+            self._lease_problem = text
+            self._log.warning("lease.failed", namespace=self._namespace, name=LEASE, text=text)
 
     async def _retry(self, runtime: Runtime) -> None:
         """Wake the schedulers of refused pods as soon as there is room for these.
