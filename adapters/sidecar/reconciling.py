@@ -1,24 +1,40 @@
 """Makes the store's records agree with the cluster: whoever has the Lease does it, alone.
 
 Cards come and go with their nodes; what others bound is adopted; what never was bound, and what is
-gone, is taken back.
+gone, is taken back. What is to be done is decided in ``reconciler``.
 """
 
 from asyncio import Event, wait_for
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
-from adapters.dialects.adopt import FINISHED, adopt
+from adapters.dialects.adopt import FINISHED
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.sidecar.abandoned import Vigil
 from adapters.sidecar.mirror import Mirror
 from adapters.sidecar.ports import Journal, Pods
+from adapters.sidecar.reconciler import (
+    Adopt,
+    Annotate,
+    Describe,
+    Release,
+    Repair,
+    View,
+    Why,
+    drift,
+    reconcile,
+    repaired,
+    rewrite,
+)
 from adapters.sidecar.service import SECOND, Service
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
-from core.ledger import NodeLedger
+from core.grant import Allocation
+from core.ledger import NodeLedger, Problem
+from core.node import Node
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is taken back. A Binding takes less."""
@@ -33,6 +49,41 @@ EVERY = 300.0
 """Seconds between two looks at all nodes, whether or not anything was told of them."""
 
 
+class LivePods(Pods, Protocol):
+    """The pods of the cluster past every cache, which can be written on."""
+
+    async def annotate(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Set annotations and labels of just this pod.
+
+        Raises:
+            OSError: it was refused, or the answer did not come.
+        """
+        ...
+
+
+class Witness(Protocol):
+    """Who is told where record and cluster did not agree. Nothing here waits, or fails."""
+
+    def repaired(self, kind: str) -> None:
+        """Count a repair."""
+        ...
+
+    def of_pod(self, pod: Pod, reason: str, text: str) -> None:
+        """Tell people of a pod."""
+        ...
+
+    def of_node(self, node: str, reason: str, text: str) -> None:
+        """Tell people of a node."""
+        ...
+
+
 class Reconciler:
     """Looks at one node after the other, as they are named."""
 
@@ -41,9 +92,10 @@ class Reconciler:
         service: Service,
         mirror: Mirror,
         store: Store,
-        live: Pods,
+        live: LivePods,
         journal: Journal,
         grace: int = GRACE,
+        witness: Witness | None = None,
     ) -> None:
         """Nothing is looked at yet.
 
@@ -54,12 +106,15 @@ class Reconciler:
             live: pods past every cache.
             journal: who is told of lost races.
             grace: seconds that a Binding may take.
+            witness: who is told of what was not as it should be.
         """
         self._service = service
         self._mirror = mirror
         self._store = store
         self._live = live
         self._journal = journal
+        self._witness = witness or _Nobody()
+        self._told: dict[str, tuple[Problem, ...]] = {}
         self._vigil = Vigil(grace * SECOND)
         self._dirty: dict[str, float] = {}
         self._woken = Event()
@@ -116,48 +171,40 @@ class Reconciler:
             OSError: the store or the cluster did not answer.
         """
         stored = await self._store.read(name)
-        kube = self._mirror.nodes.get(name)
         dialects = self._service.readings.dialects
-        if kube is None:
-            ledger = None if stored is None else stored.ledger
-        else:
-            node, problems = read_node(kube, self._mirror.devices.get(name), dialects)
-            self.problems[name] = problems
-            ledger = NodeLedger.of(node) if stored is None else stored.ledger
-            if stored is None and not node.cards:
-                return True
-            if ledger.node != node:
-                ledger = ledger.describe(node)
-        if ledger is None:
-            self.problems.pop(name, None)
+        node = self._described(name, dialects)
+        if stored is None and (node is None or not node.cards):
+            self._tell(name, ())
             return True
-        here = self._mirror.holding(name)
-        ledger = self._adopted(ledger, here, dialects)
-        ledger, settled = await self._without_abandoned(ledger, here)
-        if kube is None and stored is not None and not ledger.allocations:
+        view = await self._view(node, stored)
+        repairs = reconcile(view, dialects)
+        ledger = repaired(view.ledger, repairs)
+        if node is None and stored is not None and not ledger.allocations:
             await self._store.delete(name, stored.version)
-            return True
-        await self._write(ledger, stored)
-        return settled
+        else:
+            await self._write(ledger, stored)
+        for repair in repairs:
+            await self._carry_out(repair, name)
+        self._tell(name, drift(ledger, view.pods, dialects))
+        return all(view.bound.get(uid) == name for uid in ledger.allocations)
 
-    def _adopted(
-        self, ledger: NodeLedger, here: Sequence[Pod], dialects: Sequence[Dialect]
-    ) -> NodeLedger:
-        """With what bound pods hold that the record does not know, or could not read before."""
-        for pod in here:
-            known = ledger.allocations.get(pod.metadata.uid)
-            if known is not None and known.unread is None:
-                continue
-            found = adopt(pod, ledger.node, dialects)
-            if found is not None and (known is None or found.unread is None):
-                ledger = ledger.adopt(found)
-        return ledger
+    def _described(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
+        """The node as the cluster describes it now; None where there is none."""
+        kube = self._mirror.nodes.get(name)
+        if kube is None:
+            self.problems.pop(name, None)
+            return None
+        node, self.problems[name] = read_node(kube, self._mirror.devices.get(name), dialects)
+        return node
 
-    async def _without_abandoned(
-        self, ledger: NodeLedger, here: Sequence[Pod]
-    ) -> tuple[NodeLedger, bool]:
-        """Without what no pod will ever use; the pods in question are asked for, past the cache."""
+    async def _view(self, node: Node | None, stored: Stored | None) -> View:
+        """One node; pods of the record that are not known to be bound are asked for, past caches.
+
+        The record has been read before: whoever begins to bind such a pod now writes it first.
+        """
+        ledger = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
         name = ledger.node.name
+        here = self._mirror.holding(name)
         bound = {pod.metadata.uid: name for pod in here}
         for uid, allocation in ledger.allocations.items():
             if uid not in bound:
@@ -165,10 +212,65 @@ class Reconciler:
                 pod = await self._live.get(namespace, pod_name)
                 if pod is not None and pod.metadata.uid == uid and not _over(pod):
                     bound[uid] = pod.spec.node_name or ""
-        gone = self._vigil.abandoned(ledger, bound, self._service.ports.clock.now())
-        for uid in gone:
-            ledger = ledger.release(uid)
-        return ledger, all(bound.get(uid) == name for uid in ledger.allocations)
+        clock = self._service.ports.clock
+        overdue = frozenset(self._vigil.abandoned(ledger, bound, clock.now()))
+        return View(ledger, node, here, bound, overdue, clock.wall())
+
+    async def _carry_out(self, repair: Repair, node: str) -> None:
+        """Do what is not in the record, and tell of it all."""
+        match repair:
+            case Describe():
+                self._witness.repaired("described")
+            case Adopt(allocation) if allocation.unread is None:
+                self._witness.repaired("adopted")
+            case Adopt(allocation):
+                self._witness.repaired("adopted_unread")
+                told = f"holds cards of {node} that nobody can tell: {allocation.unread}"
+                self._witness.of_pod(_named(allocation), "CardsUnknown", told)
+            case Release(allocation, why):
+                self._witness.repaired(why.name.lower())
+                if why is Why.NEVER_BOUND:
+                    told = f"the cards of {node} that were kept for it are free again: {why.value}"
+                    self._witness.of_pod(_named(allocation), "CardsReleased", told)
+            case Annotate(pod):
+                await self._annotate(pod, node)
+
+    async def _annotate(self, seen: Pod, node: str) -> None:
+        """Write on a pod what the ledger says, if it still does not say so itself."""
+        meta = seen.metadata
+        pod = await self._live.get(meta.namespace, meta.name)
+        stored = await self._store.read(node)
+        if pod is None or stored is None or pod.metadata.uid != meta.uid or _over(pod):
+            return
+        known = stored.ledger.allocations.get(meta.uid)
+        if known is None or pod.spec.node_name != node:
+            return
+        clock, dialects = self._service.ports.clock, self._service.readings.dialects
+        repair = rewrite(pod, known, stored.ledger.node, dialects, clock.wall())
+        if repair is None:
+            return
+        result = repair.result
+        await self._live.annotate(
+            meta.namespace, meta.name, meta.uid, result.annotations, result.labels
+        )
+        self._witness.repaired("annotated")
+        told = "its annotations did not say which cards it holds, and say so again"
+        self._witness.of_pod(pod, "CardsAnnotated", told)
+
+    def _tell(self, node: str, found: Sequence[Problem]) -> None:
+        """Tell what no repair could help, once."""
+        earlier = self._told.pop(node, ())
+        if found:
+            self._told[node] = tuple(found)
+        for problem in found:
+            if problem not in earlier:
+                text = f"{problem.pod}: {problem.text}" if problem.pod else problem.text
+                self._witness.of_node(node, "LedgerDrift", text)
+
+    @property
+    def drifting(self) -> int:
+        """How many problems there are that no repair can help, on all nodes."""
+        return sum(map(len, self._told.values()))
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:
@@ -178,8 +280,26 @@ class Reconciler:
         return self._service.ports.clock.now() / SECOND
 
 
+class _Nobody:
+    """Nobody is told."""
+
+    def repaired(self, kind: str) -> None:
+        """Count nothing."""
+
+    def of_pod(self, pod: Pod, reason: str, text: str) -> None:
+        """Tell nobody."""
+
+    def of_node(self, node: str, reason: str, text: str) -> None:
+        """Tell nobody."""
+
+
 def _over(pod: Pod) -> bool:
     return pod.status.phase in FINISHED
+
+
+def _named(allocation: Allocation) -> Pod:
+    namespace, _, name = allocation.pod.partition("/")
+    return Pod(Metadata(name=name, namespace=namespace, uid=allocation.uid))
 
 
 def unadopted(service: Service, mirror: Mirror) -> list[str]:
