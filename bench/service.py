@@ -38,7 +38,8 @@ from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.grant import Allocation
 from core.ledger import NodeLedger
 
-Result = tuple[str, float, str] | tuple[str, float, str, str, float]
+Result = tuple[str, float, str, str | None, float | None]
+"""Name, value, unit; and beside what it was measured, and the ratio."""
 
 EVENTS = 500
 """Changes of ledgers in a second while latencies are measured."""
@@ -59,14 +60,14 @@ def measure() -> Iterator[Result]:
     for nodes in (500, 5_000, 12_500):
         with serving(nodes) as (port, process):
             times = sorted(latencies(port, nodes))
-            yield f"filter_{nodes}_p50_ms", statistics.median(times) * 1e3, "ms"
-            yield f"filter_{nodes}_p99_ms", times[int(len(times) * 0.99)] * 1e3, "ms"
+            yield f"filter_{nodes}_p50_ms", statistics.median(times) * 1e3, "ms", None, None
+            yield f"filter_{nodes}_p99_ms", times[int(len(times) * 0.99)] * 1e3, "ms", None, None
             if nodes == 5_000:
-                yield "service_rss_mib", rss(process.pid), "MiB"
+                yield "service_rss_mib", rss(process.pid), "MiB", None, None
     writes, conflicts, seconds = storm()
-    yield "storm_100_s", seconds, "s"
-    yield "storm_100_conflicts", conflicts, ""
-    yield "bind_api_writes", writes, ""
+    yield "storm_100_s", seconds, "s", None, None
+    yield "storm_100_conflicts", conflicts, "", None, None
+    yield "bind_api_writes", writes, "", None, None
 
 
 async def filter_cpu(nodes: int) -> Result:
