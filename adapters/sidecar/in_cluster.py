@@ -181,6 +181,7 @@ class InCluster:
         for name, reflector in (("pods", pods), ("nodes", nodes), ("devices", devices)):
             runtime.metrics.watch(name, reflector.staleness)
         runtime.metrics.watch("ledgers", lambda: self._ledgers_staleness())
+        runtime.lost = reconciler.look_at
 
         def learn(documents: Documents) -> None:
             service.known(SETTINGS_SEEN)

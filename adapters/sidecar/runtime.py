@@ -56,6 +56,7 @@ class Runtime:
         service: which decides.
         metrics: of this process.
         journal: of its decisions.
+        lost: told the name of a node whose record somebody has deleted.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Runtime:
         clock = SystemClock()
         ports = Ports(store, cluster.binder, cluster.pods, cluster.events, clock, self.journal)
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
+        self.lost: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.book)
         self._seen = monotonic()
         self._show()
@@ -135,6 +137,8 @@ class Runtime:
                     self.service.book.apply(change)
                     if change.problem is not None:
                         self._log.error("ledger.unreadable", node=change.node, text=change.problem)
+                    elif change.stored is None:
+                        self.lost(change.node)
                     self._seen = monotonic()
                     count += 1
                     if count % BATCH == 0:

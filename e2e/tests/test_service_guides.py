@@ -1,7 +1,9 @@
 """Stock schedulers, configured as in ``configs``, bind the pods of all three guides."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,7 +12,9 @@ from e2e.harness.api import Object
 from e2e.harness.bulk import create_all
 from e2e.harness.cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
 from e2e.harness.control_plane import ControlPlane
+from e2e.harness.inventory import Gpu, add_inventory, described, gpus, volcano
 from e2e.harness.koordinator import DEVICES
+from e2e.harness.process import StartError
 from e2e.harness.schedulers import (
     define,
     start_koord_scheduler_alone,
@@ -19,6 +23,7 @@ from e2e.harness.schedulers import (
     start_volcano_scheduler,
 )
 from e2e.harness.service import (
+    LEDGERS,
     Service,
     example,
     explained,
@@ -221,6 +226,67 @@ def test_the_side_door_of_bindings_is_closed_too(
         gone(plane, found)
 
 
+def test_settings_of_a_scheduler_that_come_later_are_learned(service: Service) -> None:
+    """The geometries of the MIG guide stand in a config map; nodes are read anew by them."""
+    plane = service.plane
+    found = {row["kind"]: row for row in example("volcano-mig") if row["kind"] != "Pod"}
+    plane.api.create("/api/v1/nodes", found["Node"])
+    within(20, lambda: "cards" in ledger(plane, "gpu-mig"))
+    before = ledger(plane, "gpu-mig")
+    settings = found["ConfigMap"]
+    text = settings["data"]["device-config.yaml"]
+    settings["data"]["device-config.yaml"] = text.replace("1g.5gb", "1g.other")
+    maps = "/api/v1/namespaces/kube-system/configmaps"
+
+    plane.api.create(maps, settings)
+
+    within(20, lambda: "1g.other" in json.dumps(ledger(plane, "gpu-mig")))
+    plane.api.merge(f"{maps}/{settings['metadata']['name']}", {"data": {"device-config.yaml": "["}})
+    time.sleep(1)
+    assert "1g.other" in json.dumps(ledger(plane, "gpu-mig")), "the earlier ones stay"
+    plane.api.delete(f"{maps}/{settings['metadata']['name']}")
+    within(20, lambda: ledger(plane, "gpu-mig")["cards"] == before["cards"])
+
+
+def test_cards_come_fail_and_go_with_what_their_node_says(service: Service) -> None:
+    plane = service.plane
+    cards = gpus("changing", 2)
+    add_inventory(plane.api, [described("changing", volcano(cards))])
+    path = "/api/v1/nodes/changing"
+
+    def says(*cards: Gpu) -> None:
+        plane.api.merge(path, {"metadata": {"annotations": dict(volcano(cards).annotations)}})
+
+    def healthy() -> list[bool]:
+        rows = ledger(plane, "changing").get("cards", ())
+        return [row.get("healthy", True) for row in rows]
+
+    within(20, lambda: healthy() == [True, True])
+    says(replace(cards[0], healthy=False), cards[1])
+    within(20, lambda: healthy() == [False, True])
+    says(cards[1])
+    within(20, lambda: healthy() == [True])
+    plane.api.merge(path, {"metadata": {"labels": {"nothing": "of-ours"}}})
+    time.sleep(1)
+    changes = ledger(plane, "changing")["changes"]
+    plane.api.merge(path, {"metadata": {"labels": {"nothing": "at-all"}}})
+    time.sleep(1)
+    assert ledger(plane, "changing")["changes"] == changes, "nothing of ours has changed"
+    plane.api.delete(path)
+    within(20, lambda: ledger(plane, "changing") == {})
+
+
+def test_a_ledger_that_somebody_deletes_is_made_again_from_what_runs(service: Service) -> None:
+    plane = service.plane
+    before = held(plane, "gpu-b")
+    plane.api.delete(f"{LEDGERS}/gpu-b")
+
+    seconds = within(30, lambda: held(plane, "gpu-b").keys() == before.keys())
+    print(f"made again after {seconds:.1f} s")
+    grants = {name: row["grants"] for name, row in held(plane, "gpu-b").items()}
+    assert grants == {name: row["grants"] for name, row in before.items()}
+
+
 def test_every_watch_is_fresh_and_the_service_ends_in_order(service: Service) -> None:
     stale = {
         line.split('"')[1]: float(line.split()[-1])
@@ -231,3 +297,11 @@ def test_every_watch_is_fresh_and_the_service_ends_in_order(service: Service) ->
     assert max(stale.values()) < 120
     assert service.stop() == 0
     service.start()
+
+
+def test_a_cluster_without_the_definition_of_ledgers_is_told_in_a_sentence(
+    target: ControlPlane,
+) -> None:
+    with pytest.raises(StartError, match="the cluster does not know NodeLedgers"):
+        start_service(target, "undefined")
+    target.run.processes.pop()
