@@ -4,10 +4,10 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo bench golden fuzz clean
+.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: .venv/.stamp  ## the tools, in .venv
 
@@ -39,7 +39,10 @@ e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECO
 e2e-kind: .venv/.stamp  ## the same in a cluster that kind makes; needs Docker
 	$(BIN)/python -m e2e.kind
 
-demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
+demo: .venv/.run-stamp  ## the service on SQLite, driven as the schedulers do, no cluster needed
+	$(BIN)/dragoman demo configs/examples/mixed.yaml
+
+demo-schedule: .venv/.run-stamp  ## three vocabularies on the same cards, from one command
 	@# 1 says that some pod was not placed; the demo has two of those on purpose
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 

@@ -4,7 +4,7 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. A change that would sell a card twice is refused here, whoever asks for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -55,6 +55,19 @@ class NodeLedger:
         """The empty ledger of a node."""
         return cls(node, MappingProxyType({}), (IDLE,) * len(node.cards))
 
+    @classmethod
+    def restored(
+        cls, node: Node, allocations: Iterable[Allocation], version: int = 0
+    ) -> "NodeLedger":
+        """The ledger that adopting all of these, each of another pod, leads to."""
+        by_uid = {allocation.uid: allocation for allocation in allocations}
+        uses = {card.uuid: IDLE for card in node.cards}
+        for allocation in by_uid.values():
+            for uuid, holder in _holders(allocation).items():
+                if uuid in uses:
+                    uses[uuid] = uses[uuid].plus(holder)
+        return cls(node, MappingProxyType(by_uid), tuple(uses[c.uuid] for c in node.cards), version)
+
     def hold(self, allocation: Allocation) -> "NodeLedger":
         """Book an allocation, in place of an earlier held one of the same pod.
 
@@ -80,14 +93,23 @@ class NodeLedger:
         allocation = self.allocations.get(uid)
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
-        if allocation.state is State.COMMITTED:
-            return self
-        final = replace(allocation, state=State.COMMITTED, expires=None)
-        return replace(
-            self,
-            allocations=MappingProxyType({**self.allocations, uid: final}),
-            version=self.version + 1,
-        )
+        return self if allocation.state is State.COMMITTED else self.renew(uid)
+
+    def renew(self, uid: str) -> "NodeLedger":
+        """Make an allocation final because an attempt to bind its pod begins now.
+
+        A committed one has a new ``since`` by that: who found it abandoned before must look again.
+
+        Raises:
+            LedgerError: the pod holds nothing here (any more).
+        """
+        allocation = self.allocations.get(uid)
+        if allocation is None:
+            raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
+        version = self.version + 1
+        final = replace(allocation, state=State.COMMITTED, expires=None, since=version)
+        allocations = MappingProxyType({**self.allocations, uid: final})
+        return replace(self, allocations=allocations, version=version)
 
     def release(self, uid: str) -> "NodeLedger":
         """Give back all that a pod holds; itself where it holds nothing."""

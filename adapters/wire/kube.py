@@ -25,6 +25,7 @@ class Metadata(Wire, frozen=True, gc=False):
     labels: Text | None = None
     annotations: Text | None = None
     deletion_timestamp: str | None = None
+    resource_version: str = ""
 
 
 class Resources(Wire, frozen=True, gc=False):
