@@ -66,6 +66,10 @@ class Inventory:
         """All nodes, in order."""
         return tuple(self._ledgers)
 
+    def nodes_of(self, uid: str) -> tuple[str, ...]:
+        """The nodes on which a pod holds something."""
+        return self._of_pod.get(uid, ())
+
     def put(self, ledger: NodeLedger) -> None:
         """Add a node's ledger, or put it in the place of the earlier one."""
         name = ledger.node.name

@@ -4,7 +4,7 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. A change that would sell a card twice is refused here, whoever asks for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -54,6 +54,19 @@ class NodeLedger:
     def of(cls, node: Node) -> "NodeLedger":
         """The empty ledger of a node."""
         return cls(node, MappingProxyType({}), (IDLE,) * len(node.cards))
+
+    @classmethod
+    def restored(
+        cls, node: Node, allocations: Iterable[Allocation], version: int = 0
+    ) -> "NodeLedger":
+        """The ledger that adopting all of these, each of another pod, leads to."""
+        by_uid = {allocation.uid: allocation for allocation in allocations}
+        uses = {card.uuid: IDLE for card in node.cards}
+        for allocation in by_uid.values():
+            for uuid, holder in _holders(allocation).items():
+                if uuid in uses:
+                    uses[uuid] = uses[uuid].plus(holder)
+        return cls(node, MappingProxyType(by_uid), tuple(uses[c.uuid] for c in node.cards), version)
 
     def hold(self, allocation: Allocation) -> "NodeLedger":
         """Book an allocation, in place of an earlier held one of the same pod.

@@ -13,6 +13,7 @@ class Cause(Enum):
     NO_CARDS = "no cards"
     NO_DIALECT = "no card is described in the pod's vocabulary"
     TOO_FEW = "fewer cards than asked"
+    TOO_FEW_FIT = "not enough fitting cards"
     ISOLATION = "node lacks the isolation provider asked for"
     NO_PARTITION = "no free partition of this size in the node's partition table"
     NO_SCOPE = "not enough fitting cards within one scope of the required level"

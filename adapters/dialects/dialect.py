@@ -127,6 +127,15 @@ class Dialect(Protocol):
         """
         ...
 
+    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:
+        """The annotations that the vocabulary's own admission writes where the author says none.
+
+        Args:
+            pod: the pod, about to be created.
+            request: what was read from it.
+        """
+        ...
+
     def read_node(self, node: KubeNode, device: Device | None) -> Described:
         """The cards of a node; nothing of what stands there is an error for the caller."""
         ...

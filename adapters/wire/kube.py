@@ -22,6 +22,7 @@ class Metadata(Wire, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
+    resource_version: str = ""
     labels: Text | None = None
     annotations: Text | None = None
     deletion_timestamp: str | None = None

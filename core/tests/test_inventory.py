@@ -271,3 +271,12 @@ def test_the_kind_changes_with_the_node() -> None:
     inventory.put(inventory.ledger("n0").adopt(held(a_grant("n0-1"), node="n0")))
 
     assert inventory.kind("n0") != before == inventory.kind("n1")
+
+
+def test_a_pod_is_found_by_its_nodes() -> None:
+    inventory = a_cluster(2, cards=1)
+    before = inventory.nodes_of("p")
+
+    inventory.put(inventory.ledger("n1").adopt(held(a_grant("n1-0"), uid="p", node="n1")))
+
+    assert (before, inventory.nodes_of("p")) == ((), ("n1",))

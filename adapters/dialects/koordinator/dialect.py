@@ -1,5 +1,6 @@
 """Koordinator as a vocabulary."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
@@ -61,6 +62,10 @@ class Koordinator:
     def read_pod(self, pod: Pod) -> Request:
         """What a pod wants; see ``Dialect``."""
         return read_request(pod, self.ranking)
+
+    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
+        """None; see ``Dialect``."""
+        return {}
 
     def read_node(self, node: KubeNode, device: Device | None) -> Described:
         """The cards of a node's Device object; see ``Dialect``."""

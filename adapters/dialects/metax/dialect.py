@@ -1,15 +1,16 @@
 """The vocabulary of MetaX cards under HAMi, as the rest of the product uses it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
-from adapters.dialects.metax import keys, result
+from adapters.dialects.metax import keys, result, shares
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
-from adapters.wire.kube import Device, KubeNode, Pod
+from adapters.wire.kube import Device, KubeNode, Pod, annotations
 from core.grant import Grant, Placement
 from core.node import Node
 from core.request import Request
@@ -65,6 +66,10 @@ class Metax:
             DialectError: it cannot be meant.
         """
         return pods.read(pod, self.config, self.defaults)
+
+    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:
+        """The QoS policy of shares; see ``Dialect``."""
+        return shares.defaults(annotations(pod), request)
 
     def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""

@@ -13,7 +13,7 @@ from adapters.dialects.metax.annotations import boolean, names, place, word
 from adapters.dialects.metax.ranking import policies
 from adapters.dialects.metax.settings import Config
 from adapters.wire.kube import Pod, Text, annotations, full_name
-from core.card import Level
+from core.card import Level, Mode
 from core.quantity import FULL, MIB
 from core.request import Ask, Linking, Request, TaskClass
 
@@ -64,6 +64,17 @@ def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults)
         priority=pod.spec.priority or 0,
         notes=tuple(_notes(asking, config, online=online, qos=qos)),
     )
+
+
+def defaults(said: Text, request: Request) -> Text:
+    """The QoS policy that HAMi's webhook writes where the author says none.
+
+    Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
+    """
+    unsaid = keys.QOS not in said and Mode.WHOLE not in request.modes
+    if not unsaid or request.task_class is TaskClass.ONLINE:
+        return {}
+    return {keys.QOS: BEST_EFFORT}
 
 
 def _ask(member: Member, config: Config, task_class: TaskClass, *, mutex: bool) -> Ask:

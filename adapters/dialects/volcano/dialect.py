@@ -1,5 +1,6 @@
 """Volcano as one of the vocabularies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,6 +68,10 @@ class Volcano:
             DialectError: it cannot be meant, or is out of scope.
         """
         return self.pods.read(pod)
+
+    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
+        """None; see ``Dialect``."""
+        return {}
 
     def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""

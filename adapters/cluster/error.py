@@ -1,0 +1,115 @@
+"""The API server refused, or gave no answer that can be used."""
+
+from typing import TypeVar
+
+import msgspec
+
+from adapters.wire.api import Status
+
+ReadT = TypeVar("ReadT")
+
+_STATUS: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
+_SHOWN = 200
+
+GONE = 410
+CONFLICT = 409
+NOT_FOUND = 404
+TOO_MANY = 429
+UNAUTHORIZED = 401
+UNANSWERED = 0
+SERVER_ERROR = 500
+
+
+class ClusterError(ConnectionError):
+    """The API server refused, or gave no answer that can be used.
+
+    Attributes:
+        status: the HTTP status; 0 where there was no answer.
+        reason: the server's one word for it, such as ``Conflict``; where there was no answer ours:
+            ``Unreachable``, ``Silent``, ``Broken``, ``Garbage``.
+        message: the server's sentence, or ours.
+        uncertain: whether the request may have been carried out all the same.
+        retry_after: seconds that the server asks to wait, or None.
+        causes: the machine-readable reasons in the server's details.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        uncertain: bool = False,
+        retry_after: float | None = None,
+        causes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(f"{status or 'no answer'} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.uncertain = uncertain
+        self.retry_after = retry_after
+        self.causes = causes
+
+
+def read(decoder: msgspec.json.Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
+    """An answer as an object.
+
+    Raises:
+        ClusterError: it is none; the reason is ``Garbage``.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClusterError(0, "Garbage", f"an answer that cannot be read: {error}") from error
+
+
+def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None) -> ClusterError:
+    """What an answer of 300 or more says.
+
+    Args:
+        code: the HTTP status.
+        phrase: the HTTP reason phrase; used where the body is no ``Status`` object.
+        body: of the answer, whatever it is.
+        retry_after: the header of that name. Only seconds are read, as client-go does.
+    """
+    status = _read(body)
+    seconds = _seconds(retry_after)
+    if seconds is None and status.details is not None:
+        seconds = status.details.retry_after_seconds
+    return ClusterError(
+        code,
+        status.reason or phrase or "Unknown",
+        status.message or body[:_SHOWN].decode(errors="replace") or "no body",
+        uncertain=code >= SERVER_ERROR,
+        retry_after=seconds,
+        causes=_causes(status),
+    )
+
+
+def told(body: bytes | msgspec.Raw) -> ClusterError:
+    """What a ``Status`` object in a watch says; it may lack everything."""
+    status = _read(body)
+    return ClusterError(
+        status.code or SERVER_ERROR,
+        status.reason or "Unknown",
+        status.message or "the watch ended with an error that says nothing",
+        retry_after=None if status.details is None else status.details.retry_after_seconds,
+        causes=_causes(status),
+    )
+
+
+def _read(body: bytes | msgspec.Raw) -> Status:
+    try:
+        return _STATUS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Status()
+
+
+def _causes(status: Status) -> tuple[str, ...]:
+    causes = None if status.details is None else status.details.causes
+    return tuple(cause.reason for cause in causes or ())
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None

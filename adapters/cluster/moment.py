@@ -1,0 +1,27 @@
+"""Points in time as the API writes them. Source: k8s.io/apimachinery/pkg/apis/meta/v1/time.go."""
+
+from datetime import UTC, datetime
+
+
+def seconds(moment: datetime) -> str:
+    """As ``Time``: whole seconds, UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micros(moment: datetime) -> str:
+    """As ``MicroTime``: always six digits, UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def read(text: str) -> datetime | None:
+    """A point in time in RFC 3339; None where the text is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
+def now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)

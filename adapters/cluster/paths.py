@@ -1,0 +1,61 @@
+"""Where things are in the API: paths from group, version, plural and names.
+
+Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object.
+
+    Attributes:
+        group: API group; empty for the core group.
+        version: of the group.
+        plural: the name in paths.
+        namespaced: whether its objects live in namespaces.
+    """
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    def collection(self, namespace: str | None = None) -> str:
+        """The path of all objects, of one namespace where one is given."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        within = "" if namespace is None else f"/namespaces/{segment(namespace)}"
+        return f"{root}{within}/{self.plural}"
+
+    def path(self, name: str, namespace: str | None = None, part: str = "") -> str:
+        """The path of one object, or of a subresource of it.
+
+        Raises:
+            ValueError: the name or namespace cannot be part of a path, or the namespace is missing.
+        """
+        if self.namespaced and namespace is None:
+            raise ValueError(f"{self.plural} live in a namespace and none is given")
+        own = f"{self.collection(namespace)}/{segment(name)}"
+        return f"{own}/{part}" if part else own
+
+
+def segment(name: str) -> str:
+    """A name as a part of a path.
+
+    Raises:
+        ValueError: it is empty or a dot, so that the path would lead somewhere else.
+    """
+    if name in {"", ".", ".."}:
+        raise ValueError(f"{name!r} names no object")
+    return quote(name, safe="")
+
+
+PODS = Resource("", "v1", "pods")
+NODES = Resource("", "v1", "nodes", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps")
+EVENTS = Resource("events.k8s.io", "v1", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", namespaced=False)
+NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=False)

@@ -1,0 +1,36 @@
+"""A sink that remembers what it was told."""
+
+from dataclasses import dataclass, field
+
+from adapters.cluster.reflector import Identity
+from adapters.wire.kube import Pod
+
+
+@dataclass
+class Told:
+    """Pods by name as they were last told, and everything in order."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    bad: dict[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    syncs: int = 0
+
+    def changed(self, thing: Pod) -> None:
+        name = thing.metadata.name
+        self.pods[name] = thing
+        self.bad.pop(name, None)
+        self.log.append(f"{name}@{thing.metadata.resource_version}")
+
+    def gone(self, what: Identity) -> None:
+        self.pods.pop(what.name, None)
+        self.bad.pop(what.name, None)
+        self.log.append(f"-{what.name}/{what.uid}")
+
+    def unreadable(self, what: Identity, problem: str) -> None:
+        self.pods.pop(what.name, None)
+        self.bad[what.name] = problem
+        self.log.append(f"?{what.name}")
+
+    def synced(self) -> None:
+        self.syncs += 1
+        self.log.append("synced")

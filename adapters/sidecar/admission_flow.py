@@ -1,0 +1,226 @@
+"""What the API server asks before it writes a pod, or binds one to a node.
+
+The Binding is the commit point for every scheduler that does not bind through us. A choice of
+cards that comes with it is adopted if it is sound, corrected on the same node if it is not, and
+refused if nothing fits there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from adapters.dialects import record
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.sidecar.asking import Asking, read
+from adapters.sidecar.committing import Busy, Committed
+from adapters.sidecar.ports import Decided, Outcome
+from adapters.sidecar.service import (
+    Service,
+    UnknownPod,
+    invalid,
+    main_cause,
+    with_annotations,
+)
+from adapters.wire import admission, body
+from adapters.wire.admission import Binding, Patch, Question
+from adapters.wire.kube import Pod, annotations, full_name, labels
+from core.grant import Grant
+from core.ledger import NodeLedger
+from core.reason import Reason
+
+CLOSED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+"""What keeps NVIDIA's runtime from giving a container any card; only the node hook opens it.
+Source: NVIDIA/nvidia-container-toolkit internal/config/image/devices.go."""
+
+FORBIDDEN = 403
+CONFLICT = 409
+UNAVAILABLE = 503
+
+_POD = msgspec.json.Decoder(Pod)
+
+
+class AdmissionFlow:
+    """Answers reviews, bytes in and bytes out; raises as ``KubeFlow`` does."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def pods(self, content: bytes) -> bytes:
+        """A pod is to be created: refuse what cannot be meant, write defaults, close the door."""
+        question = admission.read_review(content)
+        if question.operation != "CREATE" or question.sub_resource:
+            return admission.allowed(question.uid)
+        raw = bytes(question.object or b"")
+        pod = _in_namespace(body.read(raw, _POD), question)
+        dialects = self._service.readings.dialects
+        forged = _forged(pod, dialects)
+        if forged is not None:
+            text = f"{forged}: only the scheduler may write this; take it out"
+            return self._deny("admit", pod, question, FORBIDDEN, "forged", text)
+        try:
+            asking = read(pod, dialects)
+        except DialectError as error:
+            self._tell(invalid("admit", pod, error))
+            return admission.denied(question.uid, FORBIDDEN, str(error))
+        if asking is None:
+            return admission.allowed(question.uid)
+        if pod.spec.node_name:
+            text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that asks for a share of a card "
+            text += "must be scheduled; use spec.nodeSelector or node affinity"
+            return self._deny("admit", pod, question, FORBIDDEN, "node_name", text)
+        patch = _defaults(pod, asking) + _close(raw, asking)
+        told = Decided("admit", Outcome.FITS, full_name(pod), dialect=asking.dialect.name)
+        self._tell(told)
+        return admission.allowed(question.uid, patch, asking.request.notes)
+
+    async def bindings(self, content: bytes) -> bytes:
+        """A pod is to be bound: commit its cards, and write them into the Binding."""
+        question = admission.read_review(content)
+        if question.operation != "CREATE":
+            return admission.allowed(question.uid)
+        self._service.check_ready()
+        binding = admission.read_binding(question)
+        namespace = question.namespace or binding.metadata.namespace or "default"
+        name = question.name or binding.metadata.name
+        node = binding.target.name
+        told = Decided(
+            "binding", Outcome.ERROR, f"{namespace}/{name}", binding.metadata.uid, node=node
+        )
+        try:
+            pod = await self._service.find(namespace, name, binding.metadata.uid)
+            asking = self._service.readings.read(pod)
+            if asking is None:
+                return admission.allowed(question.uid)
+            told = replace(told, uid=asking.request.uid, dialect=asking.dialect.name)
+            return await self._commit(question, binding, asking, told)
+        except DialectError as error:
+            told = replace(told, outcome=Outcome.INVALID, cause="invalid", text=str(error))
+            return self._refuse(question, FORBIDDEN, told)
+        except (UnknownPod, Busy) as error:
+            return self._refuse(
+                question, CONFLICT, replace(told, cause="retry", text=f"try again: {error}")
+            )
+        except OSError as error:
+            text = f"no answer from the ledger's store or the cluster: {error}"
+            return self._refuse(question, UNAVAILABLE, replace(told, cause="store", text=text))
+
+    async def _commit(
+        self, question: Question, binding: Binding, asking: Asking, told: Decided
+    ) -> bytes:
+        node = binding.target.name
+        chosen = binding.metadata.annotations or {}
+        claimed = self._claimed(asking, node, chosen)
+        if question.dry_run:
+            ledger = self._service.book.ledger(node)
+            survey = self._service.survey(asking)
+            refused = self._service.refused(survey, node)
+            if ledger is None or refused is not None:
+                text = refused.reason.text() if refused else "no cards"
+                told = replace(told, outcome=Outcome.REFUSED, cause="dry_run", text=text)
+                return self._refuse(question, CONFLICT, told)
+            return admission.allowed(question.uid)
+        found = await self._service.committer.commit(asking, node, claimed)
+        if isinstance(found, Reason):
+            text = f"{node}: {found.text()}"
+            cause = main_cause([found])
+            told = replace(told, outcome=Outcome.REFUSED, cause=cause, text=text)
+            return self._refuse(question, CONFLICT, told)
+        if claimed and claimed == found.placement.grants:
+            outcome = Outcome.ADOPTED if found.claimed else Outcome.BOUND
+            self._tell(replace(told, outcome=outcome))
+            return admission.allowed(question.uid)
+        merged = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
+        corrected = asking.dialect.has_result(merged)
+        self._tell(replace(told, outcome=Outcome.CORRECTED if corrected else Outcome.BOUND))
+        return admission.allowed(question.uid, self._patch(binding, asking, found))
+
+    def _claimed(self, asking: Asking, node: str, chosen: Mapping[str, str]) -> tuple[Grant, ...]:
+        """The choice of cards that a scheduler made; empty where there is none that is readable.
+
+        It stands in the Binding, or on the pod where the scheduler wrote it before binding.
+        """
+        pod = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
+        known: NodeLedger | None = self._service.book.ledger(node)
+        if known is None or not asking.dialect.has_result(pod):
+            return ()
+        try:
+            return asking.dialect.read_result(pod, asking.request, known.node)
+        except DialectError:
+            return ()
+
+    def _patch(self, binding: Binding, asking: Asking, committed: Committed) -> Patch:
+        result = self._service.written(asking, committed)
+        meta = binding.metadata
+        stale = (meta.annotations or {}).keys() & asking.dialect.result_keys
+        removed: Patch = [
+            {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
+            for key in sorted(stale - result.annotations.keys())
+        ]
+        return [
+            *removed,
+            *admission.add_entries("annotations", meta.annotations, result.annotations),
+            *admission.add_entries("labels", meta.labels, result.labels),
+        ]
+
+    def _deny(
+        self, verb: str, pod: Pod, question: Question, code: int, cause: str, text: str
+    ) -> bytes:
+        told = Decided(verb, Outcome.INVALID, full_name(pod), cause=cause, text=text)
+        return self._refuse(question, code, told)
+
+    def _refuse(self, question: Question, code: int, decided: Decided) -> bytes:
+        self._tell(decided)
+        return admission.denied(question.uid, code, decided.text)
+
+    def _tell(self, decided: Decided) -> None:
+        self._service.ports.journal.decided(decided)
+
+
+def _in_namespace(pod: Pod, question: Question) -> Pod:
+    """The pod as it will be: at its creation namespace and name may stand beside it only."""
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        namespace=question.namespace or pod.metadata.namespace,
+        name=pod.metadata.name or question.name or "(generated)",
+    )
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
+    """Where a pod's author has written what only a scheduler may write."""
+    keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
+    for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
+        for key in sorted(keys & entries.keys()):
+            return f"metadata.{field}[{key}]"
+    return None
+
+
+def _defaults(pod: Pod, asking: Asking) -> Patch:
+    """What a vocabulary's own admission writes where the author says nothing."""
+    wanted = asking.dialect.on_admission(pod, asking.request)
+    return admission.add_entries("annotations", pod.metadata.annotations, wanted)
+
+
+def _close(raw: bytes, asking: Asking) -> Patch:
+    """Every container that asks for a share starts without any card."""
+    asked = {ask.container for ask in asking.request.asks}
+    spec = admission.read_environments(raw).spec
+    patch: Patch = []
+    for field, containers in (
+        ("initContainers", spec.init_containers or ()),
+        ("containers", spec.containers),
+    ):
+        for place, container in enumerate(containers):
+            if container.name in asked:
+                patch += _void(f"/spec/{field}/{place}/env", container.env)
+    return patch
+
+
+def _void(path: str, env: list[admission.Variable] | None) -> Patch:
+    if env is None:
+        return [{"op": "add", "path": path, "value": [CLOSED]}]
+    there = [place for place, one in enumerate(env) if one.name == CLOSED["name"]]
+    if not there:
+        return [{"op": "add", "path": f"{path}/-", "value": CLOSED}]
+    return [{"op": "replace", "path": f"{path}/{place}", "value": CLOSED} for place in there]

@@ -1,0 +1,162 @@
+"""The commit: the one place where cards are given away.
+
+Read the newest ledger, decide, write by compare-and-swap; where somebody else was faster, again.
+"""
+
+from asyncio import Lock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from adapters.sidecar.asking import Asking
+from adapters.sidecar.book import Book
+from adapters.sidecar.ports import Clock, Journal
+from adapters.sidecar.soundness import sound
+from adapters.stores.store import Change, Conflict, Store, Stored
+from adapters.wire.ledger import LedgerRecordError
+from core.fit import fit
+from core.grant import Allocation, Grant, Placement
+from core.ledger import NodeLedger
+from core.reason import Cause, Reason
+
+ATTEMPTS = 12
+"""How often a decision is made again because somebody else wrote the node's ledger first."""
+
+
+class Busy(RuntimeError):  # noqa: N818 (it is no error: try again)
+    """A node's ledger was written by others again and again, or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a pod holds now.
+
+    Attributes:
+        placement: on its node.
+        fresh: False where the store had it before.
+        claimed: it is the choice that the asker came with.
+    """
+
+    placement: Placement
+    fresh: bool
+    claimed: bool = False
+
+
+class Committer:
+    """Gives cards away and takes them back."""
+
+    def __init__(self, book: Book, store: Store, clock: Clock, journal: Journal) -> None:
+        self._book = book
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._turns: dict[str, tuple[Lock, int]] = {}
+
+    async def commit(
+        self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
+    ) -> Committed | Reason:
+        """Give a pod its cards on a node. What it was given there before stays.
+
+        Args:
+            asking: the pod.
+            node: where it goes.
+            claimed: a choice that is taken if it is sound.
+
+        Returns:
+            what it holds, or why it gets none.
+
+        Raises:
+            Busy: others were faster each time, or the node's record cannot be read.
+            OSError: the store did not answer; the write may have happened.
+        """
+        found: list[Committed | Reason] = []
+
+        def decide(ledger: NodeLedger) -> NodeLedger:
+            made = self._decide(asking, ledger, tuple(claimed))
+            found[:] = [made]
+            if isinstance(made, Reason) or not made.fresh:
+                return ledger
+            uid = asking.request.uid
+            allocation = Allocation.of(asking.request, made.placement)
+            return ledger.release(uid).hold(allocation).commit(uid)
+
+        written = await self._change(node, decide)
+        if not written and not found:
+            return Reason(node, 0, cause=Cause.NO_CARDS)
+        self._book.unhold(asking.request.uid)
+        return found[0]
+
+    async def release(self, uid: str, node: str) -> bool:
+        """Take back what a pod holds on a node.
+
+        Returns:
+            whether it held anything in the store.
+
+        Raises:
+            Busy: as ``commit``.
+            OSError: as ``commit``.
+        """
+        self._book.unhold(uid, node)
+        return await self._change(node, lambda ledger: ledger.release(uid))
+
+    async def _change(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
+        """Write what ``change`` makes of the newest record; False where it leaves it as it is."""
+        lock, users = self._turns.get(node, (Lock(), 0))
+        self._turns[node] = (lock, users + 1)
+        try:
+            async with lock:
+                return await self._try(node, change)
+        finally:
+            lock, users = self._turns.pop(node)
+            if users > 1:
+                self._turns[node] = (lock, users - 1)
+
+    async def _try(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
+        for attempt in range(ATTEMPTS):
+            stored = self._book.stored(node)
+            if stored is None:
+                stored = await self._refresh(node)
+            if stored is None:
+                return False
+            changed = change(stored.ledger)
+            if changed is stored.ledger:
+                return False
+            try:
+                version = await self._store.write(changed, stored.version)
+            except Conflict:
+                self._journal.conflict(node)
+                if attempt:
+                    await self._clock.pause(attempt - 1)
+                await self._refresh(node)
+                continue
+            self._book.apply(Change(node, Stored(changed, version)))
+            return True
+        raise Busy(f"the ledger of node {node} is being written by others again and again")
+
+    async def _refresh(self, node: str) -> Stored | None:
+        try:
+            stored = await self._store.read(node)
+        except LedgerRecordError as error:
+            self._book.put(Change(node, None, str(error)))
+            raise Busy(f"the ledger of node {node} cannot be read: {error}") from error
+        self._book.put(Change(node, stored))
+        return stored
+
+    def _decide(
+        self, asking: Asking, stored: NodeLedger, claimed: tuple[Grant, ...]
+    ) -> Committed | Reason:
+        request = asking.request
+        earlier = stored.allocations.get(request.uid)
+        if earlier is not None and earlier.unread is None:
+            return Committed(Placement(stored.node.name, earlier.grants), fresh=False)
+        ledger = self._book.ledger(stored.node.name) or stored
+        if claimed and sound(request, claimed, ledger):
+            return Committed(Placement(stored.node.name, claimed), fresh=True, claimed=True)
+        held = self._book.held(request.uid)
+        if (
+            held is not None
+            and held.node == stored.node.name
+            and sound(request, held.grants, ledger)
+        ):
+            return Committed(Placement(held.node, held.grants), fresh=True)
+        result = fit(request, ledger)
+        return result if isinstance(result, Reason) else Committed(result, fresh=True)

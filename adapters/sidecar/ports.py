@@ -1,0 +1,154 @@
+"""What the service sees of the world: a few protocols that the composition root fills in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from adapters.wire.kube import Pod
+
+_REQUEST_TIMEOUT = 408
+
+
+class BindError(RuntimeError):
+    """A Binding that was not answered with success.
+
+    Attributes:
+        status: of the HTTP answer; 0 where none came.
+        message: what the API server said, or why no answer came.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}" if status else message)
+        self.status = status
+        self.message = message
+
+    @property
+    def definite(self) -> bool:
+        """Whether the pod is sure not to have been bound by this Binding."""
+        return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
+
+
+class Binder(Protocol):
+    """Binds pods to nodes."""
+
+    async def bind(
+        self,
+        pod_namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Bind a pod, and give it annotations and labels in the same write.
+
+        Raises:
+            BindError: it was refused, or it is not known whether it was done.
+        """
+        ...
+
+
+class Pods(Protocol):
+    """The pods of the cluster."""
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it was last seen; asked for where it was never seen. None where there is none.
+
+        Raises:
+            OSError: the answer did not come.
+        """
+        ...
+
+
+class Events(Protocol):
+    """What people see with ``kubectl describe``."""
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Tell of a pod. Returns at once and never fails.
+
+        Args:
+            pod: what it is about.
+            reason: one word in CamelCase.
+            message: a sentence.
+            warning: whether something is wrong.
+        """
+        ...
+
+
+class Clock(Protocol):
+    """Time."""
+
+    def now(self) -> int:
+        """Nanoseconds on a clock that nobody sets."""
+        ...
+
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+        ...
+
+    async def pause(self, attempt: int) -> None:
+        """Wait before trying again: longer after each attempt, counted from 0, and by chance."""
+        ...
+
+
+class Outcome(Enum):
+    """How a question was answered."""
+
+    FITS = "fits"
+    REFUSED = "refused"
+    """Nothing fits."""
+    INVALID = "invalid"
+    """The request cannot be meant."""
+    UNTOUCHED = "untouched"
+    """No share is asked for."""
+    BOUND = "bound"
+    HELD = "held"
+    RELEASED = "released"
+    ADOPTED = "adopted"
+    CORRECTED = "corrected"
+    ERROR = "error"
+    """It could not be decided, so the answer is no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision, for the log and the metrics.
+
+    Attributes:
+        verb: what was asked, such as ``filter``.
+        outcome: how it was answered.
+        pod: ``namespace/name``.
+        uid: the pod's; empty where it has none yet.
+        dialect: the vocabulary of the request; empty where there is none.
+        node: the node that was chosen or asked about; empty where there is none.
+        cause: of a no, one of few words that do for a metric; else empty.
+        text: what the asker is told; empty for a plain yes.
+        nodes: how many nodes fit, where several were asked about.
+        asked: how many nodes were asked about.
+        seconds: how long it took.
+    """
+
+    verb: str
+    outcome: Outcome
+    pod: str
+    uid: str = ""
+    dialect: str = ""
+    node: str = ""
+    cause: str = ""
+    text: str = ""
+    nodes: int = 0
+    asked: int = 0
+    seconds: float = 0.0
+
+
+class Journal(Protocol):
+    """Where decisions are told."""
+
+    def decided(self, decided: Decided) -> None:
+        """Tell a decision. Never fails."""
+        ...
+
+    def conflict(self, node: str) -> None:
+        """Another writer of a node's ledger was faster. Never fails."""
+        ...

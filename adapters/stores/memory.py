@@ -1,0 +1,98 @@
+"""Ledgers in the memory of one process: for tests, and for trying things out."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+
+from adapters.stores.store import Change, Conflict, Stored, change_of, stored_of
+from adapters.wire.ledger import encode
+from core.ledger import NodeLedger
+
+
+@dataclass(slots=True)
+class Shelf:
+    """The records that several memory stores of one event loop share.
+
+    Attributes:
+        rows: version and record by node, the latest change last; the record of a deleted node
+            is None, so that its version is not used again.
+        readers: one for each store; set when something has changed.
+    """
+
+    rows: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
+    readers: list[asyncio.Event] = field(default_factory=list)
+    count: int = 0
+
+    def put(self, node: str, expected: str | None, record: bytes | None) -> str:
+        """Compare and swap.
+
+        Raises:
+            Conflict: the node's version is another one.
+        """
+        version, there = self.rows.get(node, (0, None))
+        if expected != (None if there is None else str(version)):
+            raise Conflict(f"the ledger of {node} was changed by another")
+        self.count += 1
+        self.rows.pop(node, None)
+        self.rows[node] = (self.count, record)
+        for reader in self.readers:
+            reader.set()
+        return str(self.count)
+
+
+class MemoryStore:
+    """One service's view of a shelf."""
+
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self._shelf = shelf or Shelf()
+        self._loaded = 0
+        self._open = True
+        self._unread: list[Change] = []
+        self._changed = asyncio.Event()
+        self._shelf.readers.append(self._changed)
+
+    async def load(self) -> Mapping[str, Stored]:
+        """As in ``Store``."""
+        changes = self._since(0)
+        self._loaded = self._shelf.count
+        self._unread = [change for change in changes if change.problem is not None]
+        return {change.node: change.stored for change in changes if change.stored is not None}
+
+    async def read(self, node: str) -> Stored | None:
+        """As in ``Store``."""
+        version, record = self._shelf.rows.get(node, (0, None))
+        return None if record is None else stored_of(node, str(version), record)
+
+    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+        """As in ``Store``."""
+        return self._shelf.put(ledger.node.name, expected, encode(ledger))
+
+    async def delete(self, node: str, expected: str) -> None:
+        """As in ``Store``."""
+        self._shelf.put(node, expected, None)
+
+    async def changes(self) -> AsyncGenerator[Change, None]:
+        """As in ``Store``."""
+        for change in self._unread:
+            yield change
+        seen = self._loaded
+        while self._open:
+            self._changed.clear()
+            found, seen = self._since(seen), self._shelf.count
+            for change in found:
+                yield change
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """As in ``Store``."""
+        self._open = False
+        self._changed.set()
+        if self._changed in self._shelf.readers:
+            self._shelf.readers.remove(self._changed)
+
+    def _since(self, seen: int) -> list[Change]:
+        return [
+            change_of(node, str(version), record)
+            for node, (version, record) in self._shelf.rows.items()
+            if version > seen
+        ]

@@ -1,0 +1,184 @@
+"""Ledgers in a SQLite file that several processes of one machine may share.
+
+One row a node. Versions are counted over the whole file, so that what has changed since a version
+is one query, and a deleted node's row stays, empty, so that no version is used twice.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from adapters.stores.store import Change, Conflict, Stored, StoreError, change_of, stored_of
+from adapters.wire.ledger import encode
+from core.ledger import NodeLedger
+
+T = TypeVar("T")
+
+Stamp = tuple[int, int]
+"""Another one after every commit: the file's ``data_version``, which counts those of others, and
+how many there were of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
+
+FORM = 1
+"""Of the table; stands in the file's ``user_version``."""
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS ledgers (
+    node TEXT PRIMARY KEY,
+    version INTEGER NOT NULL UNIQUE,
+    record TEXT
+)
+"""
+
+
+class SqliteStore:
+    """The ledgers of one file.
+
+    All of its work is done in a thread of its own: a write waits for the disk, and for other
+    processes. What they write is seen within ``poll`` seconds.
+    """
+
+    def __init__(self, path: Path, *, poll: float = 0.05, patience: float = 10.0) -> None:
+        self._path = path
+        self._poll = poll
+        self._patience = patience
+        self._thread = ThreadPoolExecutor(1, "sqlite")
+        self._opened: sqlite3.Connection | None = None
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._written = 0
+        self._loaded = 0
+        self._unread: list[Change] = []
+
+    async def load(self) -> Mapping[str, Stored]:
+        """As in ``Store``."""
+        self._loaded, changes = await self._do(lambda: self._since(0))
+        self._unread = [change for change in changes if change.problem is not None]
+        return {change.node: change.stored for change in changes if change.stored is not None}
+
+    async def read(self, node: str) -> Stored | None:
+        """As in ``Store``."""
+        return await self._do(lambda: self._read(node))
+
+    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+        """As in ``Store``."""
+        record = encode(ledger).decode()
+        version = await self._do(lambda: self._swap(ledger.node.name, expected, record))
+        self._changed.set()
+        return version
+
+    async def delete(self, node: str, expected: str) -> None:
+        """As in ``Store``."""
+        await self._do(lambda: self._swap(node, expected, None))
+        self._changed.set()
+
+    async def changes(self) -> AsyncGenerator[Change, None]:
+        """As in ``Store``."""
+        for change in self._unread:
+            yield change
+        seen: int = self._loaded
+        stamp: Stamp | None = None
+        while not self._closed:
+            self._changed.clear()
+            stamp, seen, found = await self._do(partial(self._news, stamp, seen))
+            for change in found:
+                yield change
+            try:
+                await asyncio.wait_for(self._changed.wait(), self._poll)
+            except TimeoutError:
+                continue
+
+    async def close(self) -> None:
+        """As in ``Store``."""
+        if not self._closed:
+            self._closed = True
+            self._changed.set()
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._shut)
+            self._thread.shutdown()
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise StoreError(f"{self._path} is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _file(self) -> sqlite3.Connection:
+        if self._opened is None:
+            file = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None)
+            file.text_factory = bytes
+            try:
+                _prepare(file)
+            except BaseException:
+                file.close()
+                raise
+            self._opened = file
+        return self._opened
+
+    def _shut(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _read(self, node: str) -> Stored | None:
+        row = self._row(node)
+        return None if row is None else stored_of(node, str(row[0]), row[1])
+
+    def _row(self, node: str) -> tuple[int, bytes] | None:
+        query = "SELECT version, record FROM ledgers WHERE node = ? AND record IS NOT NULL"
+        row: tuple[int, bytes] | None = self._file().execute(query, (node,)).fetchone()
+        return row
+
+    def _swap(self, node: str, expected: str | None, record: str | None) -> str:
+        file = self._file()
+        file.execute("BEGIN IMMEDIATE")
+        try:
+            row = self._row(node)
+            if expected != (None if row is None else str(row[0])):
+                raise Conflict(f"the ledger of {node} was changed by another")
+            (last,) = file.execute("SELECT coalesce(max(version), 0) FROM ledgers").fetchone()
+            file.execute(
+                "INSERT OR REPLACE INTO ledgers (node, version, record) VALUES (?, ?, ?)",
+                (node, last + 1, record),
+            )
+            file.execute("COMMIT")
+        finally:
+            if file.in_transaction:
+                file.execute("ROLLBACK")
+        self._written += 1
+        return str(last + 1)
+
+    def _news(self, stamp: Stamp | None, seen: int) -> tuple[Stamp, int, list[Change]]:
+        """What was written after a version; the table is read only after a commit."""
+        (others,) = self._file().execute("PRAGMA data_version").fetchone()
+        newest = (others, self._written)
+        return (newest, seen, []) if newest == stamp else (newest, *self._since(seen))
+
+    def _since(self, seen: int) -> tuple[int, list[Change]]:
+        query = "SELECT node, version, record FROM ledgers WHERE version > ? ORDER BY version"
+        rows = self._file().execute(query, (seen,)).fetchall()
+        newest = max((version for _, version, _ in rows), default=seen)
+        changes = [change_of(node.decode(), str(version), record) for node, version, record in rows]
+        return newest, changes
+
+
+def _prepare(file: sqlite3.Connection) -> None:
+    """Make the table in a new file.
+
+    Raises:
+        StoreError: the file holds something else.
+    """
+    file.execute("PRAGMA journal_mode = WAL")
+    file.execute("PRAGMA synchronous = FULL")
+    file.execute("BEGIN IMMEDIATE")
+    (form,) = file.execute("PRAGMA user_version").fetchone()
+    if form not in (0, FORM):
+        raise StoreError(f"the ledger's file has form {form}; this program knows form {FORM}")
+    file.execute(_TABLE)
+    file.execute(f"PRAGMA user_version = {FORM}")
+    file.execute("COMMIT")

@@ -1,0 +1,48 @@
+"""The conformance suite's place in a real cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Source, load
+from adapters.cluster.paths import NODE_LEDGERS
+from adapters.cluster.reflector import Reflector, Selection
+from adapters.stores.kubernetes import KubernetesStore, LedgerObject, Sink
+from adapters.stores.store import Store
+
+
+class InCluster:
+    """The NodeLedgers of a cluster."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._source = Source(kubeconfig)
+        self.address: str | None = f"kubernetes:{kubeconfig}"
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Store]:
+        client = Client(load(self._source))
+        store = KubernetesStore(client, lambda sink: follow(client, sink))
+        yield store
+        await store.close()
+        await _part(client)
+
+    async def spoil(self, node: str, record: bytes) -> None:
+        client = Client(load(self._source))
+        path = NODE_LEDGERS.path(node)
+        there = msgspec.json.decode(await client.get(path))
+        await client.replace(path, {**there, "spec": msgspec.Raw(record)})
+        await _part(client)
+
+
+async def _part(client: Client) -> None:
+    await client.close()
+    await asyncio.sleep(0.1)  # a TLS connection is closed some turns of the loop later
+
+
+def follow(client: Client, sink: Sink) -> Coroutine[object, object, None]:
+    """As the service follows them."""
+    return Reflector(client, Selection(NODE_LEDGERS), LedgerObject, sink).run()

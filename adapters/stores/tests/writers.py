@@ -1,0 +1,46 @@
+"""Writers that place pods on one node as a service does: read, decide, compare and swap."""
+
+import asyncio
+import random
+
+from adapters.stores.store import Conflict, Store
+from core.fit import fit
+from core.grant import Allocation, Placement
+from core.ledger import NodeLedger
+from core.tests.builders import a_request, tentative
+
+
+def allocate(ledger: NodeLedger, uid: str) -> NodeLedger | None:
+    """The ledger with a GiB of some card for a pod, committed; None where there is none left."""
+    request = a_request(uid=uid)
+    result = fit(request, ledger)
+    if not isinstance(result, Placement):
+        return None
+    return ledger.hold(tentative(Allocation.of(request, result))).commit(uid)
+
+
+async def place_pod(store: Store, uid: str) -> bool:
+    """Write a pod into the ledger of ``n``, as often as others are faster; False: it is full."""
+    while True:
+        stored = await store.read("n")
+        assert stored is not None
+        await asyncio.sleep(0)
+        ledger = allocate(stored.ledger, uid)
+        if ledger is None:
+            return False
+        try:
+            await store.write(ledger, stored.version)
+        except Conflict:
+            await asyncio.sleep(random.uniform(0, 0.01))  # noqa: S311
+        else:
+            return True
+
+
+async def place_many(store: Store, name: str, count: int) -> dict[str, bool]:
+    """Place pods ``NAME-0`` and so on, and print of each how it went."""
+    told: dict[str, bool] = {}
+    for number in range(count):
+        uid = f"{name}-{number}"
+        told[uid] = await place_pod(store, uid)
+        print(uid, "placed" if told[uid] else "full", flush=True)  # noqa: T201
+    return told

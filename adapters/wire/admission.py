@@ -1,0 +1,169 @@
+"""AdmissionReview, version v1: what the API server asks before it writes a pod or a Binding.
+
+Source: k8s.io/api/admission/v1/types.go; Binding: k8s.io/api/core/v1/types.go.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import orjson
+
+from adapters.wire import body
+from adapters.wire.body import BodyError
+from adapters.wire.kube import Metadata, Wire
+
+VERSION = "admission.k8s.io/v1"
+
+Patch = list[dict[str, object]]
+"""Operations of a JSON patch, RFC 6902."""
+
+
+class Question(Wire, frozen=True, gc=False):
+    """What is about to be written."""
+
+    uid: str = ""
+    operation: str = ""
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    dry_run: bool = False
+    object: msgspec.Raw | None = None
+
+
+class Review(Wire, frozen=True, gc=False):
+    """The envelope."""
+
+    api_version: str = ""
+    kind: str = ""
+    request: Question | None = None
+
+
+class Target(Wire, frozen=True, gc=False):
+    """Where a Binding sends its pod."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Binding(Wire, frozen=True, gc=False):
+    """A pod's way to its node; its name is the pod's."""
+
+    metadata: Metadata = Metadata()
+    target: Target = Target()
+
+
+class Variable(Wire, frozen=True, gc=False):
+    """Of a container's environment; only its name is read."""
+
+    name: str = ""
+
+
+class ContainerEnv(Wire, frozen=True, gc=False):
+    """A container's environment."""
+
+    name: str = ""
+    env: list[Variable] | None = None
+
+
+class SpecEnv(Wire, frozen=True, gc=False):
+    """The containers of a pod."""
+
+    containers: tuple[ContainerEnv, ...] = ()
+    init_containers: tuple[ContainerEnv, ...] | None = None
+
+
+class PodEnv(Wire, frozen=True, gc=False):
+    """A pod of which only the environments are read."""
+
+    spec: SpecEnv = SpecEnv()
+
+
+_REVIEW = msgspec.json.Decoder(Review)
+_BINDING = msgspec.json.Decoder(Binding)
+_POD_ENV = msgspec.json.Decoder(PodEnv)
+
+
+def read_review(content: bytes) -> Question:
+    """The question of a review.
+
+    Raises:
+        BodyError: it cannot be read, or is none of this version.
+    """
+    review = body.read(content, _REVIEW)
+    if review.kind != "AdmissionReview" or review.api_version != VERSION:
+        raise BodyError(
+            f"is {review.kind or 'nothing'} of {review.api_version or 'no version'}, "
+            f"not AdmissionReview of {VERSION}"
+        )
+    if review.request is None or not review.request.uid:
+        raise BodyError("request, or its uid, is missing")
+    return review.request
+
+
+def read_binding(question: Question) -> Binding:
+    """The Binding that a question is about.
+
+    Raises:
+        BodyError: it is missing, cannot be read, or sends no pod to a node.
+    """
+    if question.object is None:
+        raise BodyError("request.object is missing")
+    binding = body.read(bytes(question.object), _BINDING)
+    if not binding.target.name or binding.target.kind not in ("", "Node"):
+        raise BodyError("request.object.target names no node")
+    return binding
+
+
+def read_environments(pod: bytes) -> PodEnv:
+    """The environments of a pod's containers.
+
+    Raises:
+        BodyError: the pod cannot be read.
+    """
+    return body.read(pod, _POD_ENV)
+
+
+def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) -> bytes:
+    """A yes, with changes."""
+    response: dict[str, object] = {"uid": uid, "allowed": True}
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(orjson.dumps(patch)).decode()
+    if warnings:
+        response["warnings"] = list(warnings)
+    return _answer(response)
+
+
+def denied(uid: str, code: int, message: str) -> bytes:
+    """A no; the message is what the author reads."""
+    status = {"code": code, "message": message}
+    return _answer({"uid": uid, "allowed": False, "status": status})
+
+
+def escaped(key: str) -> str:
+    """A key as a step of a JSON pointer, RFC 6901."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def add_entries(field: str, there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> Patch:
+    """What must be done so that a map of an object's metadata has some entries.
+
+    Args:
+        field: ``annotations`` or ``labels``.
+        there: the entries that it has; None where the map is missing.
+        wanted: the entries that it must have.
+    """
+    missing = {key: value for key, value in wanted.items() if (there or {}).get(key) != value}
+    if not missing:
+        return []
+    if there is None:
+        return [{"op": "add", "path": f"/metadata/{field}", "value": missing}]
+    return [
+        {"op": "add", "path": f"/metadata/{field}/{escaped(key)}", "value": value}
+        for key, value in missing.items()
+    ]
+
+
+def _answer(response: Mapping[str, object]) -> bytes:
+    return orjson.dumps({"apiVersion": VERSION, "kind": "AdmissionReview", "response": response})

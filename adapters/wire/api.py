@@ -1,0 +1,60 @@
+"""What the API server wraps around objects: list pages, watch events, refusals.
+
+Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go (ListMeta, Status, WatchEvent).
+"""
+
+import msgspec
+
+from adapters.wire.kube import Metadata, Wire
+
+# Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey.
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class ListMetadata(Wire, frozen=True, gc=False):
+    """Of a list; ``token`` fetches the next page and is empty on the last one."""
+
+    resource_version: str = ""
+    token: str = msgspec.field(default="", name="continue")
+
+
+class Page(Wire, frozen=True, gc=False):
+    """A page of a list, its objects unread."""
+
+    metadata: ListMetadata = ListMetadata()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class WatchEvent(Wire, frozen=True, gc=False):
+    """One line of a watch, its object unread."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Head(Wire, frozen=True, gc=False):
+    """Any object, with only its metadata read."""
+
+    metadata: Metadata = Metadata()
+
+
+class Cause(Wire, frozen=True, gc=False):
+    """One of several reasons of a refusal."""
+
+    reason: str = ""
+
+
+class Details(Wire, frozen=True, gc=False):
+    """Of a refusal."""
+
+    retry_after_seconds: float | None = None
+    causes: tuple[Cause, ...] | None = None
+
+
+class Status(Wire, frozen=True, gc=False):
+    """A refusal."""
+
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: Details | None = None

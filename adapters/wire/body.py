@@ -1,0 +1,29 @@
+"""Bodies of requests that others send: read as far as we need them, or refused with a sentence."""
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class BodyError(ValueError):
+    """A body that cannot be used; the text says what is wrong with it."""
+
+
+def read(body: bytes, form: "msgspec.json.Decoder[T]") -> T:
+    """The value that a body holds.
+
+    Raises:
+        BodyError: it is no JSON in UTF-8, is cut off, or a field has the wrong type.
+    """
+    if not body:
+        raise BodyError("the body is empty")
+    try:
+        return form.decode(body)
+    except UnicodeDecodeError as error:
+        raise BodyError(f"the body is not UTF-8: {error.reason}") from error
+    except msgspec.MsgspecError as error:
+        raise BodyError(f"the body cannot be read: {error}") from error
+    except RecursionError as error:
+        raise BodyError("the body is nested too deeply") from error

@@ -1,0 +1,226 @@
+"""kube-scheduler's extender JSON.
+
+Source: k8s.io/kube-scheduler/extender/v1/types.go. Its structs carry no json tags, so the keys are
+the Go field names, capitals included; as Go does, keys are read in any case. Pods and nodes inside
+are ordinary Kubernetes JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import orjson
+
+from adapters.wire import body
+from adapters.wire.body import BodyError
+from adapters.wire.kube import Metadata, Pod, Wire
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+MOST_SCORE = 10
+"""Scores are whole numbers from 0 to this. Source: MaxExtenderPriority, same file."""
+
+
+class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """The base of what comes in; unknown fields are passed over."""
+
+
+class NodeItems(Wire, frozen=True, gc=False):
+    """A NodeList whose nodes stay as they came."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class ExtenderArgs(GoArgs, frozen=True, gc=False):
+    """Of filter and prioritize: a pod, and its nodes in one of two forms."""
+
+    pod: Pod | None = None
+    nodes: NodeItems | None = None
+    node_names: list[str] | None = None
+
+
+class BindingArgs(GoArgs, frozen=True, gc=False):
+    """Of bind."""
+
+    pod_name: str = ""
+    pod_namespace: str = ""
+    pod_uid: str = msgspec.field(default="", name="PodUID")
+    node: str = ""
+
+
+class MetaPod(GoArgs, frozen=True, gc=False):
+    """A pod by its uid alone."""
+
+    uid: str = msgspec.field(default="", name="UID")
+
+
+class MetaVictims(GoArgs, frozen=True, gc=False):
+    """The pods that would have to go from one node, by uid."""
+
+    pods: list[MetaPod] | None = None
+    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
+class VictimPod(Wire, frozen=True, gc=False):
+    """A pod of which only the uid is read."""
+
+    metadata: Metadata = Metadata()
+
+
+class Victims(GoArgs, frozen=True, gc=False):
+    """The pods that would have to go from one node, in full."""
+
+    pods: list[VictimPod] | None = None
+    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
+class PreemptionArgs(GoArgs, frozen=True, gc=False):
+    """Of preempt: a pod, and by node whom the scheduler would put off, in one of two forms."""
+
+    pod: Pod | None = None
+    node_name_to_victims: dict[str, Victims | None] | None = None
+    node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
+
+
+class _Named(Wire, frozen=True, gc=False):
+    metadata: Metadata = Metadata()
+
+
+_ARGS = msgspec.json.Decoder(ExtenderArgs)
+_BINDING = msgspec.json.Decoder(BindingArgs)
+_PREEMPTION = msgspec.json.Decoder(PreemptionArgs)
+_NAMED = msgspec.json.Decoder(_Named)
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ANY = msgspec.json.Decoder()
+
+
+def read_args(content: bytes) -> ExtenderArgs:
+    """The arguments of filter and prioritize.
+
+    Raises:
+        BodyError: they cannot be read, have no pod, or neither form of nodes.
+    """
+    args = body.read(content, _ARGS)
+    if args.pod is None or (args.nodes is None and args.node_names is None):
+        args = body.read(_any_case(content, ExtenderArgs), _ARGS)
+    if args.pod is None:
+        raise BodyError("Pod is missing")
+    if args.nodes is None and args.node_names is None:
+        raise BodyError("both NodeNames and Nodes are missing")
+    return args
+
+
+def read_binding(content: bytes) -> BindingArgs:
+    """The arguments of bind.
+
+    Raises:
+        BodyError: they cannot be read, or a field is missing.
+    """
+    args = body.read(content, _BINDING)
+    if not all(_binding_fields(args).values()):
+        args = body.read(_any_case(content, BindingArgs), _BINDING)
+    missing = [name for name, value in _binding_fields(args).items() if not value]
+    if missing:
+        raise BodyError(f"{missing[0]} is missing")
+    return args
+
+
+def read_preemption(content: bytes) -> PreemptionArgs:
+    """The arguments of preempt.
+
+    Raises:
+        BodyError: they cannot be read, or the pod is missing.
+    """
+    args = body.read(content, _PREEMPTION)
+    if args.pod is None:
+        args = body.read(_any_case(content, PreemptionArgs), _PREEMPTION)
+    if args.pod is None:
+        raise BodyError("Pod is missing")
+    return args
+
+
+def node_names(nodes: NodeItems) -> list[str]:
+    """The names of nodes that came in full.
+
+    Raises:
+        BodyError: one of them cannot be read, or has no name.
+    """
+    names = [body.read(bytes(node), _NAMED).metadata.name for node in nodes.items or ()]
+    if not all(names):
+        raise BodyError(f"Nodes.items[{names.index('')}].metadata.name is missing")
+    return names
+
+
+def filter_names(
+    fitting: Sequence[str], failed: Mapping[str, str], hopeless: Mapping[str, str], error: str = ""
+) -> bytes:
+    """The answer of filter where names were asked about.
+
+    Args:
+        fitting: the nodes that fit.
+        failed: why others do not, where preemption may help.
+        hopeless: why others do not, where it will not.
+        error: why there is no answer.
+    """
+    return orjson.dumps(
+        {
+            "Nodes": None,
+            "NodeNames": None if error else fitting,
+            "FailedNodes": failed or None,
+            "FailedAndUnresolvableNodes": hopeless or None,
+            "Error": error,
+        }
+    )
+
+
+def filter_nodes(
+    fitting: Sequence[msgspec.Raw], failed: Mapping[str, str], hopeless: Mapping[str, str]
+) -> bytes:
+    """The answer of filter where nodes came in full: those that fit, as they came."""
+    return msgspec.json.encode(
+        {
+            "Nodes": {"metadata": {}, "items": fitting},
+            "NodeNames": None,
+            "FailedNodes": failed or None,
+            "FailedAndUnresolvableNodes": hopeless or None,
+            "Error": "",
+        }
+    )
+
+
+def priorities(scores: Mapping[str, int]) -> bytes:
+    """The answer of prioritize."""
+    return orjson.dumps([{"Host": name, "Score": score} for name, score in scores.items()])
+
+
+def binding_result(error: str = "") -> bytes:
+    """The answer of bind; an error keeps the pod unbound."""
+    return orjson.dumps({"Error": error})
+
+
+def preemption_result(victims: Mapping[str, tuple[Sequence[str], int]]) -> bytes:
+    """The answer of preempt: by node the uids of those who must go, and how many budgets break."""
+    return orjson.dumps(
+        {
+            "NodeNameToMetaVictims": {
+                node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": broken}
+                for node, (uids, broken) in victims.items()
+            }
+        }
+    )
+
+
+def _binding_fields(args: BindingArgs) -> dict[str, str]:
+    return {
+        "PodName": args.pod_name,
+        "PodNamespace": args.pod_namespace,
+        "PodUID": args.pod_uid,
+        "Node": args.node,
+    }
+
+
+def _any_case(content: bytes, form: type[msgspec.Struct]) -> bytes:
+    """The same object with the keys that a struct reads, whatever their case was."""
+    wanted = {name.lower(): name for name in form.__struct_encode_fields__}
+    found = body.read(content, _KEYS)
+    return msgspec.json.encode({wanted.get(key.lower(), key): v for key, v in found.items()})

@@ -1,0 +1,350 @@
+"""The record of one node: its cards and who holds them, as every store keeps it.
+
+It is JSON that a person can read: bytes and percent as whole numbers, lists in the order that
+counts. Fields that have their default are left out, and fields that are not known are passed
+over, so that an older or a newer program reads the same record.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from adapters.wire.kube import Wire
+from core.card import Card, Level, Mode, Scope
+from core.grant import Allocation, Grant, State
+from core.ledger import NodeLedger
+from core.mig import UNCUT, Geometry, Layout, Slice
+from core.node import Node, Partition
+from core.quantity import GIB
+from core.request import Phase, TaskClass
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class LedgerRecordError(ValueError):
+    """A record that is not one, or does not hold together."""
+
+
+class ScopeRecord(Wire, frozen=True, gc=False):
+    """A ``core.card.Scope``; ``level`` is in lower case."""
+
+    level: str
+    name: str
+
+
+class SliceRecord(Wire, frozen=True, gc=False):
+    """A ``core.mig.Slice``."""
+
+    profile: str
+    start: Count
+    size: Count
+    memory: Count
+    compute: Count
+    layout: str
+    position: Count
+
+
+class LayoutRecord(Wire, frozen=True, gc=False):
+    """A ``core.mig.Layout``."""
+
+    name: str
+    slices: tuple[SliceRecord, ...]
+
+
+class GeometryRecord(Wire, frozen=True, gc=False):
+    """A ``core.mig.Geometry``."""
+
+    layouts: tuple[LayoutRecord, ...]
+
+
+class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.card.Card``; ``geometry`` is a place in the record's list of them."""
+
+    uuid: str
+    index: Count
+    vendor: str
+    model: str
+    memory: Count
+    slots: Count
+    healthy: bool = True
+    mode: Mode = Mode.SHARED
+    numa: int | None = None
+    links: tuple[ScopeRecord, ...] = ()
+    dialects: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    geometry: Count | None = None
+
+
+class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.node.Partition``."""
+
+    indexes: tuple[int, ...]
+    bandwidth: int = 0
+    score: int = 1
+
+
+class WorthRecord(Wire, frozen=True, gc=False):
+    """What is said of taking a number of whole cards."""
+
+    cards: int
+    value: int
+
+
+class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.grant.Grant``."""
+
+    container: str
+    card: str
+    memory: Count
+    compute: Count
+    exclusive: bool = False
+    phase: Phase = Phase.MAIN
+    slice: SliceRecord | None = None
+
+
+class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A committed ``core.grant.Allocation``."""
+
+    uid: str
+    pod: str
+    dialect: str
+    grants: tuple[GrantRecord, ...] = ()
+    task_class: TaskClass = TaskClass.NORMAL
+    qos: str | None = None
+    group: str | None = None
+    exclusions: tuple[str, ...] = ()
+    priority: int = 0
+    unread: str | None = None
+    blocked: tuple[str, ...] = ()
+
+
+class SummaryRecord(Wire, frozen=True, gc=False):
+    """For people alone: ``memory`` is what is held of what there is, such as ``40 of 320 GiB``."""
+
+    cards: int = 0
+    healthy: int = 0
+    pods: int = 0
+    memory: str = ""
+
+
+class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.ledger.NodeLedger``; ``changes`` is its version."""
+
+    node: str
+    changes: Count = 0
+    summary: SummaryRecord = SummaryRecord()
+    isolation: str | None = None
+    cards: tuple[CardRecord, ...] = ()
+    geometries: tuple[GeometryRecord, ...] = ()
+    partitions: tuple[PartitionRecord, ...] = ()
+    partitions_bind: bool = False
+    losses: tuple[WorthRecord, ...] = ()
+    gains: tuple[WorthRecord, ...] = ()
+    allocations: tuple[AllocationRecord, ...] = ()
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(LedgerRecord)
+
+
+def encode(ledger: NodeLedger) -> bytes:
+    """The record of a ledger. Held allocations are left out: they are one service's own."""
+    return _encoder.encode(_record(ledger))
+
+
+def decode(record: bytes | msgspec.Raw) -> NodeLedger:
+    """The ledger that a record says.
+
+    Raises:
+        LedgerRecordError: it is not a record, or does not hold together.
+    """
+    try:
+        return _ledger(_decoder.decode(record))
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
+        raise LedgerRecordError(f"the ledger's record cannot be read: {error}") from error
+
+
+def _record(ledger: NodeLedger) -> LedgerRecord:
+    node = ledger.node
+    geometries = list(dict.fromkeys(card.geometry for card in node.cards if card.geometry.layouts))
+    committed = [a for a in ledger.allocations.values() if a.state is State.COMMITTED]
+    return LedgerRecord(
+        node=node.name,
+        changes=ledger.version,
+        summary=_summary(ledger, len(committed)),
+        isolation=node.isolation,
+        cards=tuple(_card_record(card, geometries) for card in node.cards),
+        geometries=tuple(_geometry_record(geometry) for geometry in geometries),
+        partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
+        partitions_bind=node.partitions_bind,
+        losses=tuple(WorthRecord(cards, value) for cards, value in node.losses),
+        gains=tuple(WorthRecord(cards, value) for cards, value in node.gains),
+        allocations=tuple(_allocation_record(allocation) for allocation in committed),
+    )
+
+
+def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
+    cards = ledger.node.cards
+    used = sum(use.memory for use in ledger.uses) // GIB
+    there = sum(card.memory for card in cards) // GIB
+    healthy = sum(card.healthy for card in cards)
+    return SummaryRecord(len(cards), healthy, pods, f"{used} of {there} GiB")
+
+
+def _card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
+    return CardRecord(
+        card.uuid,
+        card.index,
+        card.vendor,
+        card.model,
+        card.memory,
+        card.slots,
+        card.healthy,
+        card.mode,
+        card.numa,
+        tuple(ScopeRecord(scope.level.name.lower(), scope.name) for scope in card.links),
+        tuple(sorted(card.dialects)),
+        card.names,
+        geometries.index(card.geometry) if card.geometry.layouts else None,
+    )
+
+
+def _geometry_record(geometry: Geometry) -> GeometryRecord:
+    return GeometryRecord(
+        tuple(
+            LayoutRecord(layout.name, tuple(_slice_record(slot) for slot in layout.slices))
+            for layout in geometry.layouts
+        )
+    )
+
+
+def _slice_record(slot: Slice) -> SliceRecord:
+    return SliceRecord(
+        slot.profile,
+        slot.start,
+        slot.size,
+        slot.memory,
+        slot.compute,
+        slot.layout,
+        slot.position,
+    )
+
+
+def _allocation_record(allocation: Allocation) -> AllocationRecord:
+    return AllocationRecord(
+        allocation.uid,
+        allocation.pod,
+        allocation.dialect,
+        tuple(_grant_record(grant) for grant in allocation.grants),
+        allocation.task_class,
+        allocation.qos,
+        allocation.group,
+        tuple(sorted(allocation.exclusions)),
+        allocation.priority,
+        allocation.unread,
+        tuple(sorted(allocation.blocked)),
+    )
+
+
+def _grant_record(grant: Grant) -> GrantRecord:
+    return GrantRecord(
+        grant.container,
+        grant.card,
+        grant.memory,
+        grant.compute,
+        grant.exclusive,
+        grant.phase,
+        None if grant.slice is None else _slice_record(grant.slice),
+    )
+
+
+def _ledger(record: LedgerRecord) -> NodeLedger:
+    geometries = [_geometry(geometry) for geometry in record.geometries]
+    node = Node(
+        name=record.node,
+        cards=tuple(_card(card, record.node, geometries) for card in record.cards),
+        isolation=record.isolation,
+        partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
+        partitions_bind=record.partitions_bind,
+        losses=tuple((worth.cards, worth.value) for worth in record.losses),
+        gains=tuple((worth.cards, worth.value) for worth in record.gains),
+    )
+    allocations = [_allocation(allocation, node.name) for allocation in record.allocations]
+    _once("card", [card.uuid for card in node.cards])
+    _once("pod", [allocation.uid for allocation in allocations])
+    return NodeLedger.restored(node, allocations, record.changes)
+
+
+def _once(what: str, keys: list[str]) -> None:
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise LedgerRecordError(f"the ledger's record names {what} {twice} twice")
+
+
+def _card(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
+    return Card(
+        card.uuid,
+        node,
+        card.index,
+        card.vendor,
+        card.model,
+        card.memory,
+        card.slots,
+        card.healthy,
+        card.mode,
+        card.numa,
+        tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
+        frozenset(card.dialects),
+        card.names,
+        UNCUT if card.geometry is None else geometries[card.geometry],
+    )
+
+
+def _geometry(geometry: GeometryRecord) -> Geometry:
+    return Geometry(
+        tuple(
+            Layout(layout.name, tuple(_slice(slot) for slot in layout.slices))
+            for layout in geometry.layouts
+        )
+    )
+
+
+def _slice(slot: SliceRecord) -> Slice:
+    return Slice(
+        slot.profile,
+        slot.start,
+        slot.size,
+        slot.memory,
+        slot.compute,
+        slot.layout,
+        slot.position,
+    )
+
+
+def _allocation(record: AllocationRecord, node: str) -> Allocation:
+    return Allocation(
+        record.uid,
+        record.pod,
+        record.dialect,
+        node,
+        tuple(_grant(grant) for grant in record.grants),
+        record.task_class,
+        record.qos,
+        record.group,
+        frozenset(record.exclusions),
+        record.priority,
+        unread=record.unread,
+        blocked=frozenset(record.blocked),
+    )
+
+
+def _grant(grant: GrantRecord) -> Grant:
+    return Grant(
+        grant.container,
+        grant.card,
+        grant.memory,
+        grant.compute,
+        grant.exclusive,
+        grant.phase,
+        None if grant.slice is None else _slice(grant.slice),
+    )

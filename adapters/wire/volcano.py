@@ -1,0 +1,175 @@
+"""The JSON of vc-scheduler's extender plugin: of whole tasks and nodes, the little that is needed.
+
+Source: volcano-sh/volcano pkg/scheduler/plugins/extender/{extender,argument}.go, and
+pkg/scheduler/api/{job_info,node_info}.go, whose structs carry no json tags.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+import msgspec
+import orjson
+
+from adapters.wire import body
+from adapters.wire.body import BodyError
+from adapters.wire.kube import Pod
+
+
+class Code(IntEnum):
+    """What predicate says. Source: pkg/scheduler/api/types.go."""
+
+    SUCCESS = 0
+    UNSCHEDULABLE = 2
+    """Not now; preemption may help."""
+    UNRESOLVABLE = 3
+    """Preemption does not help."""
+
+
+class Status(IntEnum):
+    """A task's state, as far as events tell it. Source: pkg/scheduler/api/types.go."""
+
+    PENDING = 1
+    ALLOCATED = 2
+    PIPELINED = 4
+    RUNNING = 32
+    RELEASING = 64
+
+
+class Vote(IntEnum):
+    """What preemptable and reclaimable say. Source: pkg/scheduler/plugins/util/util.go."""
+
+    PERMIT = 1
+    ABSTAIN = 0
+    REJECT = -1
+
+
+class Task(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """A TaskInfo; its uid is the pod's."""
+
+    uid: str = msgspec.field(default="", name="UID")
+    name: str = ""
+    namespace: str = ""
+    node_name: str = ""
+    status: int = 0
+    pod: Pod | None = None
+
+
+class TaskNode(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """A NodeInfo."""
+
+    name: str = ""
+
+
+class Predicate(msgspec.Struct, frozen=True, gc=False):
+    """Of predicate: one task and one node."""
+
+    task: Task
+    node: TaskNode
+
+
+class Prioritize(msgspec.Struct, frozen=True, gc=False):
+    """Of prioritize: one task and all nodes that passed."""
+
+    task: Task
+    nodes: list[TaskNode] | None
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Of allocate and deallocate."""
+
+    task: Task
+
+
+class Eviction(msgspec.Struct, frozen=True, gc=False):
+    """Of preemptable and reclaimable; those who may go stay as they came."""
+
+    evictor: Task
+    evictees: list[msgspec.Raw] | None
+
+
+_PREDICATE = msgspec.json.Decoder(Predicate)
+_PRIORITIZE = msgspec.json.Decoder(Prioritize)
+_EVENT = msgspec.json.Decoder(Event)
+_EVICTION = msgspec.json.Decoder(Eviction)
+_TASK = msgspec.json.Decoder(Task)
+
+
+def pod_of(task: Task) -> Pod:
+    """The pod of a task.
+
+    Raises:
+        BodyError: it is missing, or is another one than the task.
+    """
+    if task.pod is None:
+        raise BodyError("task.Pod is missing")
+    if not task.pod.metadata.uid:
+        raise BodyError("task.Pod.metadata.uid is missing")
+    if task.uid not in ("", task.pod.metadata.uid):
+        raise BodyError(f"task.UID {task.uid} is not that of its Pod, {task.pod.metadata.uid}")
+    return task.pod
+
+
+def read_predicate(content: bytes) -> Predicate:
+    """The arguments of predicate.
+
+    Raises:
+        BodyError: they cannot be read, or name no node.
+    """
+    args = body.read(content, _PREDICATE)
+    if not args.node.name:
+        raise BodyError("node.Name is missing")
+    return args
+
+
+def read_prioritize(content: bytes) -> Prioritize:
+    """The arguments of prioritize.
+
+    Raises:
+        BodyError: they cannot be read, or a node has no name.
+    """
+    args = body.read(content, _PRIORITIZE)
+    if not all(node.name for node in args.nodes or ()):
+        raise BodyError("the Name of one of the nodes is missing")
+    return args
+
+
+def read_event(content: bytes) -> Task:
+    """The task of an allocate or deallocate event.
+
+    Raises:
+        BodyError: it cannot be read, or is on no node.
+    """
+    task = body.read(content, _EVENT).task
+    if not task.node_name:
+        raise BodyError("task.NodeName is missing")
+    return task
+
+
+def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]:
+    """Who wants to come, and who may go: each as a task and as it came.
+
+    Raises:
+        BodyError: something cannot be read.
+    """
+    args = body.read(content, _EVICTION)
+    return args.evictor, [(body.read(bytes(raw), _TASK), raw) for raw in args.evictees or ()]
+
+
+def predicate_result(code: Code, text: str = "") -> bytes:
+    """The answer of predicate; only an empty text is a yes."""
+    return orjson.dumps({"status": text, "code": int(code)})
+
+
+def prioritize_result(scores: Mapping[str, int], error: str = "") -> bytes:
+    """The answer of prioritize."""
+    return orjson.dumps({"nodeScore": scores, "errorMessage": error})
+
+
+def event_result(error: str = "") -> bytes:
+    """The answer of an event; a text undoes it."""
+    return orjson.dumps({"errorMessage": error})
+
+
+def eviction_result(vote: Vote, victims: Sequence[msgspec.Raw] = ()) -> bytes:
+    """The answer of preemptable and reclaimable; victims go back as they came."""
+    return msgspec.json.encode({"status": int(vote), "victims": list(victims)})
