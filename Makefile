@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test demo bench golden fuzz clean
+.PHONY: help setup fmt check test testbed e2e demo bench golden fuzz clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 setup: .venv/.stamp  ## the tools, in .venv
 
@@ -26,6 +26,12 @@ test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
 	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
 		--fail-under=100 --show-missing --skip-covered
 
+testbed:  ## the real components for e2e, built once into a cache outside the repository
+	$(PYTHON) -m e2e.testbed.build
+
+e2e: .venv/.stamp  ## the same tests among the real components; skips what is not built
+	$(BIN)/pytest e2e
+
 demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
 	@# 1 says that some pod was not placed; the demo has two of those on purpose
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
@@ -41,7 +47,7 @@ fuzz: .venv/.stamp  ## the same properties, for hours
 
 clean:  ## back to a fresh clone
 	rm -rf .venv dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find core adapters -name __pycache__ -prune -exec rm -rf {} +
+	find core adapters e2e -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp: requirements/dev.txt .venv/.run-stamp
 	$(INSTALL) --require-hashes -r requirements/dev.txt

@@ -68,7 +68,7 @@ def measure_update(inventory: Inventory, ledger: NodeLedger) -> None:
     """One allocation on two cards: the ledger's change, the mirror's, and its bare writes."""
     allocation = clusters.share(ledger, [2, 5], 1 << 30, 10, "one-more")
     changed = ledger.adopt(allocation)
-    views = [memoryview(np.zeros((clusters.CARDS, 8_192), kind)) for kind in ("q", "b", "B")]
+    views = [np.zeros((clusters.CARDS, 8_192), kind).data for kind in ("q", "b", "B")]
 
     def put() -> None:
         inventory.put(changed)
@@ -103,7 +103,7 @@ def measure_schedule(nodes: int, pods: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "cluster.json")
         file.write_text(json.dumps(manifests.cluster(nodes, pods)))
-        command = [COMMAND, "schedule", "-f", file, "-o", "json"]
+        command: list[str | Path] = [COMMAND, "schedule", "-f", file, "-o", "json"]
         (whole,) = medians(lambda: placed(command, pods), rounds=3)
         (start,) = medians(
             lambda: subprocess.check_output([COMMAND, "--version"]),  # noqa: S603

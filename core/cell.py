@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from core import mig
 from core.card import Card, Mode
-from core.fit import unsuitable
+from core.fit import unsuitable, wanted
 from core.quantity import FULL
 from core.request import Ask, Request, TaskClass
 from core.usage import CardUse
@@ -85,7 +85,7 @@ def needs(request: Request, makes: Sequence[Card]) -> list[Need] | None:
         Need(
             ask.count,
             tuple(
-                ask.memory_on(card.memory) if usable else None
+                wanted(ask, card) if usable else None
                 for card, usable in zip(makes, able, strict=True)
             ),
             _compute(request, ask),

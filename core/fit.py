@@ -19,7 +19,7 @@ from core.request import Ask, Request
 from core.topology import Choice, groups
 from core.usage import Holder, concurrent, hold, obstacle
 
-TRIES = 4096
+TRIES = 1024
 """How many choices of one container's cards are tried before the node is given up."""
 
 Chosen = tuple[tuple[int, Grant], ...]
@@ -56,6 +56,18 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     if request.allow_uuids is not None and card.uuid not in request.allow_uuids:
         return Cause.UUID
     return None if _type_allowed(request, card) else Cause.TYPE
+
+
+def wanted(ask: Ask, card: Card) -> int:
+    """Bytes that a container needs of a card.
+
+    Of a card in MIG mode a percentage is at most its largest slice: all of it is what can be had.
+    """
+    memory = ask.memory_on(card.memory)
+    if card.mode is not Mode.MIG or ask.memory is not None:
+        return memory
+    largest = max((slot.memory for slot in mig.options(card.geometry, ())), default=memory)
+    return min(memory, largest)
 
 
 def _type_allowed(request: Request, card: Card) -> bool:
@@ -197,7 +209,7 @@ class _Search:
 
     def _grants(self, ask: Ask, position: int, beside: list[Grant]) -> tuple[Grant, ...] | Obstacle:
         card = self.node.cards[position]
-        memory = ask.memory_on(card.memory)
+        memory = wanted(ask, card)
         if card.mode is not Mode.MIG:
             return (Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase),)
         slots = self._slots(ask, position, beside)
@@ -220,7 +232,7 @@ class _Search:
     def _slots(self, ask: Ask, position: int, beside: list[Grant]) -> list[mig.Slice]:
         """Slices that an earlier container leaves behind come first: they are the pod's anyway."""
         card, own = self.node.cards[position], self.own[position]
-        memory = ask.memory_on(card.memory)
+        memory = wanted(ask, card)
         mine = dict.fromkeys(grant.slice for grant in own if grant.slice is not None)
         busy = {grant.slice for grant in beside}
         left = [
@@ -237,7 +249,7 @@ class _Search:
     ) -> Iterator[tuple[int, ...]]:
         ask = self.request.asks[turn]
         views = [
-            CardView(card, use, own)
+            CardView(card, use, tuple(concurrent(own, ask.phase)))
             for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
         ]
         order = order_cards(self.request, ask, views, tuple(offers))

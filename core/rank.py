@@ -39,7 +39,7 @@ class CardView:
     Attributes:
         card: the card.
         use: what other pods hold of it.
-        own: what earlier containers of the same pod were given of it.
+        own: what earlier containers of the same pod hold of it at the same time.
     """
 
     card: Card

@@ -102,16 +102,10 @@ class _Run:
         self.inventory = Inventory([NodeLedger.of(node) for node in self.nodes.values()])
         self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
 
-    def _ledger(self, name: str) -> NodeLedger:
-        ledger = self.inventory.get(name)
-        if ledger is None:
-            raise KeyError(name)
-        return ledger
-
     def look_at_ledgers(self) -> None:
         """Warn of everything that is held but not understood, or sold twice."""
         for name in self.nodes:
-            for problem in self._ledger(name).problems():
+            for problem in self.inventory.ledger(name).problems():
                 who = f"pod {problem.pod}" if problem.pod else f"node {name}"
                 self.warnings.append(f"{who}: {problem.text}")
 
@@ -128,7 +122,7 @@ class _Run:
         held = adopt(pod, node, self.dialects)
         if held is None:
             return replace(_line(pod, Fate.LEFT_ALONE, NO_SHARE), node=name)
-        self.inventory.put(self._ledger(name).adopt(held))
+        self.inventory.put(self.inventory.ledger(name).adopt(held))
         text = "already bound" if held.unread is None else f"already bound, but {held.unread}"
         return replace(
             _line(pod, Fate.BOUND, text),
@@ -166,7 +160,7 @@ class _Run:
             return replace(line, reasons={**reasons, **choice.excluded})
         node = self.nodes[placement.node]
         result = dialect.write_result(pod, request, placement, node, self.wish.now)
-        ledger = self._ledger(node.name).hold(Allocation.of(request, placement))
+        ledger = self.inventory.ledger(node.name).hold(Allocation.of(request, placement))
         self.inventory.put(ledger.commit(request.uid))
         return replace(
             _line(pod, Fate.PLACED, decision.summary()),
@@ -180,7 +174,7 @@ class _Run:
     def cards(self) -> Iterator[CardLine]:
         """Every card, and who shares it."""
         for name in self.nodes:
-            ledger = self._ledger(name)
+            ledger = self.inventory.ledger(name)
             for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
                 sharers = tuple(
                     Sharer(held.pod, held.dialect, holder.memory, holder.compute, holder.blocked)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from core import fit as fit_module
 from core.card import Card, Level, Mode, Scope
-from core.fit import distinct, fit, unsuitable
+from core.fit import distinct, fit, unsuitable, wanted
 from core.grant import Allocation, Grant, Placement
 from core.ledger import LedgerError, NodeLedger
-from core.mig import Slice
+from core.mig import UNCUT, Slice
 from core.node import Partition
 from core.quantity import GIB
 from core.reason import Cause, Reason, Tally
@@ -50,7 +50,7 @@ def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Gra
 
 
 def every_grant(ask: Ask, card: Card) -> list[Grant]:
-    memory = ask.memory_on(card.memory)
+    memory = wanted(ask, card)
     plain = Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
     if card.mode is not Mode.MIG:
         return [plain]
@@ -268,6 +268,16 @@ def test_an_init_container_uses_what_the_main_one_uses_later() -> None:
     assert cards_of(fit(request, empty(a_card()))) == ["a", "a"]
 
 
+def test_a_spread_pod_uses_one_card_first_for_its_init_container_then_for_its_main_one() -> None:
+    ranking = Ranking(cards=(CardKey.EMPTIEST,))
+    asks = (wants("x", GIB, Phase.INIT), wants("y", GIB))
+
+    assert cards_of(fit(replace(a_request(*asks), ranking=ranking), empty(*like_cards(2)))) == [
+        "c0",
+        "c0",
+    ]
+
+
 def test_a_sidecar_keeps_its_share_beside_the_main_container() -> None:
     request = a_request(wants("x", 9 * GIB, Phase.SIDECAR), wants("y", 8 * GIB))
 
@@ -379,6 +389,16 @@ def test_the_slice_of_an_init_container_is_used_again() -> None:
 
     assert slots_of(fit(replace(CUT, asks=(asks[1], wants("z", GIB))), ledger)) == [(0, 4), (0, 4)]
     assert slots_of(fit(replace(CUT, asks=asks), ledger)) == [(0, 4), (0, 4)]
+
+
+def test_all_memory_of_a_card_that_is_cut_is_its_largest_slice() -> None:
+    larger = replace(a_mig_card(), memory=4 * GIB + 1)
+    ask = Ask("x", 1, memory_percent=100)
+
+    assert slots_of(fit(replace(CUT, asks=(ask,)), empty(larger))) == [(0, 4)]
+    uncut = replace(larger, geometry=UNCUT)
+    reason = refused(fit(replace(CUT, asks=(ask,)), empty(uncut)))
+    assert reason.tallies[0].cause is Cause.NO_PROFILE
 
 
 def test_too_large_for_any_slice_is_told_from_no_slice_free() -> None:

@@ -113,6 +113,14 @@ def test_w6_a_drained_card_can_be_cut_anew() -> None:
     ]
 
 
+def test_a_whole_card_that_is_cut_is_its_largest_slice() -> None:
+    large = entry("u0", memory="81920", card_type="NVIDIA-NVIDIA A100-SXM4-80GB", mode="mig")
+
+    told = assigned(volcano(), NodeLedger.of(node(large)), pod(asking(number=1)))
+
+    assert told == ["u0[group4-0],NVIDIA,81920,0:"]
+
+
 @pytest.mark.parametrize(
     ("memory", "held"),
     [

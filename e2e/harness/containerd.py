@@ -1,0 +1,145 @@
+"""A containerd of its own: private folder, private sockets, NRI on, one image inside."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.harness.image import NAME, write_image
+from e2e.harness.machine import Machine
+from e2e.testbed import cache
+
+# Version 3 for containerd 2, version 2 for containerd 1: there CRI is one plugin.
+CONFIGURATION_2 = """\
+version = 3
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+  address = "{folder}/c.sock"
+[ttrpc]
+  address = "{folder}/c.sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{folder}/opt"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{image}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  cdi_spec_dirs = ["{folder}/cdi"]
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{networks}"]
+    conf_dir = "{folder}/net.d"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "{runc}"
+      Root = "{folder}/runc"
+"""
+CONFIGURATION_1 = """\
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+  address = "{folder}/c.sock"
+[ttrpc]
+  address = "{folder}/c.sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{folder}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{image}"
+  enable_cdi = true
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  cdi_spec_dirs = ["{folder}/cdi"]
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{networks}"
+    conf_dir = "{folder}/net.d"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "{runc}"
+      Root = "{folder}/runc"
+"""
+NRI = """\
+[plugins."io.containerd.nri.v1.nri"]
+  disable = false
+  socket_path = "{folder}/nri.sock"
+  plugin_path = "{folder}/nri-plugins"
+  plugin_config_path = "{folder}/nri-conf.d"
+  plugin_registration_timeout = "5s"
+  plugin_request_timeout = "2s"
+"""
+
+
+# Pods of these tests use the node's network; the node is ready only with some network configured.
+NETWORK = '{"cniVersion": "1.0.0", "name": "e2e", "plugins": [{"type": "loopback"}]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Containerd:
+    """A running containerd.
+
+    Attributes:
+        component: of the test bed, ``containerd-1``, ``containerd-2`` or ``containerd``.
+        socket: where it serves CRI.
+        nri: where it serves NRI plugins.
+    """
+
+    machine: Machine
+    component: str
+    folder: Path
+    socket: Path
+    nri: Path
+
+
+def start_containerd(machine: Machine, component: str) -> Containerd:
+    """Start it and give it the image.
+
+    Raises:
+        NotBuiltError: it is not in the test bed.
+        StartError: it does not start.
+    """
+    run = machine.run
+    folder = run.folder / component
+    binary = cache.binary(component, "containerd")
+    for name in ("net.d", "cdi", "nri-plugins", "nri-conf.d"):
+        (folder / name).mkdir(parents=True)
+    (folder / "net.d" / "10-e2e.conflist").write_text(NETWORK)
+    template = (CONFIGURATION_1 if component == "containerd-1" else CONFIGURATION_2) + NRI
+    words = {
+        "folder": folder,
+        "image": NAME,
+        "networks": cache.binary("cni", "loopback").parent,
+        "runc": cache.binary("runc", "runc"),
+    }
+    (folder / "config.toml").write_text(template.format(**words))
+    socket = folder / "c.sock"
+    # The shim is looked up on PATH.
+    path = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
+    run.start(
+        component,
+        machine.command([binary, "-c", folder / "config.toml"]),
+        ready=lambda: _import_image(machine, component, folder, socket),
+        environment={"PATH": path},
+    )
+    return Containerd(
+        machine=machine, component=component, folder=folder, socket=socket, nri=folder / "nri.sock"
+    )
+
+
+def _import_image(machine: Machine, component: str, folder: Path, socket: Path) -> bool:
+    """Whether it took the image; not as long as it does not answer."""
+    if not socket.exists():
+        return False
+    archive = folder / "image.tar"
+    if not archive.exists():
+        write_image(archive, cache.binary("busybox", "busybox"))
+    client = cache.binary(component, "ctr")
+    words: list[str | Path] = [client, "-a", socket, "-n", "k8s.io", "images", "import", archive]
+    done = subprocess.run(
+        machine.command(words),
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    return done.returncode == 0

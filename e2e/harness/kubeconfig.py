@@ -1,0 +1,25 @@
+"""The file by which a component finds the API server and proves who it is."""
+
+import json
+from pathlib import Path
+
+from e2e.harness.certificates import Pair
+
+
+def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair) -> Path:
+    """Write one, as JSON, which is YAML too."""
+    cluster = {
+        "server": f"https://127.0.0.1:{port}",
+        "certificate-authority": str(authority.certificate),
+    }
+    credentials = {"client-certificate": str(user.certificate), "client-key": str(user.key)}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "local", "cluster": cluster}],
+        "users": [{"name": "me", "user": credentials}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "me"}}],
+        "current-context": "local",
+    }
+    path.write_text(json.dumps(content, indent=1))
+    return path

@@ -1,0 +1,140 @@
+"""Stock schedulers, each with the configuration that a test gives it.
+
+They run as members of ``system:masters``: what they may do is their charts' business, and the
+tests are about what they do.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.flags import Flags, words
+from e2e.harness.ports import free_ports
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def start_kube_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start kube-scheduler.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+
+    Raises:
+        NotBuiltError: it is not built.
+        StartError: it does not start.
+    """
+    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration)
+
+
+def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start koord-scheduler and what it needs of Koordinator's definitions.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+
+    Raises:
+        NotBuiltError: it is not built.
+        StartError: it does not start.
+    """
+    define(plane, cache.asset("koordinator", "crd"))
+    start_koord_scheduler_alone(plane, configuration)
+
+
+def start_koord_scheduler_alone(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start koord-scheduler; the definitions must be there."""
+    _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration)
+
+
+def start_volcano(plane: ControlPlane, configuration: str) -> None:
+    """Start Volcano's scheduler and controllers, with their definitions.
+
+    Args:
+        plane: the control plane that they serve.
+        configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
+
+    Raises:
+        NotBuiltError: Volcano is not built.
+        StartError: a part does not start.
+    """
+    start_volcano_controllers(plane)
+    start_volcano_scheduler(plane, configuration)
+
+
+def start_volcano_controllers(plane: ControlPlane) -> None:
+    """Start what makes a group for a pod that has none, after Volcano's definitions."""
+    # Its controllers wait for the definitions of job flows too before they do anything.
+    define(plane, cache.asset("volcano", "crd"))
+    define(plane, cache.asset("volcano", "flow-crd"))
+    flags = _volcano_flags(plane)
+    binary = cache.binary("volcano", "vc-controller-manager")
+    plane.run.start("vc-controller-manager", [binary, *words(flags)])
+
+
+def start_volcano_scheduler(plane: ControlPlane, configuration: str) -> None:
+    """Start the scheduler alone; the definitions must be there."""
+    config = plane.run.folder / "volcano-scheduler.conf"
+    config.write_text(configuration)
+    flags = _volcano_flags(plane) | {"scheduler-conf": config, "cache-dumper": "false"}
+    plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
+
+
+def _volcano_flags(plane: ControlPlane) -> Flags:
+    (port,) = free_ports(1)
+    return {
+        "kubeconfig": plane.kubeconfig("volcano", "system:masters"),
+        "leader-elect": "false",
+        "enable-healthz": "true",
+        "healthz-address": f"127.0.0.1:{port}",
+    }
+
+
+def define(plane: ControlPlane, folder: Path) -> None:
+    """Create every custom resource definition in a folder, and wait until all are served."""
+    names = []
+    for file in sorted(folder.rglob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text()):
+            if document and document["kind"] == "CustomResourceDefinition":
+                plane.api.create(CRDS, document)
+                names.append(document["metadata"]["name"])
+    within(30, lambda: all(_is_served(plane, name) for name in names))
+
+
+def _is_served(plane: ControlPlane, name: str) -> bool:
+    rows = plane.api.get(f"{CRDS}/{name}").get("status", {}).get("conditions") or ()
+    return any(row["type"] == "Established" and row["status"] == "True" for row in rows)
+
+
+def _start_kubernetes_like(
+    plane: ControlPlane, component: str, name: str, configuration: Mapping[str, Any]
+) -> None:
+    (port,) = free_ports(1)
+    user = plane.kubeconfig(name, "system:masters")
+    config = plane.run.folder / f"{name}.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "leaderElection": {"leaderElect": False},
+                "clientConnection": {"kubeconfig": str(user)},
+                **configuration,
+            }
+        )
+    )
+    flags: Flags = {
+        "config": config,
+        "authentication-kubeconfig": user,
+        "authorization-kubeconfig": user,
+        "bind-address": "127.0.0.1",
+        "secure-port": port,
+    }
+    plane.run.start(name, [cache.binary(component, name), *words(flags)])

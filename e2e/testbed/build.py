@@ -1,0 +1,106 @@
+"""``make testbed``: put every component into the cache, and check what is there.
+
+    python3 -m e2e.testbed.build [COMPONENT...]
+
+A component that cannot be had is named with its reason, the others go on, and the exit status
+is 1 at the end.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Iterable
+
+from e2e.testbed import cache, debian, golang
+from e2e.testbed.golang import BuildError
+from e2e.testbed.verify import verify
+from e2e.testbed.versions import Component, DebianComponent, GoComponent, components
+
+MIB = 2**20
+
+
+def main(names: list[str]) -> int:
+    """Build what is missing among the named components, or among all."""
+    known = components()
+    unknown = set(names) - known.keys()
+    if unknown:
+        print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        return 2
+    wanted = [component for name, component in known.items() if not names or name in names]
+    missing = [component for component in wanted if not cache.is_built(component)]
+    print(f"test bed in {cache.root()}: {len(wanted) - len(missing)} of {len(wanted)} built")
+    failed: dict[str, str] = {}
+    for component in missing:
+        if isinstance(component, GoComponent):
+            _attempt(component, failed)
+    _fetch([part for part in missing if isinstance(part, DebianComponent)], failed)
+    for component in wanted:
+        if component.name not in failed:
+            _check(component, failed)
+    for name, reason in failed.items():
+        print(f"NOT BUILT  {name}: {reason}")
+    return 1 if failed else 0
+
+
+def _attempt(component: Component, failed: dict[str, str], apt: debian.Apt | None = None) -> None:
+    """Fill the component's place in the cache; note the reason if that fails."""
+    started, worked = time.monotonic(), _worked()
+    facts: dict[str, object] = {}
+    try:
+        with cache.filling(component, facts) as folder:
+            if isinstance(component, GoComponent):
+                (folder / "bin").mkdir()
+                for command in component.commands:
+                    _say(f"  {component.name}: building {command} {component.version}")
+                    golang.build(component, command, folder / "bin" / command)
+                golang.copy_assets(component, folder)
+                facts["version"] = component.version
+            elif apt is not None:
+                facts["version"] = apt.fetch(component, folder)
+            verify(component, folder)
+            facts["seconds"] = round(time.monotonic() - started, 1)
+            facts["cpu_seconds"] = round(_worked() - worked, 1)
+    except BuildError as error:
+        failed[component.name] = str(error)
+        _say(f"  {component.name}: failed after {time.monotonic() - started:.0f} s")
+        return
+    _say(
+        f"  {component.name}: {facts['version']} in {facts['seconds']} s "
+        f"({facts['cpu_seconds']} s of processor), {cache.size(component) / MIB:.0f} MiB"
+    )
+
+
+def _fetch(missing: Iterable[DebianComponent], failed: dict[str, str]) -> None:
+    """Fetch all Debian packages with one set of lists."""
+    parts = list(missing)
+    if not parts:
+        return
+    _say("  debian: fetching package lists")
+    try:
+        with debian.apt([part.suite for part in parts]) as apt:
+            for part in parts:
+                _attempt(part, failed, apt)
+    except BuildError as error:
+        failed |= {part.name: str(error) for part in parts if not cache.is_built(part)}
+
+
+def _check(component: Component, failed: dict[str, str]) -> None:
+    """Run what is in the cache; a copy that does not run is no copy."""
+    try:
+        verify(component, cache.place(component))
+    except BuildError as error:
+        failed[component.name] = str(error)
+
+
+def _worked() -> float:
+    """Processor seconds of all finished children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}{line}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""What the test bed consists of, read from ``versions.toml``."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class GoComponent:
+    """Commands that are built from one Go module.
+
+    Attributes:
+        name: of the folder that holds its ``go.mod`` and ``go.sum``.
+        version: of the module, as ``v1.2.3``.
+        commands: package path of each binary.
+        staging: version of the modules that upstream's ``go.mod`` replaces by local folders.
+        replace: further replacements, module to "module version".
+        assets: folders of the module that are copied beside the binaries, by name.
+        ask: for a binary, the arguments after which it says its version.
+        says: what it then says.
+    """
+
+    name: str
+    module: str
+    version: str
+    commands: Mapping[str, str]
+    staging: str
+    replace: Mapping[str, str]
+    tags: tuple[str, ...]
+    stamp: Mapping[str, str]
+    assets: Mapping[str, str]
+    ask: Mapping[str, tuple[str, ...]]
+    says: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its ``go.mod`` and ``go.sum`` are."""
+        return HERE / self.name
+
+    @property
+    def binaries(self) -> dict[str, str]:
+        """Path of each binary below the component's place in the cache."""
+        return {command: f"bin/{command}" for command in self.commands}
+
+
+@dataclass(frozen=True, slots=True)
+class DebianComponent:
+    """One Debian package, unpacked.
+
+    Attributes:
+        name: ours; two suites may give the same package.
+        binaries: path of each binary inside the package.
+        ask: for a binary, the arguments after which it says its version.
+        says: what it then says.
+    """
+
+    name: str
+    package: str
+    suite: str
+    binaries: Mapping[str, str]
+    ask: Mapping[str, tuple[str, ...]]
+    says: str
+
+
+Component = GoComponent | DebianComponent
+
+
+def components() -> dict[str, Component]:
+    """Every component by name, in the order in which they are built."""
+    table = tomllib.loads((HERE / "versions.toml").read_text())
+    found: dict[str, Component] = {name: _go(name, row) for name, row in table["go"].items()}
+    found |= {name: _debian(name, row) for name, row in table["debian"].items()}
+    return found
+
+
+def _go(name: str, row: Mapping[str, Any]) -> GoComponent:
+    version = row["version"]
+    bare = version.removeprefix("v")
+    major, minor, *_ = bare.split(".")
+    words = {"version": version, "bare": bare, "major": major, "minor": minor}
+    return GoComponent(
+        name=name,
+        module=row["module"],
+        version=version,
+        commands=row["commands"],
+        staging=row.get("staging", ""),
+        replace=row.get("replace", {}),
+        tags=tuple(row.get("tags", ())),
+        stamp={key: value.format(**words) for key, value in row.get("stamp", {}).items()},
+        assets=row.get("assets", {}),
+        ask=_questions(row),
+        says=row.get("says", "{bare}").format(**words),
+    )
+
+
+def _debian(name: str, row: Mapping[str, Any]) -> DebianComponent:
+    return DebianComponent(
+        name=name,
+        package=row["package"],
+        suite=row["suite"],
+        binaries=row["binaries"],
+        ask=_questions(row),
+        says=row["says"],
+    )
+
+
+def _questions(row: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {binary: tuple(words) for binary, words in row.get("ask", {}).items()}

@@ -1,0 +1,180 @@
+"""A real kubelet on a real containerd runs a pod here, and leaves the host as it was."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness import cgroups
+from e2e.harness.containerd import Containerd, start_containerd
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.image import NAME
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
+from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+from e2e.testbed.cache import NotBuiltError
+from e2e.testbed.versions import components
+
+CRASHING = """
+import time
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import start_control_plane
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
+from e2e.harness.run import run
+from e2e.harness.waiting import within
+from e2e.tests.test_real_node import PODS, is_running, running_pod
+with run() as this:
+    runtime = start_containerd(start_machine(this), "containerd-2")
+    plane = start_control_plane(this)
+    start_kubelet(plane, runtime, "real")
+    plane.api.create(PODS, running_pod("lost"))
+    within(60, lambda: is_running(plane, "lost"))
+    print(this.folder, flush=True)
+    time.sleep(600)
+"""
+PODS = "/api/v1/namespaces/default/pods"
+PARAMETERS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+PLACES = ("/var/lib/kubelet", "/var/log/containers", "/run/containerd", "/sys/fs/cgroup/memory")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root")
+
+
+def traces() -> dict[str, object]:
+    """What a node could change on the host."""
+    found: dict[str, object] = {name: (Path("/proc/sys") / name).read_text() for name in PARAMETERS}
+    for place in map(Path, PLACES):
+        found[str(place)] = {file.name for file in place.iterdir()} if place.exists() else None
+    found["mounts"] = "dragoman-e2e" in Path("/proc/mounts").read_text()
+    return found
+
+
+@pytest.fixture(params=["containerd-1", "containerd-2", "containerd"])
+def node(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    before = traces()
+    with run() as this:
+        try:
+            machine = start_machine(this)
+            runtime = start_containerd(machine, request.param)
+            plane = start_control_plane(this)
+            start_kubelet(plane, runtime, "real")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        yield plane
+    assert traces() == before
+
+
+def running_pod(name: str) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": NAME,
+        "imagePullPolicy": "Never",
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+        "resources": {"limits": {"cpu": "100m", "memory": "32Mi"}},
+    }
+    spec = {
+        "nodeName": "real",
+        "hostNetwork": True,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def is_running(plane: ControlPlane, name: str) -> bool:
+    return bool(plane.api.get(f"{PODS}/{name}")["status"].get("phase") == "Running")
+
+
+def test_a_pod_runs_on_a_real_node(node: ControlPlane) -> None:
+    info = node.api.get("/api/v1/nodes/real")["status"]["nodeInfo"]
+    node.api.create(PODS, running_pod("first"))
+
+    seconds = within(60, lambda: is_running(node, "first"))
+
+    print(
+        f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}: "
+        f"running after {seconds:.1f} s"
+    )
+
+
+def sandbox_annotations(runtime: Containerd) -> list[dict[str, str]]:
+    """What containerd keeps of each sandbox's configuration; NRI plugins are shown the same."""
+    client = cache.binary(runtime.component, "ctr")
+    words: list[str | Path] = [client, "-a", runtime.socket, "-n", "k8s.io", "containers"]
+    listed = output(runtime, [*words, "list", "--quiet"]).split()
+    found = []
+    for name in listed:
+        known = json.loads(output(runtime, [*words, "info", name]))["Extensions"]
+        for key, value in known.items():
+            if key.endswith("sandbox.metadata"):
+                metadata = json.loads(base64.b64decode(value["value"]))["Metadata"]
+                found.append(metadata["Config"]["annotations"])
+    return found
+
+
+def output(runtime: Containerd, words: list[str | Path]) -> str:
+    command = runtime.machine.command(words)
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("component", ["containerd-1", "containerd-2", "containerd"])
+def test_a_sandbox_has_the_annotations_of_the_pod_and_of_its_binding(component: str) -> None:
+    with run() as this:
+        try:
+            runtime = start_containerd(start_machine(this), component)
+            plane = start_control_plane(this)
+            start_kubelet(plane, runtime, "real")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        pod = running_pod("bound")
+        pod["metadata"]["annotations"] = {"author": "wrote"}
+        del pod["spec"]["nodeName"]
+        pod["spec"]["schedulerName"] = "nobody"
+        plane.api.create(PODS, pod)
+        binding = {
+            "metadata": {"name": "bound", "annotations": {"dragoman.dev/e2e-grant": "card-0"}},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "real"},
+        }
+        plane.api.create(f"{PODS}/bound/binding", binding)
+        within(60, lambda: is_running(plane, "bound"))
+        plane.api.merge(f"{PODS}/bound", {"metadata": {"annotations": {"late": "comes"}}})
+        time.sleep(3)
+
+        (annotations,) = sandbox_annotations(runtime)
+
+        print(f"{component}: the sandbox has {annotations}")
+        assert annotations["author"] == "wrote"
+        assert annotations["dragoman.dev/e2e-grant"] == "card-0"
+        assert "late" not in annotations
+
+
+def test_a_killed_test_process_leaves_no_container_behind() -> None:
+    try:
+        for component in ("kubernetes", "etcd", "containerd-2", "runc", "busybox", "cni"):
+            cache.binary(component, next(iter(components()[component].binaries)))
+    except NotBuiltError as missing:
+        pytest.skip(str(missing))
+    before = traces()
+    crashing = subprocess.Popen(
+        [sys.executable, "-c", CRASHING], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    assert crashing.stdout is not None
+    folder = Path(crashing.stdout.readline().strip())
+    assert folder.is_dir()
+    assert cgroups.name_of(folder) in str(traces())
+
+    crashing.kill()
+    crashing.communicate()
+
+    seconds = within(20, lambda: not folder.exists())
+    print(f"a killed run with a running container is gone after {seconds:.1f} s")
+    assert traces() == before

@@ -1,0 +1,80 @@
+"""Every stock scheduler of the test bed places a pod on a node, and the node runs it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.nodes import add_nodes, fake_node, is_ready, start_kwok
+from e2e.harness.run import run
+from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler, start_volcano
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+PODS = "/api/v1/namespaces/default/pods"
+VOLCANO = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with run() as this:
+        try:
+            plane = start_control_plane(this)
+            start_kwok(plane)
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        add_nodes(plane.api, [fake_node(f"node-{number}") for number in range(10)])
+        within(20, lambda: all(map(is_ready, plane.api.get("/api/v1/nodes")["items"])))
+        yield plane
+
+
+def place(plane: ControlPlane, scheduler: str) -> dict[str, Any]:
+    """Give the scheduler one pod, wait until it runs."""
+    name = f"by-{scheduler}"
+    container = {
+        "name": "main",
+        "image": "localhost/none",
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    spec = {"schedulerName": scheduler, "containers": [container]}
+    plane.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    path = f"{PODS}/{name}"
+    seconds = within(60, lambda: plane.api.get(path)["status"].get("phase") == "Running")
+    pod = plane.api.get(path)
+    print(f"{scheduler}: on {pod['spec']['nodeName']}, running {seconds:.1f} s after its creation")
+    return pod
+
+
+def test_kube_scheduler_places_a_pod(plane: ControlPlane) -> None:
+    start_or_skip(start_kube_scheduler, plane, {"profiles": [{"schedulerName": "kube"}]})
+
+    assert place(plane, "kube")["spec"]["nodeName"].startswith("node-")
+
+
+def test_koord_scheduler_places_a_pod(plane: ControlPlane) -> None:
+    start_or_skip(start_koord_scheduler, plane, {"profiles": [{"schedulerName": "koord"}]})
+
+    assert place(plane, "koord")["spec"]["nodeName"].startswith("node-")
+
+
+def test_volcanos_scheduler_places_a_pod(plane: ControlPlane) -> None:
+    start_or_skip(start_volcano, plane, VOLCANO)
+
+    assert place(plane, "volcano")["spec"]["nodeName"].startswith("node-")
+
+
+def start_or_skip(start: Callable[..., None], *arguments: object) -> None:
+    try:
+        start(*arguments)
+    except NotBuiltError as missing:
+        pytest.skip(str(missing))
