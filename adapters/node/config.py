@@ -76,7 +76,7 @@ class ProfileSection(_Section, frozen=True):
     cdi: str | msgspec.UnsetType = msgspec.UNSET
     env: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     mounts: tuple[MountEntry, ...] | msgspec.UnsetType = msgspec.UNSET
-    hami_core: HamiSection | None | msgspec.UnsetType = msgspec.UNSET
+    hami_core: HamiSection | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Config(_Section, frozen=True):

@@ -21,7 +21,7 @@ from adapters.node.profiles import Profile
 from adapters.node.watchdog import Watchdog
 
 CDI_SINCE = (2, 1)
-"""containerd's first version that takes CDI devices from a plugin; older ones drop them silently."""
+"""containerd's first version that takes a plugin's CDI devices; older ones drop them silently."""
 
 
 @dataclass(slots=True)
