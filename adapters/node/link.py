@@ -30,8 +30,11 @@ from adapters.node.session import (
 from adapters.node.ttrpc import TtrpcError
 from adapters.node.watchdog import Watchdog
 
-PATIENCE = 0.7
-"""The part of the runtime's deadline after which a missing answer becomes an error."""
+WAIT = 0.65
+"""The part of the runtime's deadline that is waited for a grant."""
+
+PATIENCE = 0.75
+"""The part of it after which the watchdog answers: whoever should have, could not."""
 
 DEADLINE = 2.0
 """Seconds that the runtime waits where it does not say; its default."""
@@ -248,15 +251,16 @@ class Line:
             )
 
     def _create(self, creating: Creating, began: float) -> None:
-        due = began + PATIENCE * (creating.timeout / 1e9 or DEADLINE)
+        deadline = creating.timeout / 1e9 or DEADLINE
         late = partial(self._fail, creating, "no answer in time", late=True)
-        self._guards[creating.stream] = self.link.watchdog.at(due, late)
+        guard = self.link.watchdog.at(began + PATIENCE * deadline, late)
+        self._guards[creating.stream] = guard
         if self._try(creating) is not Absent.GRANT:
             self.link.waited.pop(creating.pod.uid, None)
         elif creating.pod.uid in self.link.waited:
             self._fail(creating, Absent.GRANT.value)
         else:
-            self._later(self._wait(creating, due))
+            self._later(self._wait(creating, began + WAIT * deadline))
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -85,7 +85,6 @@ class RunningAgent:
 
     process: Process
     config: Path
-    seen: int = 0
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """What it has told so far, of one kind."""
@@ -107,7 +106,7 @@ def start_agent(
         StartError: it does not get that far.
     """
     run = runtime.machine.run
-    number = len(run.processes)
+    number = len(list(run.folder.glob(f"{name}-*.log")))
     config = host.folder / f"{name}-{number}.json"
     config.write_text(json.dumps(configuration))
     log = run.folder / f"{name}-{number}.log"

@@ -66,10 +66,9 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture
 def place(daemon: Place) -> Iterator[Place]:
-    before = list(daemon.run.processes)
     daemon.host.book(EMPTY)
     yield daemon
-    for process in [each for each in daemon.run.processes if each not in before]:
+    for process in [each for each in daemon.run.processes if each.name.startswith("agent")]:
         process.identity.signal_group(signal.SIGCONT)
         process.stop()
         daemon.run.processes.remove(process)

@@ -1,4 +1,3 @@
-
 from hypothesis import given
 
 from adapters.wire.ledger import decode, encode
