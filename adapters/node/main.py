@@ -1,9 +1,8 @@
 """The agent put together: what it is made of, and how it starts and ends."""
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,12 +15,19 @@ from adapters.node.inventory_file import FileInventory
 from adapters.node.journal import tell
 from adapters.node.ledger_file import LedgerFile
 from adapters.node.link import Link
+from adapters.node.monitor import Monitor
 from adapters.node.nri import Runtime
 from adapters.node.profiles import Profile
+from adapters.node.scrape import Scrape
+from adapters.node.tenants import Tenants
 from adapters.node.watchdog import Watchdog
 
 CDI_SINCE = (2, 1)
 """containerd's first version that takes a plugin's CDI devices; older ones drop them silently."""
+
+
+INTERVAL = 10.0
+"""Seconds between two looks at the hardware."""
 
 
 @dataclass(slots=True)
@@ -46,6 +52,21 @@ class Node:
         return Equipment(
             cards, self.profiles, self.hardware.devices, self.hardware.instances, self.cdi
         )
+
+    def caches(self) -> Path | None:
+        """The folder in which each container that HAMi-core bounds has a folder."""
+        found = (profile.hami for profile in self.profiles.values())
+        return next((Path(hami.caches) for hami in found if hami is not None), None)
+
+    async def watch(self, inventory: Inventory | None) -> None:
+        """Look at the hardware again and again until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if inventory is not None:
+                before = self.hardware
+                self.hardware = await asyncio.to_thread(_look, inventory, before)
+                if self.hardware != before:
+                    tell("inventory.changed", cards=len(self.hardware.cards))
 
     def configure(self, runtime: Runtime) -> None:
         """Learn what the runtime can do."""
@@ -74,6 +95,7 @@ async def run(config: Config) -> None:
     watchdog.start()
     ledger = LedgerFile(Path(config.ledger.file), node.grants)
     ledger.look()
+    tenants = Tenants(node.caches())
     link = Link(
         Path(config.socket),
         config.plugin.name,
@@ -81,23 +103,46 @@ async def run(config: Config) -> None:
         agent,
         watchdog,
         configure=node.configure,
+        observe=tenants.observe,
     )
+    monitor = Monitor(
+        node_name(config),
+        tenants,
+        lambda: node.hardware,
+        dict if inventory is None else inventory.loads,
+        link.counts,
+    )
+    work = [link.run(), ledger.run(), node.watch(inventory)]
+    if config.monitor.listen:
+        scrape = Scrape(monitor.families, lambda: link.counts.active)
+        work.append(scrape.run(config.monitor.listen))
     tell("agent.started", node=node_name(config), cards=len(node.hardware.cards))
-    tasks = [asyncio.ensure_future(work) for work in (link.run(), ledger.run())]
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await _until_told(tasks)
+    finally:
+        watchdog.end()
+    tell("agent.ended")
+
+
+async def _until_told(tasks: Sequence[asyncio.Future[None]]) -> None:
+    """Wait for a signal; a task that ends before is a failure of the whole agent."""
     loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
+    told = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
-    done, _ = await asyncio.wait(
-        [*tasks, waiting := asyncio.ensure_future(ended.wait())],
-        return_when=asyncio.FIRST_COMPLETED,
-    )
-    for task in (*tasks, waiting):
+        loop.add_signal_handler(number, _tell_once, told)
+    await asyncio.wait([*tasks, told], return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in tasks if task.done()]
+    for task in tasks:
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-    watchdog.end()
-    tell("agent.ended", told=waiting in done)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for task in failed:
+        task.result()
+
+
+def _tell_once(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
 
 
 def _inventory(config: Config) -> Inventory | None:
