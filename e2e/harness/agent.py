@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,21 @@ class RunningAgent:
 
 
 def start_agent(
-    runtime: Containerd, host: Host, configuration: dict[str, Any], name: str = "agent"
+    runtime: Containerd,
+    host: Host,
+    configuration: dict[str, Any],
+    *,
+    name: str = "agent",
+    command: Sequence[str] = (sys.executable, "-P", "-m", "adapters.node"),
 ) -> RunningAgent:
     """Start one and wait until the runtime asks it.
+
+    Args:
+        runtime: that asks it.
+        host: its node.
+        configuration: its own.
+        name: of its log.
+        command: that starts it, but for the configuration's name.
 
     Raises:
         StartError: it does not get that far.
@@ -110,7 +123,7 @@ def start_agent(
     config = host.folder / f"{name}-{number}.json"
     config.write_text(json.dumps(configuration))
     log = run.folder / f"{name}-{number}.log"
-    words: list[str | Path] = [sys.executable, "-m", "adapters.node", config]
+    words: list[str | Path] = [*command, config]
     process = run.start(
         f"{name}-{number}",
         runtime.machine.command(words),

@@ -3,8 +3,12 @@
 import json
 import os
 import signal
+import socket
 import stat
+import struct
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +20,8 @@ import pytest
 
 pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
+from adapters.node.region import MAGIC, VERSION_1
+from adapters.wire.ledger import encode
 from core.card import Card
 from core.grant import Allocation, Grant
 from core.ledger import NodeLedger
@@ -27,11 +33,14 @@ from e2e.harness.containerd import Containerd, start_containerd
 from e2e.harness.cri import Cri, CriError
 from e2e.harness.guide import placed
 from e2e.harness.machine import start_machine
+from e2e.harness.ports import free_ports
 from e2e.harness.run import Run, run
+from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
+ENTRY = "from adapters.cli.main import main; main()"
 RESULT = {"volcano.sh/vgpu-ids-new": "what stands here is not read"}
 EMPTY = NodeLedger.of(Node("real"))
 
@@ -398,3 +407,110 @@ def test_the_daemon_may_be_restarted(place: Place) -> None:
     place.cri.remove(first)
     again = place.cri.run(sandbox, "main")
     assert place.cri.env(again)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_an_adjustment_larger_than_the_runtimes_buffer_arrives_whole(place: Place) -> None:
+    place.host.book(ledger(half()))
+    configuration = place.host.configuration(place.runtime)
+    configuration["profiles"]["nvidia"]["env"] = {"LONG": "x" * 60_000}
+    start_agent(place.runtime, place.host, configuration)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert len(place.cri.env(container)["LONG"]) == 60_000
+
+
+def test_a_stale_second_copy_cannot_give_another_card(place: Place) -> None:
+    place.host.book(ledger(half()))
+    place.agent()
+    stale = place.host.folder / "stale.json"
+    stale.write_bytes(encode(ledger(half(index=1))))
+    place.agent(plugin={"name": "stale", "index": "51"}, ledger={"file": str(stale)})
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    with pytest.raises(CriError, match="both tried to set"):
+        place.cri.create(sandbox, "main")
+
+
+def test_koordinators_hook_beside_the_agent_is_refused_where_it_says_otherwise(
+    place: Place,
+) -> None:
+    """Its part is played by a second copy that sets a minor, as that hook does."""
+    place.host.book(ledger(half(index=1)))
+    configuration = place.host.configuration(place.runtime)
+    profile: dict[str, Any] = {"names": "0", "devices": [], "cardDevices": [], "hamiCore": None}
+    configuration["profiles"]["nvidia"] |= profile
+    start_agent(
+        place.runtime,
+        place.host,
+        configuration | {"plugin": {"name": "koordlet_nri", "index": "00"}},
+    )
+    place.agent()
+    allocated = {"scheduling.koordinator.sh/device-allocated": "{}"}
+    sandbox = place.cri.sandbox("pod", "uid-1", allocated)
+
+    with pytest.raises(CriError, match="turn that gate off"):
+        place.cri.create(sandbox, "main")
+
+
+def test_wrong_bytes_on_the_socket_do_not_disturb_the_agent(place: Place) -> None:
+    place.host.book(ledger(half()))
+    place.agent()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(place.runtime.nri))
+        other.sendall(b"\xff" * 64)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_the_guides_curl_shows_the_share(place: Place) -> None:
+    place.host.book(ledger(half()))
+    (port,) = free_ports(1)
+    place.agent(monitor={"listen": f"127.0.0.1:{port}"})
+    sandbox = place.cri.sandbox("train", "uid-1", RESULT)
+    container = place.cri.run(sandbox, "main")
+    cache = place.cri.env(container)["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
+    # What the library would write, put where it would write it.
+    own = place.host.folder / "vgpu" / "containers" / "uid-1_main"
+    (own / Path(cache).name).write_bytes(_region())
+    assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        told = answer.read().decode().splitlines()
+
+    labels = (
+        'podnamespace="ai",podname="train",ctrname="main",vdeviceid="0",deviceuuid="GPU-0",'
+        'zone="vGPU"'
+    )
+    assert f"vGPU_device_memory_limit_in_bytes{{{labels}}} {3000 * MIB}" in told
+    assert "dragoman_node_active 1" in told
+    place.cri.remove(container)
+    within(5, lambda: not own.exists())
+
+
+def test_the_command_becomes_the_agent(place: Place) -> None:
+    place.host.book(ledger(half()))
+    configuration = place.host.configuration(place.runtime)
+    command = [sys.executable, "-P", "-c", ENTRY, "node", "--config"]
+    agent = start_agent(place.runtime, place.host, configuration, command=command)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    agent.process.stop()
+    assert agent.events("agent.ended")
+
+
+def _region() -> bytes:
+    """One card with a bound, as HAMi-core lays it out in version 1.2."""
+    data = bytearray(VERSION_1.size + 1)
+    struct.pack_into("<iII", data, 0, MAGIC, 1, 2)
+    struct.pack_into("<Q", data, VERSION_1.cards, 1)
+    data[VERSION_1.uuids : VERSION_1.uuids + 5] = b"GPU-0"
+    struct.pack_into("<Q", data, VERSION_1.limits, 3000 * MIB)
+    return bytes(data)
