@@ -17,6 +17,7 @@ from time import perf_counter
 
 import clusters
 import manifests
+import node
 import numpy as np
 
 from core.fit import fit
@@ -42,6 +43,7 @@ def main() -> None:
             measure_update(inventory, ledgers[nodes // 2])
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
+    node.measure(tell)
 
 
 def measure_fit(name: str, inventory: Inventory, ledgers: Sequence[NodeLedger]) -> None:

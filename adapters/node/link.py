@@ -145,6 +145,7 @@ class Line:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _guards: dict[int, int] = field(default_factory=dict[int, int])
     _closed: bool = False
+    _ended: asyncio.Future[None] | None = None
 
     @classmethod
     async def connect(cls, link: Link) -> "Line":
@@ -170,16 +171,39 @@ class Line:
             TtrpcError: the same.
         """
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(ARRIVAL) as limit:
-            while data := await loop.sock_recv(self.sock, _CHUNK):
-                began = time.monotonic()
-                happened: list[Happening] = []
-                self._send(partial(self._feed, data, happened))
-                for each in happened:
-                    self._take(each, began)
-                if self.was_active:
-                    limit.reschedule(None)
-        raise EOFError("the runtime has hung up")
+        self._ended = loop.create_future()
+        loop.add_reader(self.sock, self._read)
+        arrival = loop.call_later(ARRIVAL, self._arrive)
+        try:
+            await self._ended
+        finally:
+            arrival.cancel()
+            loop.remove_reader(self.sock)
+
+    def _arrive(self) -> None:
+        if not self.was_active:
+            self._end(TimeoutError(f"not active after {ARRIVAL:.0f} s"))
+
+    def _end(self, error: Exception) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+
+    def _read(self) -> None:
+        """Take what has arrived: called by the loop itself, which spares a task's detours."""
+        began = time.monotonic()
+        try:
+            data = self.sock.recv(_CHUNK)
+            if not data:
+                self._end(EOFError("the runtime has hung up"))
+                return
+            happened: list[Happening] = []
+            self._send(partial(self._feed, data, happened))
+            for each in happened:
+                self._take(each, began)
+        except BlockingIOError:
+            return
+        except (OSError, MuxError, TtrpcError) as error:
+            self._end(error)
 
     def _feed(self, data: bytes, happened: list[Happening]) -> bytes:
         step = self.session.feed(data)

@@ -1,6 +1,7 @@
 """The agent put together: what it is made of, and how it starts and ends."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,6 +119,8 @@ async def run(config: Config) -> None:
         work.append(scrape.run(config.monitor.listen))
     tell("agent.started", node=node_name(config), cards=len(node.hardware.cards))
     tasks = [asyncio.ensure_future(each) for each in work]
+    gc.collect()
+    gc.freeze()  # what was made until now stays: no collection needs to look at it again
     try:
         await _until_told(tasks)
     finally:

@@ -9,6 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 
+TICK = 0.25
+"""Seconds between two looks. Waking the thread for every action would cost each container more than
+its answer does: both threads want the interpreter at once."""
+
 
 class Watchdog:
     """Calls what it was told to, at its time, unless it is called off before."""
@@ -42,9 +46,8 @@ class Watchdog:
             self._count += 1
             number = self._count
             self._actions[number] = action
-            first = not self._due or due < self._due[0][0]
             heapq.heappush(self._due, (due, number))
-            if first:
+            if due < time.monotonic() + TICK:
                 self._wake.notify()
         return number
 
@@ -62,9 +65,9 @@ class Watchdog:
     def _next(self) -> Callable[[], None] | None:
         with self._wake:
             while not self._ended:
-                wait = self._due[0][0] - time.monotonic() if self._due else None
-                if wait is None or wait > 0:
-                    self._wake.wait(wait)
+                wait = self._due[0][0] - time.monotonic() if self._due else TICK
+                if wait > 0:
+                    self._wake.wait(min(wait, TICK))
                     continue
                 _, number = heapq.heappop(self._due)
                 action = self._actions.pop(number, None)
