@@ -92,7 +92,8 @@ def _of_vendor(
     equipment: Equipment,
 ) -> Plan:
     # A container counts its cards by their place on the bus, not in the order of a list.
-    cards = sorted(limits, key=lambda card: (card.index, card.uuid))
+    index = {limit.uuid: equipment.cards[limit.uuid].index for limit in limits}
+    cards = sorted(limits, key=lambda card: (index[card.uuid], card.uuid))
     instances = [_instance(card.uuid, card.slice, equipment) for card in cards]
     uuids = [
         card.uuid if instance is None else instance.uuid
@@ -100,7 +101,7 @@ def _of_vendor(
     ]
     words = {
         "{uuids}": ",".join(uuids),
-        "{indexes}": ",".join(str(card.index) for card in cards),
+        "{indexes}": ",".join(str(index[card.uuid]) for card in cards),
         "{memories}": ",".join(str(card.memory // MIB) for card in cards),
         "{computes}": ",".join(str(card.compute) for card in cards),
     }
@@ -110,7 +111,7 @@ def _of_vendor(
     plan = Plan(env, profile.mounts)
     if equipment.cdi and profile.cdi:
         named = zip(uuids, cards, strict=True)
-        cdi = tuple(_of_card(profile.cdi, uuid, card.index) for uuid, card in named)
+        cdi = tuple(_of_card(profile.cdi, uuid, index[card.uuid]) for uuid, card in named)
         plan = plan.beside(Plan(cdi=cdi))
     else:
         nodes: list[str] = []
@@ -144,7 +145,8 @@ def _nodes(
     known = equipment.devices.get(card.uuid)
     if known is not None:
         return known
-    return [_of_card(template, card.uuid, card.index) for template in profile.card_devices]
+    index = equipment.cards[card.uuid].index
+    return [_of_card(template, card.uuid, index) for template in profile.card_devices]
 
 
 def _of_card(template: str, uuid: str, index: int) -> str:

@@ -115,7 +115,7 @@ class Agent:
         minors = served(pod, container)
         if minors is not None:
             limits = answer if isinstance(answer, Limits) else None
-            agree(minors, limits, container, equipment.cards)
+            agree(minors, limits, container)
             return Plan()
         if isinstance(answer, Limits):
             return share(answer, pod, container, equipment)

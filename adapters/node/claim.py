@@ -7,12 +7,10 @@ container from being created, so only one of them may act.
 """
 
 import re
-from collections.abc import Mapping
 
 from adapters.dialects.koordinator.keys import ALLOCATED
 from adapters.node.hami import COMPUTE, MEMORY
 from adapters.node.nri import Container, PodSandbox, names_and_values
-from core.card import Card
 from core.limits import Limits
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -31,23 +29,20 @@ def served(pod: PodSandbox, container: Container) -> str | None:
     return value if _MINORS.fullmatch(value) else None
 
 
-def agree(
-    minors: str, limits: Limits | None, container: Container, cards: Mapping[str, Card]
-) -> None:
+def agree(minors: str, limits: Limits | None, container: Container) -> None:
     """See that what Koordinator's hook has set is what the ledger says.
 
     Args:
         minors: as ``served`` found them.
         limits: of the container; None where the ledger gives it nothing.
         container: with what the hook has set.
-        cards: the node's, by uuid.
 
     Raises:
         ClaimError: it is not.
     """
     env = names_and_values(container.env)
-    given = [] if limits is None else [cards[limit.uuid] for limit in limits.cards]
-    if {str(card.index) for card in given} != set(minors.split(",")):
+    given = () if limits is None else limits.cards
+    if {str(limit.index) for limit in given} != set(minors.split(",")):
         raise ClaimError(_problem(f"{VISIBLE}={minors}"))
     first = None if limits is None else limits.cards[0]
     if first is None:

@@ -13,6 +13,7 @@ from adapters.node.config import Config, node_name, profiles
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
+from adapters.node.inventory_nvml import NvmlInventory
 from adapters.node.journal import tell
 from adapters.node.ledger_file import LedgerFile
 from adapters.node.link import Link
@@ -152,6 +153,8 @@ def _inventory(config: Config) -> Inventory | None:
     match config.inventory.source:
         case "file":
             return FileInventory(Path(config.inventory.file), node_name(config))
+        case "nvml":
+            return NvmlInventory(node_name(config))
         case _:
             return None
 

@@ -65,6 +65,16 @@ def test_different_bounds_stand_with_the_number_that_the_card_has_inside() -> No
     assert "CUDA_DEVICE_SM_LIMIT" not in plan.env
 
 
+def test_the_order_is_that_of_the_hardware_where_a_vocabulary_counts_otherwise() -> None:
+    there = equipment(replace(card(0), uuid="GPU-1"), replace(card(1), uuid="GPU-0"))
+
+    plan = share(limits(limit(0, GIB, 10), limit(1, 2 * GIB, 20)), POD, container(), there)
+
+    assert plan.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
+    assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "2048m"
+    assert plan.devices[:2] == ("/dev/nvidia0", "/dev/nvidia1")
+
+
 def test_a_bound_of_one_card_never_falls_on_a_card_without_one() -> None:
     plan = share(limits(limit(0, GIB, 50), limit(1, MEMORY, 0)), POD, container(), equipment())
 
