@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from adapters.node.config import ConfigError, read
+from adapters.node.credentials import CredentialsError
 from adapters.node.main import run
 
 BAD_INPUT = 2
@@ -20,7 +21,11 @@ def main(words: list[str]) -> int:
     except ConfigError as error:
         sys.stderr.write(f"dragoman: {error}\n")
         return BAD_INPUT
-    asyncio.run(run(config))
+    try:
+        asyncio.run(run(config))
+    except (CredentialsError, OSError) as error:
+        sys.stderr.write(f"dragoman: {error}\n")
+        return BAD_INPUT
     return 0
 
 

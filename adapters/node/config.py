@@ -27,9 +27,15 @@ class Plugin(_Section, frozen=True):
 
 
 class LedgerSource(_Section, frozen=True):
-    """Where the node's record comes from."""
+    """Where the node's record comes from: a file, or else the cluster.
 
-    file: str = "/var/lib/dragoman/ledger.json"
+    Attributes:
+        file: of the record; empty for the cluster.
+        kubeconfig: by which the cluster is reached; empty for the service account of the pod.
+    """
+
+    file: str = ""
+    kubeconfig: str = ""
 
 
 class InventorySource(_Section, frozen=True):

@@ -70,6 +70,14 @@ class LedgerGrants:
         """Take a newer record, and wake whoever waits for a change."""
         self.ledger = ledger
         self._cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
+        self._wake()
+
+    def forget(self) -> None:
+        """There is no record: every pod is unknown. The cards are still there."""
+        self.ledger = None
+        self._wake()
+
+    def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,14 @@ from pathlib import Path
 from adapters.node.adjust import Equipment
 from adapters.node.agent import Agent
 from adapters.node.config import Config, node_name, profiles
+from adapters.node.credentials import of_kubeconfig, of_pod
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
 from adapters.node.inventory_nvml import NvmlInventory
 from adapters.node.journal import tell
 from adapters.node.ledger_file import LedgerFile
+from adapters.node.ledger_watch import LedgerWatch
 from adapters.node.link import Link
 from adapters.node.monitor import Monitor
 from adapters.node.nri import Runtime
@@ -88,15 +91,19 @@ def takes_cdi(runtime: Runtime) -> bool:
 
 
 async def run(config: Config) -> None:
-    """Serve until told to end by SIGTERM or SIGINT."""
+    """Serve until told to end by SIGTERM or SIGINT.
+
+    Raises:
+        CredentialsError: the cluster cannot be reached as configured.
+        OSError: the metrics' address cannot be used.
+    """
     node = Node(LedgerGrants(), profiles(config))
     inventory = _inventory(config)
     node.hardware = _look(inventory, node.hardware)
     agent = Agent(node.grants, node.equipment, frozenset(config.exempt))
     watchdog = Watchdog()
     watchdog.start()
-    ledger = LedgerFile(Path(config.ledger.file), node.grants)
-    ledger.look()
+    ledger = _ledger(config, node.grants)
     tenants = Tenants(node.caches())
     link = Link(
         Path(config.socket),
@@ -147,6 +154,16 @@ async def _until_told(tasks: Sequence[asyncio.Future[None]]) -> None:
 def _tell_once(told: asyncio.Future[None]) -> None:
     if not told.done():
         told.set_result(None)
+
+
+def _ledger(config: Config, grants: LedgerGrants) -> LedgerFile | LedgerWatch:
+    if config.ledger.file:
+        file = LedgerFile(Path(config.ledger.file), grants)
+        file.look()
+        return file
+    kubeconfig = config.ledger.kubeconfig
+    credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
+    return LedgerWatch(credentials, node_name(config), grants)
 
 
 def _inventory(config: Config) -> Inventory | None:
