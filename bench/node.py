@@ -75,8 +75,8 @@ def handler_us() -> float:
 def measure(tell: Callable[..., None], component: str = "containerd-2") -> None:
     """All of it; what needs a runtime is left out where the test bed has none.
 
-    ``nri_added_ms`` is of a container without a share, as most are; ``nri_added_share_ms`` of one with
-    a share of a card, for which the runtime itself has more to do.
+    ``nri_added_ms`` is of a container without a share, as most are; ``nri_added_share_ms`` of one
+    with a share of a card, for which the runtime itself has more to do.
 
     Args:
         tell: prints one result.

@@ -506,6 +506,23 @@ def test_the_command_becomes_the_agent(place: Place) -> None:
     assert agent.events("agent.ended")
 
 
+def test_the_agent_needs_no_capability(place: Place) -> None:
+    place.host.book(ledger(half()))
+    without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+    command = [*without, sys.executable, "-P", "-m", "adapters.node"]
+    configuration = place.host.configuration(place.runtime)
+    agent = start_agent(place.runtime, place.host, configuration, command=command)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    children = f"/proc/{agent.process.popen.pid}/task/{agent.process.popen.pid}/children"
+    (pid,) = Path(children).read_text().split() or [str(agent.process.popen.pid)]
+    assert "CapEff:\t0000000000000000" in Path(f"/proc/{pid}/status").read_text()
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    place.cri.exec(container, ["/bin/sh", "-c", "echo x >/tmp/vgpu/a"])
+
+
 def _region() -> bytes:
     """One card with a bound, as HAMi-core lays it out in version 1.2."""
     data = bytearray(VERSION_1.size + 1)
