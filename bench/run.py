@@ -17,6 +17,7 @@ from time import perf_counter
 
 import clusters
 import manifests
+import node
 import numpy as np
 import service
 import sync
@@ -47,6 +48,7 @@ def main() -> None:
     measure_sync()
     for result in service.measure():
         tell(*result)
+    node.measure(tell)
 
 
 def measure_fit(name: str, inventory: Inventory, ledgers: Sequence[NodeLedger]) -> None:

@@ -13,6 +13,7 @@ from rich.progress import track
 
 from adapters.cli.manifests import manifests
 from adapters.cli.moment import moment
+from adapters.cli.node import become_agent
 from adapters.cli.report import ScheduleReport, as_json, as_yaml
 from adapters.cli.schedule import Wish, schedule
 from adapters.cli.source import InputError, sources
@@ -158,6 +159,17 @@ def _demo(
     from adapters.cli.demo import demo
 
     demo(inventory)
+
+
+@app.command("node")
+def _node(
+    config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
+) -> None:
+    """Run the node agent: containers get what their pods were granted, or do not start.
+
+    Exit status: 0 told to end, 2 bad configuration.
+    """
+    become_agent(config)
 
 
 def _watch(pods: Sequence[Pod]) -> Iterable[Pod]:

@@ -91,6 +91,14 @@ class Containerd:
     socket: Path
     nri: Path
 
+    def restart(self) -> None:
+        """Start it again, after it was stopped, on what it has left.
+
+        Raises:
+            StartError: it does not start.
+        """
+        _start(self.machine, self.component, self.folder, self.socket)
+
 
 def start_containerd(machine: Machine, component: str) -> Containerd:
     """Start it and give it the image.
@@ -101,7 +109,7 @@ def start_containerd(machine: Machine, component: str) -> Containerd:
     """
     run = machine.run
     folder = run.folder / component
-    binary = cache.binary(component, "containerd")
+    cache.binary(component, "containerd")
     for name in ("net.d", "cdi", "nri-plugins", "nri-conf.d"):
         (folder / name).mkdir(parents=True)
     (folder / "net.d" / "10-e2e.conflist").write_text(NETWORK)
@@ -114,16 +122,21 @@ def start_containerd(machine: Machine, component: str) -> Containerd:
     }
     (folder / "config.toml").write_text(template.format(**words))
     socket = folder / "c.sock"
+    _start(machine, component, folder, socket)
+    return Containerd(
+        machine=machine, component=component, folder=folder, socket=socket, nri=folder / "nri.sock"
+    )
+
+
+def _start(machine: Machine, component: str, folder: Path, socket: Path) -> None:
+    binary = cache.binary(component, "containerd")
     # The shim is looked up on PATH.
     path = f"{binary.parent}{os.pathsep}{os.environ['PATH']}"
-    run.start(
+    machine.run.start(
         component,
         machine.command([binary, "-c", folder / "config.toml"]),
         ready=lambda: _import_image(machine, component, folder, socket),
         environment={"PATH": path},
-    )
-    return Containerd(
-        machine=machine, component=component, folder=folder, socket=socket, nri=folder / "nri.sock"
     )
 
 

@@ -1,0 +1,33 @@
+"""``python -m adapters.node CONFIG``: the agent without the command's weight."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from adapters.node.config import ConfigError, read
+from adapters.node.credentials import CredentialsError
+from adapters.node.main import run
+
+BAD_INPUT = 2
+
+
+def main(words: list[str]) -> int:
+    """Run the agent; its exit status."""
+    if len(words) != 1:
+        sys.stderr.write("usage: python -m adapters.node CONFIG\n")
+        return BAD_INPUT
+    try:
+        config = read(Path(words[0]))
+    except ConfigError as error:
+        sys.stderr.write(f"dragoman: {error}\n")
+        return BAD_INPUT
+    try:
+        asyncio.run(run(config))
+    except (CredentialsError, OSError) as error:
+        sys.stderr.write(f"dragoman: {error}\n")
+        return BAD_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,159 @@
+"""From what a container may use to what it gets, in this node's terms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from adapters.node import hami
+from adapters.node.nri import Container, PodSandbox, names_and_values
+from adapters.node.plan import Plan
+from adapters.node.profiles import VOID, Profile
+from core.card import Card
+from core.limits import CardLimit, GrantError, Limits
+from core.mig import Slice
+from core.quantity import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A hardware slice that is there.
+
+    Attributes:
+        uuid: by which it is made visible.
+        devices: its device nodes, those of its card among them.
+    """
+
+    uuid: str
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """The node's hardware, as far as a container can be given any of it.
+
+    Attributes:
+        cards: by uuid.
+        devices: device nodes by uuid of the card, for cards that do not follow the profile's rule.
+        instances: by uuid of the card and the slice's profile and start.
+        profiles: by vendor.
+        cdi: whether the runtime takes CDI devices.
+    """
+
+    cards: Mapping[str, Card]
+    profiles: Mapping[str, Profile]
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    instances: Mapping[tuple[str, str, int], Instance] = field(
+        default_factory=dict[tuple[str, str, int], Instance]
+    )
+    cdi: bool = False
+
+
+def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equipment) -> Plan:
+    """What a container with a share gets; of vendors of which it has none, nothing is visible.
+
+    Raises:
+        GrantError: the node cannot give it.
+    """
+    vendors: dict[str, list[CardLimit]] = {}
+    for limit in limits.cards:
+        card = equipment.cards.get(limit.uuid)
+        if card is None:
+            raise GrantError(f"card {limit.uuid} is not on this node")
+        vendors.setdefault(card.vendor, []).append(limit)
+    plan = Plan()
+    for vendor, cards in vendors.items():
+        profile = equipment.profiles.get(vendor)
+        if profile is None:
+            raise GrantError(f"this node's configuration has no profile for {vendor}")
+        if profile.served:
+            plan = plan.beside(_of_vendor(cards, profile, pod, container, equipment))
+    return plan.beside(_void(equipment.profiles, vendors))
+
+
+def void(equipment: Equipment) -> Plan:
+    """What a container without a share gets: no card, whatever its image says."""
+    return _void(equipment.profiles, ())
+
+
+def _void(profiles: Mapping[str, Profile], present: Mapping[str, object] | tuple[()]) -> Plan:
+    return Plan(
+        {
+            profile.visible: VOID
+            for vendor, profile in profiles.items()
+            if profile.served and profile.visible and vendor not in present
+        }
+    )
+
+
+def _of_vendor(
+    limits: Sequence[CardLimit],
+    profile: Profile,
+    pod: PodSandbox,
+    container: Container,
+    equipment: Equipment,
+) -> Plan:
+    # A container counts its cards by their place on the bus, not in the order of a list.
+    index = {limit.uuid: equipment.cards[limit.uuid].index for limit in limits}
+    cards = sorted(limits, key=lambda card: (index[card.uuid], card.uuid))
+    instances = [_instance(card.uuid, card.slice, equipment) for card in cards]
+    uuids = [
+        card.uuid if instance is None else instance.uuid
+        for card, instance in zip(cards, instances, strict=True)
+    ]
+    words = {
+        "{uuids}": ",".join(uuids),
+        "{indexes}": ",".join(str(index[card.uuid]) for card in cards),
+        "{memories}": ",".join(str(card.memory // MIB) for card in cards),
+        "{computes}": ",".join(str(card.compute) for card in cards),
+    }
+    env = {name: _fill(value, words) for name, value in profile.env.items()}
+    if profile.visible:
+        env[profile.visible] = _fill(profile.names, words)
+    plan = Plan(env, profile.mounts)
+    if equipment.cdi and profile.cdi:
+        named = zip(uuids, cards, strict=True)
+        cdi = tuple(_of_card(profile.cdi, uuid, index[card.uuid]) for uuid, card in named)
+        plan = plan.beside(Plan(cdi=cdi))
+    else:
+        nodes: list[str] = []
+        for card, instance in zip(cards, instances, strict=True):
+            nodes += _nodes(card, instance, profile, equipment)
+        devices = (*nodes, *profile.devices)
+        plan = plan.beside(Plan(devices=devices, optional_devices=profile.optional_devices))
+    if profile.hami is None or not any(
+        card.memory_limited or card.compute_limited for card in cards
+    ):
+        return plan
+    held = names_and_values(container.env).get(hami.PRELOAD, "")
+    library = hami.preloaded(profile.hami, pod.uid, container.name, held)
+    return plan.beside(Plan(hami.bounds(cards))).beside(library)
+
+
+def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
+    if slot is None:
+        return None
+    found = equipment.instances.get((uuid, slot.profile, slot.start))
+    if found is None:
+        raise GrantError(f"card {uuid} is not cut to {slot.profile} at {slot.start}")
+    return found
+
+
+def _nodes(
+    card: CardLimit, instance: Instance | None, profile: Profile, equipment: Equipment
+) -> Sequence[str]:
+    if instance is not None and instance.devices:
+        return instance.devices
+    known = equipment.devices.get(card.uuid)
+    if known is not None:
+        return known
+    index = equipment.cards[card.uuid].index
+    return [_of_card(template, card.uuid, index) for template in profile.card_devices]
+
+
+def _of_card(template: str, uuid: str, index: int) -> str:
+    return _fill(template, {"{uuid}": uuid, "{index}": str(index)})
+
+
+def _fill(template: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        template = template.replace(word, value)
+    return template

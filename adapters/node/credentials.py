@@ -1,0 +1,121 @@
+"""Where the API server is and who the agent is, without the client library's weight.
+
+Inside a pod the service account's files; outside a kubeconfig with certificates or a token. A
+kubeconfig whose user is made by another program is refused: a node's agent has its own identity.
+"""
+
+import base64
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+# k8s.io/client-go/rest/config.go, InClusterConfig
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class CredentialsError(RuntimeError):
+    """There are no credentials that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to reach the API server.
+
+    Attributes:
+        host: of the server.
+        port: of the server.
+        context: for TLS; None where the server speaks plain HTTP.
+        token: file of a bearer token, read for each request because it is renewed; None for none.
+    """
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    token: Path | None = None
+
+    def headers(self) -> str:
+        """Header lines that say who asks.
+
+        Raises:
+            OSError: the token cannot be read.
+        """
+        head = f"Host: {self.host}:{self.port}\r\n"
+        if self.token is None:
+            return head
+        return f"{head}Authorization: Bearer {self.token.read_text().strip()}\r\n"
+
+
+def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> Credentials:
+    """Those of the pod that this process is in.
+
+    Raises:
+        CredentialsError: it is in none, or has no service account.
+    """
+    try:
+        host = environment["KUBERNETES_SERVICE_HOST"]
+        port = int(environment["KUBERNETES_SERVICE_PORT"])
+        context = ssl.create_default_context(cafile=str(account / "ca.crt"))
+    except (KeyError, ValueError, OSError) as error:
+        raise CredentialsError(f"not in a pod with a service account: {error!r}") from error
+    return Credentials(host, port, context, account / "token")
+
+
+def of_kubeconfig(path: Path) -> Credentials:
+    """Those of a kubeconfig's current context.
+
+    Raises:
+        CredentialsError: it cannot be read, or its user is made by another program.
+    """
+    try:
+        content = yaml.safe_load(path.read_bytes())
+        context = _named(content, "contexts", content["current-context"])["context"]
+        cluster = _named(content, "clusters", context["cluster"])["cluster"]
+        user = _named(content, "users", context["user"])["user"]
+        return _credentials(path.parent, cluster, user)
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise CredentialsError(f"{path}: {error!r}") from error
+
+
+def _named(content: Any, kind: str, name: str) -> Any:
+    return next((each for each in content[kind] if each["name"] == name), {})
+
+
+def _credentials(folder: Path, cluster: Any, user: Any) -> Credentials:
+    if "exec" in user or "auth-provider" in user:
+        raise CredentialsError("its user is made by another program: give the agent its own")
+    server = urlsplit(cluster["server"])
+    if server.hostname is None:
+        raise CredentialsError(f"{cluster['server']!r} is no server")
+    if server.scheme == "http":
+        return Credentials(server.hostname, server.port or 80, None)
+    context = ssl.create_default_context()
+    with _file(folder, cluster, "certificate-authority") as authority:
+        if authority is not None:
+            context.load_verify_locations(authority)
+    with _file(folder, user, "client-certificate") as own, _file(folder, user, "client-key") as key:
+        if own is not None:
+            context.load_cert_chain(own, key)
+    token = Path(folder, user["tokenFile"]) if "tokenFile" in user else None
+    return Credentials(server.hostname, server.port or 443, context, token)
+
+
+@contextmanager
+def _file(folder: Path, section: Any, name: str) -> Iterator[str | None]:
+    """The file that a section names, or one with the data that it holds, for the block's length."""
+    if name in section:
+        yield os.fspath(folder / section[name])
+    elif f"{name}-data" in section:
+        with tempfile.NamedTemporaryFile() as file:  # readable by its owner alone
+            file.write(base64.b64decode(section[f"{name}-data"]))
+            file.flush()
+            yield file.name
+    else:
+        yield None

@@ -1,0 +1,53 @@
+"""Prometheus' text format, version 0.0.4."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value.
+
+    Attributes:
+        labels: in the order in which they are written.
+    """
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All samples of one name.
+
+    Attributes:
+        kind: ``gauge`` or ``counter``.
+    """
+
+    name: str
+    help: str
+    samples: tuple[Sample, ...]
+    kind: str = "gauge"
+
+
+def render(families: Iterable[Family]) -> str:
+    """The text of all families; one without samples is left out."""
+    lines: list[str] = []
+    for family in families:
+        if not family.samples:
+            continue
+        lines.append(f"# HELP {family.name} {family.help}")
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        lines += [_line(family.name, sample) for sample in family.samples]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(name: str, sample: Sample) -> str:
+    labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels.items())
+    return f"{name}{{{labels}}} {sample.value:.15g}" if labels else f"{name} {sample.value:.15g}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

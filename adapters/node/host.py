@@ -1,0 +1,101 @@
+"""The node's own files: device nodes are looked at, folders are made, sources are checked."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from adapters.node.nri import Adjustment, Device
+from adapters.node.plan import Plan
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST = 128 << 10
+"""Bytes of the longest ``NAME=VALUE`` that a process can be given (Linux MAX_ARG_STRLEN)."""
+
+_FOR_ALL = 0o666
+
+
+class HostError(OSError):
+    """The node has not what the container was to get."""
+
+
+def realize(plan: Plan) -> Adjustment:
+    """Make what a plan needs, and check what it names.
+
+    A mount without a source would be found out only when the container starts, and a device
+    without its numbers too: both after the answer.
+
+    Raises:
+        HostError: something is not there, or cannot be used.
+    """
+    for name, value in plan.env.items():
+        _check(name, value)
+    for folder in plan.folders:
+        _folder(folder)
+    if plan.fresh is not None:
+        _fresh(plan.fresh)
+    for mount in plan.mounts:
+        if not _exists(mount.source):
+            raise HostError(f"{mount.source} is not on this node")
+    devices = [_device(path) for path in plan.devices]
+    devices += [_device(path) for path in plan.optional_devices if _exists(path)]
+    return Adjustment(plan.env, plan.mounts, tuple(devices), plan.cdi)
+
+
+def discard(folder: str) -> None:
+    """Remove a container's own folder, with the files in it."""
+    path = Path(folder)
+    if path.is_dir() and not path.is_symlink():
+        for file in path.iterdir():
+            if not file.is_dir() or file.is_symlink():
+                file.unlink(missing_ok=True)
+        path.rmdir()
+
+
+def _check(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise HostError(f"{name!r} is no name of a variable")
+    if "\0" in value or len(name) + len(value.encode()) + 2 > _LONGEST:
+        raise HostError(f"the value of {name} cannot be a variable's")
+
+
+# Of os and not of pathlib: this stands in the way of every container, and takes half of the time.
+
+
+def _exists(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _device(path: str) -> Device:
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISCHR(found.st_mode):
+        raise HostError(f"{path} is no character device")
+    return Device(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
+
+
+def _folder(folder: str) -> bool:
+    """Make a folder if it is not there; whether it was made."""
+    try:
+        if os.path.isdir(folder):  # noqa: PTH112
+            return False
+        os.makedirs(folder)  # noqa: PTH103
+        os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as anybody
+    except OSError as error:
+        raise HostError(f"{folder}: {error.strerror}") from error
+    return True
+
+
+def _fresh(folder: str) -> None:
+    """An earlier container's bounds stand in its file, and the first writer's count."""
+    try:
+        if os.path.islink(folder):  # noqa: PTH114
+            os.unlink(folder)  # noqa: PTH108
+        if _folder(folder):
+            return
+        for file in Path(folder).glob("*.cache"):
+            file.unlink()
+    except OSError as error:
+        raise HostError(f"{folder}: {error.strerror}") from error

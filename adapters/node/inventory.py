@@ -1,0 +1,57 @@
+"""The node's cards as they are, from whoever knows: a file, or NVIDIA's library."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from adapters.node.adjust import Instance
+from core.card import Card
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What is in the node.
+
+    Attributes:
+        cards: by ascending index; without slots or vocabularies, which are no hardware.
+        devices: device nodes by uuid of the card, where known.
+        instances: by uuid of the card and the slice's profile and start.
+    """
+
+    cards: tuple[Card, ...] = ()
+    devices: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    instances: dict[tuple[str, str, int], Instance] = field(
+        default_factory=dict[tuple[str, str, int], Instance]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a card is now.
+
+    Attributes:
+        memory: bytes in use, by whomever.
+        compute: percent.
+    """
+
+    memory: int
+    compute: int
+
+
+class InventoryError(RuntimeError):
+    """The node's cards cannot be listed."""
+
+
+class Inventory(Protocol):
+    """Somebody who knows the node's cards."""
+
+    def hardware(self) -> Hardware:
+        """What is in the node now.
+
+        Raises:
+            InventoryError: nobody can say.
+        """
+        ...
+
+    def loads(self) -> dict[str, Load]:
+        """How busy the cards are, by uuid; those that can be asked."""
+        ...

@@ -1,0 +1,88 @@
+"""Cards that the operator lists: for tests, for MetaX, for vendors without a library here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from adapters.node.adjust import Instance
+from adapters.node.inventory import Hardware, InventoryError, Load
+from core.card import Card, Mode
+from core.quantity import MIB
+
+
+class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A hardware slice that is there."""
+
+    profile: str
+    start: int
+    uuid: str
+    devices: tuple[str, ...] = ()
+
+
+class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A card; ``devices`` are its device nodes where the profile's rule does not give them."""
+
+    uuid: str
+    index: int
+    vendor: str = "nvidia"
+    model: str = ""
+    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
+    mode: Mode = Mode.SHARED
+    numa: int | None = None
+    devices: tuple[str, ...] | None = None
+    instances: tuple[InstanceEntry, ...] = ()
+
+
+class HardwareFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    cards: tuple[CardEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileInventory:
+    """Reads the list anew each time."""
+
+    path: Path
+    node: str
+
+    def hardware(self) -> Hardware:
+        """What the file says.
+
+        Raises:
+            InventoryError: it is not there, or not such a list.
+        """
+        try:
+            found = msgspec.convert(yaml.safe_load(self.path.read_bytes()), HardwareFile)
+        except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+            raise InventoryError(f"{self.path}: {error}") from error
+        entries = sorted(found.cards, key=lambda entry: (entry.index, entry.uuid))
+        return Hardware(
+            tuple(self._card(entry) for entry in entries),
+            {entry.uuid: entry.devices for entry in entries if entry.devices is not None},
+            {
+                (entry.uuid, slot.profile, slot.start): Instance(slot.uuid, slot.devices)
+                for entry in entries
+                for slot in entry.instances
+            },
+        )
+
+    def loads(self) -> dict[str, Load]:
+        """Nothing: a file does not know."""
+        return {}
+
+    def _card(self, entry: CardEntry) -> Card:
+        return Card(
+            uuid=entry.uuid,
+            node=self.node,
+            index=entry.index,
+            vendor=entry.vendor,
+            model=entry.model,
+            memory=entry.memory_mib * MIB,
+            slots=1,
+            mode=entry.mode,
+            numa=entry.numa,
+            names=(entry.model,) if entry.model else (),
+        )

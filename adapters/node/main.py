@@ -1,0 +1,186 @@
+"""The agent put together: what it is made of, and how it starts and ends."""
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from adapters.node.adjust import Equipment
+from adapters.node.agent import Agent
+from adapters.node.config import Config, node_name, profiles
+from adapters.node.credentials import of_kubeconfig, of_pod
+from adapters.node.grants import LedgerGrants
+from adapters.node.inventory import Hardware, Inventory, InventoryError
+from adapters.node.inventory_file import FileInventory
+from adapters.node.inventory_nvml import NvmlInventory
+from adapters.node.journal import tell
+from adapters.node.ledger_file import LedgerFile
+from adapters.node.ledger_watch import LedgerWatch
+from adapters.node.link import Link
+from adapters.node.monitor import Monitor
+from adapters.node.nri import Runtime
+from adapters.node.profiles import Profile
+from adapters.node.scrape import Scrape
+from adapters.node.tenants import Tenants
+from adapters.node.watchdog import Watchdog
+
+CDI_SINCE = (2, 1)
+"""containerd's first version that takes a plugin's CDI devices; older ones drop them silently."""
+
+
+INTERVAL = 10.0
+"""Seconds between two looks at the hardware."""
+
+
+@dataclass(slots=True)
+class Node:
+    """What is known of the node while the agent runs.
+
+    Attributes:
+        grants: what the ledger says.
+        profiles: by vendor.
+        hardware: what is in the node; empty where nobody can say, then the ledger is believed.
+        cdi: whether the runtime takes CDI devices.
+    """
+
+    grants: LedgerGrants
+    profiles: Mapping[str, Profile]
+    hardware: Hardware = field(default_factory=Hardware)
+    cdi: bool = False
+
+    def equipment(self) -> Equipment:
+        """The node's hardware as it is now."""
+        cards = {card.uuid: card for card in self.hardware.cards} or self.grants.cards()
+        return Equipment(
+            cards, self.profiles, self.hardware.devices, self.hardware.instances, self.cdi
+        )
+
+    def caches(self) -> Path | None:
+        """The folder in which each container that HAMi-core bounds has a folder."""
+        found = (profile.hami for profile in self.profiles.values())
+        return next((Path(hami.caches) for hami in found if hami is not None), None)
+
+    async def watch(self, inventory: Inventory | None) -> None:
+        """Look at the hardware again and again until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if inventory is not None:
+                before = self.hardware
+                self.hardware = await asyncio.to_thread(_look, inventory, before)
+                if self.hardware != before:
+                    tell("inventory.changed", cards=len(self.hardware.cards))
+
+    def configure(self, runtime: Runtime) -> None:
+        """Learn what the runtime can do."""
+        self.cdi = takes_cdi(runtime)
+        tell("link.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
+
+
+def takes_cdi(runtime: Runtime) -> bool:
+    """Whether CDI devices reach the container; a runtime that is not known is not trusted to."""
+    if runtime.name != "containerd":
+        return False
+    numbers = runtime.version.removeprefix("v").split(".")
+    try:
+        return (int(numbers[0]), int(numbers[1])) >= CDI_SINCE
+    except (ValueError, IndexError):
+        return False
+
+
+async def run(config: Config) -> None:
+    """Serve until told to end by SIGTERM or SIGINT.
+
+    Raises:
+        CredentialsError: the cluster cannot be reached as configured.
+        OSError: the metrics' address cannot be used.
+    """
+    node = Node(LedgerGrants(), profiles(config))
+    inventory = _inventory(config)
+    node.hardware = _look(inventory, node.hardware)
+    agent = Agent(node.grants, node.equipment, frozenset(config.exempt))
+    watchdog = Watchdog()
+    watchdog.start()
+    ledger = _ledger(config, node.grants)
+    tenants = Tenants(node.caches())
+    link = Link(
+        Path(config.socket),
+        config.plugin.name,
+        config.plugin.index,
+        agent,
+        watchdog,
+        configure=node.configure,
+        observe=tenants.observe,
+    )
+    monitor = Monitor(
+        node_name(config),
+        tenants,
+        lambda: node.hardware,
+        dict if inventory is None else inventory.loads,
+        link.counts,
+    )
+    work = [link.run(), ledger.run(), node.watch(inventory)]
+    if config.monitor.listen:
+        scrape = Scrape(monitor.families, lambda: link.counts.active)
+        work.append(scrape.run(config.monitor.listen))
+    tell("agent.started", node=node_name(config), cards=len(node.hardware.cards))
+    tasks = [asyncio.ensure_future(each) for each in work]
+    gc.collect()
+    gc.freeze()  # what was made until now stays: no collection needs to look at it again
+    try:
+        await _until_told(tasks)
+    finally:
+        watchdog.end()
+    tell("agent.ended")
+
+
+async def _until_told(tasks: Sequence[asyncio.Future[None]]) -> None:
+    """Wait for a signal; a task that ends before is a failure of the whole agent."""
+    loop = asyncio.get_running_loop()
+    told = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _tell_once, told)
+    await asyncio.wait([*tasks, told], return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in tasks if task.done()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for task in failed:
+        task.result()
+
+
+def _tell_once(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
+
+
+def _ledger(config: Config, grants: LedgerGrants) -> LedgerFile | LedgerWatch:
+    if config.ledger.file:
+        file = LedgerFile(Path(config.ledger.file), grants)
+        file.look()
+        return file
+    kubeconfig = config.ledger.kubeconfig
+    credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
+    return LedgerWatch(credentials, node_name(config), grants)
+
+
+def _inventory(config: Config) -> Inventory | None:
+    match config.inventory.source:
+        case "file":
+            return FileInventory(Path(config.inventory.file), node_name(config))
+        case "nvml":
+            return NvmlInventory(node_name(config))
+        case _:
+            return None
+
+
+def _look(inventory: Inventory | None, before: Hardware) -> Hardware:
+    if inventory is None:
+        return before
+    try:
+        return inventory.hardware()
+    except InventoryError as error:
+        tell("inventory.unread", reason=str(error))
+        return before

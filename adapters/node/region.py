@@ -1,0 +1,193 @@
+"""What HAMi-core keeps about one container's cards, in a file that all its processes share.
+
+Two layouts are known: without a version (HAMi pkg/monitor/nvidia/v0/spec.go) and 1.x (HAMi-core
+src/multiprocess/multiprocess_memory_limit.h, 64-bit Linux). The container itself can write to the
+file, so nothing in it is believed: every size is checked, and a file is read, never mapped.
+"""
+
+import os
+import stat
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = 19920718
+MOST_CARDS = 16
+MOST_PROCESSES = 1024
+
+_UUID = 96
+_HEAD = struct.Struct("<iII")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things are, in bytes from the start of the region or of a process.
+
+    Attributes:
+        size: of the region; the file is one byte longer.
+        cards: number of cards, 64 bits.
+        uuids: 16 texts.
+        limits: 16 numbers of 64 bits: bytes.
+        compute: the same: percent.
+        processes: 1024 processes.
+        process: size of one.
+        memory: size of one card's memory in a process: context, module, data, offset, total.
+        util: place of the cards' utilization in a process.
+        util_size: size of one card's: decoder, encoder, compute.
+        count: number of processes, 32 bits.
+        last_kernel: seconds since 1970, 64 bits; None where it is not kept.
+    """
+
+    size: int
+    cards: int
+    uuids: int
+    limits: int
+    compute: int
+    processes: int
+    process: int
+    memory: int
+    util: int
+    util_size: int
+    count: int
+    last_kernel: int | None
+
+
+UNVERSIONED = Layout(
+    size=1197896,
+    cards=48,
+    uuids=56,
+    limits=1592,
+    compute=1720,
+    processes=1848,
+    process=1168,
+    memory=40,
+    util=776,
+    util_size=24,
+    count=1197880,
+    last_kernel=None,
+)
+VERSION_1 = Layout(
+    size=2008952,
+    cards=56,
+    uuids=64,
+    limits=1600,
+    compute=1728,
+    processes=1856,
+    process=1960,
+    memory=64,
+    util=1160,
+    util_size=48,
+    count=2008896,
+    last_kernel=2008912,
+)
+
+
+class RegionError(ValueError):
+    """A file that is no region, or not one that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardUsage:
+    """What one container does on one card.
+
+    Attributes:
+        uuid: of the card, as the library saw it.
+        limit: bytes; 0 for none.
+        used: bytes.
+        context: of these, those of contexts.
+        module: of these, those of modules.
+        data: of these, those of data.
+        offset: of these, those that are counted in none of the others.
+        compute: percent.
+    """
+
+    uuid: str
+    limit: int
+    used: int
+    context: int
+    module: int
+    data: int
+    offset: int
+    compute: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What one container does.
+
+    Attributes:
+        cards: in the order in which the container counts them.
+        last_kernel: when it last started a kernel, seconds since 1970; 0 where that is not known.
+    """
+
+    cards: tuple[CardUsage, ...]
+    last_kernel: int = 0
+
+
+def read(path: Path) -> Region:
+    """The region in a file.
+
+    Raises:
+        RegionError: it is none.
+        OSError: the file cannot be read.
+    """
+    # Not through a link, and not waiting for the other end of a pipe.
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise RegionError("no plain file")
+        return _read(file, status.st_size)
+    finally:
+        os.close(file)
+
+
+def _read(file: int, size: int) -> Region:
+    magic, major, _ = _HEAD.unpack(_part(file, 0, _HEAD.size))
+    if magic != MAGIC:
+        raise RegionError("not initialized, or no region")
+    layout = _layout(size, major)
+    head = _part(file, 0, layout.processes)
+    cards = min(_long(head, layout.cards), MOST_CARDS)
+    (count,) = struct.unpack("<i", _part(file, layout.count, 4))
+    count = min(max(count, 0), MOST_PROCESSES)
+    held = _part(file, layout.processes, count * layout.process)
+    processes = [held[place * layout.process :][: layout.process] for place in range(count)]
+    last = 0
+    if layout.last_kernel is not None:
+        last = _long(_part(file, layout.last_kernel, 8), 0)
+    return Region(tuple(_card(head, processes, layout, place) for place in range(cards)), last)
+
+
+def _layout(size: int, major: int) -> Layout:
+    if size in (UNVERSIONED.size, UNVERSIONED.size + 1):
+        return UNVERSIONED
+    if major == 1 and size >= VERSION_1.size:
+        return VERSION_1
+    raise RegionError(f"{size} bytes of version {major} are not known")
+
+
+def _card(head: bytes, processes: Sequence[bytes], layout: Layout, place: int) -> CardUsage:
+    start = layout.uuids + place * _UUID
+    uuid = head[start : start + _UUID].split(b"\0", 1)[0].decode("ascii", "replace")
+    sums = [0, 0, 0, 0, 0]
+    compute = 0
+    for process in processes:
+        memory = struct.unpack_from("<5Q", process, 8 + place * layout.memory)
+        sums = [total + value for total, value in zip(sums, memory, strict=True)]
+        compute += _long(process, layout.util + place * layout.util_size + 16)
+    context, module, data, offset, total = sums
+    limit = _long(head, layout.limits + place * 8)
+    return CardUsage(uuid, limit, total, context, module, data, offset, compute)
+
+
+def _long(data: bytes, place: int) -> int:
+    return int.from_bytes(data[place : place + 8], "little")
+
+
+def _part(file: int, place: int, size: int) -> bytes:
+    data = os.pread(file, size, place)
+    if len(data) < size:
+        raise RegionError(f"ends at {place + len(data)}")
+    return data

@@ -1,0 +1,168 @@
+"""What the node agent costs: a container's creation, the node's memory, and its own start."""
+
+import json
+import re
+import signal
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING
+
+from adapters.node import mux, ttrpc
+from adapters.node.adjust import Equipment
+from adapters.node.agent import Agent
+from adapters.node.grants import LedgerGrants
+from adapters.node.nri import PLUGIN_SERVICE, Adjustment
+from adapters.node.profiles import NVIDIA
+from adapters.node.protobuf import message, text
+from adapters.node.session import Creating, Session
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB
+
+if TYPE_CHECKING:
+    from e2e.harness.agent import Host
+    from e2e.harness.containerd import Containerd
+    from e2e.harness.cri import Cri
+
+BLOCKS, ROUNDS = 8, 30
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # no disk in the way
+
+
+def book(pods: int = 100) -> NodeLedger:
+    """A node of eight cards with that many pods."""
+    cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 99) for i in range(8))
+    ledger = NodeLedger.of(Node("real", cards))
+    for number in range(pods):
+        grant = Grant("main", f"GPU-{number % 8}", GIB, 1)
+        ledger = ledger.adopt(Allocation(f"uid-{number}", "ai/p", "volcano", "real", (grant,)))
+    return ledger
+
+
+def handler_us() -> float:
+    """From the bytes of a question to those of its answer: a share, the host's files left out."""
+    grants = LedgerGrants(book())
+    profile = replace(NVIDIA, hami=None, card_devices=(), devices=(), optional_devices=())
+    there = Equipment(grants.cards(), {"nvidia": profile})
+    agent = Agent(grants, lambda: there)
+    session = Session("dragoman", "50")
+    pod = text(1, "p") + text(2, "train") + text(3, "uid-7") + text(4, "ai")
+    env = b"".join(text(8, f"SERVICE_{i}_PORT=tcp://10.0.0.{i}:80") for i in range(60))
+    asked = message(1, pod) + message(2, text(1, "c") + text(3, "main") + env)
+    data = ttrpc.encode_request(ttrpc.Request(PLUGIN_SERVICE, "CreateContainer", asked, 2 * 10**9))
+    call = mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(5, ttrpc.REQUEST, data)))
+    times: list[float] = []
+    for _ in range(2_000):
+        start = perf_counter()
+        (creating,) = session.feed(call).happened
+        if not isinstance(creating, Creating):
+            sys.exit("no question")
+        adjustment = agent.adjust(creating.pod, creating.container)
+        if not isinstance(adjustment, Adjustment):
+            sys.exit("no answer")
+        session.adjusted(creating.stream, adjustment)
+        times.append(perf_counter() - start)
+    return statistics.median(times) * 1e6
+
+
+def measure(tell: Callable[..., None], component: str = "containerd-2") -> None:
+    """All of it; what needs a runtime is left out where the test bed has none.
+
+    ``nri_added_ms`` is of a container without a share, as most are; ``nri_added_share_ms`` of one
+    with a share of a card, for which the runtime itself has more to do.
+
+    Args:
+        tell: prints one result.
+        component: the runtime's, of the test bed.
+    """
+    tell("nri_handler_us", handler_us(), "us")
+    try:
+        with _runtime(component) as (runtime, cri, host):
+            _measure_added(tell, runtime, cri, host)
+    except (ImportError, FileNotFoundError, PermissionError) as error:
+        sys.stderr.write(f"nri_added_ms and agent_rss_mib are left out: {error}\n")
+
+
+@contextmanager
+def _runtime(component: str) -> Iterator[tuple["Containerd", "Cri", "Host"]]:
+    from e2e.harness import cgroups
+    from e2e.harness.agent import Host
+    from e2e.harness.containerd import start_containerd
+    from e2e.harness.cri import Cri
+    from e2e.harness.machine import start_machine
+    from e2e.harness.run import run
+
+    if SHARED_MEMORY.is_dir():
+        tempfile.tempdir = str(SHARED_MEMORY)
+    with ExitStack() as stack:
+        this = stack.enter_context(run())
+        runtime = start_containerd(start_machine(this), component)
+        group = cgroups.create(this.folder)
+        cri = stack.enter_context(Cri.connect(runtime.socket, group, this.folder))
+        cri.wait()
+        yield runtime, cri, Host.make(this.folder / "host")
+        cri.clear()
+
+
+def _measure_added(
+    tell: Callable[..., None], runtime: "Containerd", cri: "Cri", host: "Host"
+) -> None:
+    from e2e.harness.agent import start_agent
+
+    host.book(book())
+    configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})
+    sandboxes = [
+        cri.sandbox("plain", "nobody"),
+        cri.sandbox("train", "uid-7", {"volcano.sh/vgpu-ids-new": "x"}),
+    ]
+
+    def block(times: list[list[float]]) -> None:
+        for _ in range(ROUNDS):
+            for sandbox, taken in zip(sandboxes, times, strict=True):
+                start = perf_counter()
+                container = cri.create(sandbox, "main")
+                taken.append(perf_counter() - start)
+                cri.remove(container)
+
+    without: list[list[float]] = [[], []]
+    given: list[list[float]] = [[], []]
+    block([[], []])
+    starts: list[float] = []
+    memory = 0.0
+    for _ in range(BLOCKS):
+        block(without)
+        start = perf_counter()
+        agent = start_agent(runtime, host, configuration)
+        starts.append(perf_counter() - start)
+        block(given)
+        memory = max(memory, _resident(agent.process.popen.pid))
+        agent.process.identity.signal_group(signal.SIGTERM)
+        agent.process.popen.wait(10)
+        runtime.machine.run.processes.remove(agent.process)
+        sleep(0.05)
+    for name, before, after in zip(
+        ("nri_added_ms", "nri_added_share_ms"), without, given, strict=True
+    ):
+        bare, full = statistics.median(before), statistics.median(after)
+        tell(name, (full - bare) * 1e3, "ms", "create_without", full / bare)
+    tell("agent_rss_mib", memory, "MiB")
+    tell("agent_start_ms", statistics.median(starts) * 1e3, "ms")
+
+
+def _resident(pid: int) -> float:
+    """MiB of the process, or of the one that it waits for: it was entered into a namespace."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    status = Path(f"/proc/{children[-1] if children else pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+if __name__ == "__main__":
+    measure(lambda *words: print(json.dumps(words), flush=True), *sys.argv[1:])

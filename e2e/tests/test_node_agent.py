@@ -1,0 +1,533 @@
+"""On a real containerd a container gets exactly what the ledger says, or it is not created."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from adapters.node.region import MAGIC, VERSION_1
+from adapters.wire.ledger import encode
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB, MIB
+from e2e.harness import cgroups
+from e2e.harness.agent import Host, RunningAgent, start_agent
+from e2e.harness.containerd import Containerd, start_containerd
+from e2e.harness.cri import Cri, CriError
+from e2e.harness.guide import placed
+from e2e.harness.machine import start_machine
+from e2e.harness.ports import free_ports
+from e2e.harness.run import Run, run
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
+
+ENTRY = "from adapters.cli.main import main; main()"
+RESULT = {"volcano.sh/vgpu-ids-new": "what stands here is not read"}
+EMPTY = NodeLedger.of(Node("real"))
+
+
+@dataclass(frozen=True)
+class Place:
+    run: Run
+    runtime: Containerd
+    cri: Cri
+    host: Host
+
+    def agent(self, **more: Any) -> RunningAgent:
+        return start_agent(self.runtime, self.host, self.host.configuration(self.runtime, **more))
+
+
+@pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with ExitStack() as stack:
+        this = stack.enter_context(run())
+        try:
+            machine = start_machine(this)
+            runtime = start_containerd(machine, request.param)
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        logs = this.folder / "logs"
+        logs.mkdir()
+        cri = stack.enter_context(Cri.connect(runtime.socket, cgroups.create(this.folder), logs))
+        cri.wait()
+        yield Place(this, runtime, cri, Host.make(this.folder / "host"))
+        cri.clear()
+
+
+@pytest.fixture
+def place(daemon: Place) -> Iterator[Place]:
+    daemon.host.book(EMPTY)
+    yield daemon
+    for process in [each for each in daemon.run.processes if each.name.startswith("agent")]:
+        process.identity.signal_group(signal.SIGCONT)
+        process.stop()
+        daemon.run.processes.remove(process)
+    daemon.cri.clear()
+
+
+def card(index: int) -> Card:
+    return Card(f"GPU-{index}", "real", index, "nvidia", "A", 80 * GIB, 10)
+
+
+def ledger(*grants: Grant, uid: str = "uid-1", cards: int = 2) -> NodeLedger:
+    node = Node("real", tuple(card(index) for index in range(cards)))
+    return NodeLedger.of(node).adopt(Allocation(uid, "ai/pod", "volcano", "real", grants))
+
+
+def half(container: str = "main", index: int = 0) -> Grant:
+    return Grant(container, f"GPU-{index}", 3000 * MIB, 50)
+
+
+def test_the_volcano_guides_pod_gets_its_share(place: Place) -> None:
+    pods, ledgers = placed("volcano-hami-core.yaml")
+    pod = pods["hami-pod"]
+    place.host.book(ledgers[pod.node])
+    place.agent()
+
+    sandbox = place.cri.sandbox("hami-pod", pod.uid, pod.annotations)
+    container = place.cri.run(sandbox, pod.containers[0], {"NVIDIA_VISIBLE_DEVICES": "void"})
+
+    env = place.cri.env(container)
+    assert env["NVIDIA_VISIBLE_DEVICES"].startswith("GPU-201080aa-")
+    assert env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+    assert env["CUDA_DEVICE_SM_LIMIT"] == env["CUDA_DEVICE_SM_LIMIT_0"] == "50"
+    assert env["CUDA_DEVICE_MEMORY_SHARED_CACHE"].startswith(f"/tmp/vgpu/{pod.uid}_")
+    mounts = place.cri.mounts(container)
+    assert "ro" in mounts["/usr/local/vgpu/libvgpu.so"].split(",")
+    assert "ro" in mounts["/etc/ld.so.preload"].split(",")
+    assert {"/tmp/vgpu", "/tmp/vgpulock"} <= mounts.keys()
+    assert place.cri.exec(container, ["/bin/cat", "/etc/ld.so.preload"]).strip() in mounts
+    place.cri.exec(container, ["/bin/sh", "-c", "echo x >/tmp/vgpu/a; echo x >/tmp/vgpulock/lock"])
+    index = next(
+        each.index
+        for each in ledgers[pod.node].node.cards
+        if each.uuid == env["NVIDIA_VISIBLE_DEVICES"]
+    )
+    nodes = place.cri.exec(container, ["/bin/ls", f"{place.host.folder}/dev"]).split()
+    assert nodes == [f"nvidia{index}", "nvidiactl"]
+    # Opening it proves the rule of the device group: the kernel knows this device.
+    place.cri.exec(container, ["/bin/sh", "-c", f"exec 3<{place.host.folder}/dev/nvidiactl"])
+
+
+def test_the_koordinator_guides_pod_gets_its_share(place: Place) -> None:
+    pods, ledgers = placed("koordinator-gpu-share.yaml")
+    pod = pods["pod-example"]
+    place.host.book(ledgers[pod.node])
+    place.agent()
+
+    sandbox = place.cri.sandbox("pod-example", pod.uid, pod.annotations)
+    container = place.cri.run(sandbox, pod.containers[0], {"NVIDIA_VISIBLE_DEVICES": "void"})
+
+    (grant,) = ledgers[pod.node].allocations[pod.uid].grants
+    env = place.cri.env(container)
+    assert env["NVIDIA_VISIBLE_DEVICES"] == grant.card
+    assert env["CUDA_DEVICE_MEMORY_LIMIT"] == str(grant.memory)
+    assert env["CUDA_DEVICE_SM_LIMIT"] == str(grant.compute)
+
+
+def test_the_mig_guides_pod_gets_its_slice(place: Place) -> None:
+    pods, ledgers = placed("volcano-mig.yaml")
+    pod = pods["mig-pod"]
+    held = ledgers[pod.node]
+    (grant,) = held.allocations[pod.uid].grants
+    assert grant.slice is not None
+    place.host.book(held)
+    cards = [{"uuid": c.uuid, "index": c.index, "mode": "mig"} for c in held.node.cards]
+    for each in cards:
+        if each["uuid"] == grant.card:
+            slot = {"profile": grant.slice.profile, "start": grant.slice.start, "uuid": "MIG-1"}
+            each["instances"] = [slot]
+    file = place.host.folder / "cards.json"
+    file.write_text(json.dumps({"cards": cards}))
+    place.agent(inventory={"source": "file", "file": str(file)})
+
+    sandbox = place.cri.sandbox("mig-pod", pod.uid, pod.annotations)
+    container = place.cri.run(sandbox, pod.containers[0])
+
+    env = place.cri.env(container)
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "MIG-1"
+    assert not any(name.startswith("CUDA_DEVICE") for name in env)
+    assert "/etc/ld.so.preload" not in place.cri.mounts(container)
+
+
+def test_a_slice_that_is_not_cut_keeps_its_container_back(place: Place) -> None:
+    pods, ledgers = placed("volcano-mig.yaml")
+    pod = pods["mig-pod"]
+    place.host.book(ledgers[pod.node])
+    place.agent()
+
+    sandbox = place.cri.sandbox("mig-pod", pod.uid, pod.annotations)
+
+    with pytest.raises(CriError, match="is not cut to"):
+        place.cri.create(sandbox, pod.containers[0])
+
+
+def test_the_metax_guides_pod_is_left_to_metax_and_sees_no_other_card(place: Place) -> None:
+    pods, ledgers = placed("metax-share.yaml")
+    pod = pods["sample-pod"]
+    place.host.book(ledgers[pod.node])
+    place.agent()
+
+    sandbox = place.cri.sandbox("sample-pod", pod.uid, pod.annotations)
+    container = place.cri.run(sandbox, pod.containers[0])
+
+    env = place.cri.env(container)
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert not any(name.startswith("CUDA_") for name in env)
+
+
+def test_the_metax_guides_pod_gets_what_a_profile_says(place: Place) -> None:
+    pods, ledgers = placed("metax-share.yaml")
+    pod = pods["sample-pod"]
+    place.host.book(ledgers[pod.node])
+    configuration = place.host.configuration(place.runtime)
+    configuration["profiles"]["metax"] = {
+        "served": True,
+        "visible": "METAX_VISIBLE_DEVICES",
+        "names": "{indexes}",
+        "env": {"METAX_MEMORY_MIB": "{memories}", "METAX_COMPUTE": "{computes}"},
+        "devices": [f"{place.host.folder}/dev/nvidiactl"],
+    }
+    start_agent(place.runtime, place.host, configuration)
+
+    sandbox = place.cri.sandbox("sample-pod", pod.uid, pod.annotations)
+    container = place.cri.run(sandbox, pod.containers[0])
+
+    (grant,) = ledgers[pod.node].allocations[pod.uid].grants
+    env = place.cri.env(container)
+    assert env["METAX_VISIBLE_DEVICES"].isdigit()
+    assert env["METAX_MEMORY_MIB"] == str(grant.memory // MIB)
+    assert env["METAX_COMPUTE"] == str(grant.compute)
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+def test_containers_of_one_pod_get_their_own_share_and_others_none(place: Place) -> None:
+    place.host.book(ledger(half("first", 0), half("second", 1)))
+    place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    seen = {
+        name: place.cri.env(place.cri.run(sandbox, name, {"NVIDIA_VISIBLE_DEVICES": "all"}))
+        for name in ("first", "second", "third")
+    }
+
+    assert [env["NVIDIA_VISIBLE_DEVICES"] for env in seen.values()] == ["GPU-0", "GPU-1", "void"]
+    assert "CUDA_DEVICE_MEMORY_LIMIT" not in seen["third"]
+
+
+def test_what_stands_on_the_pod_buys_nothing(place: Place) -> None:
+    place.host.book(ledger())
+    agent = place.agent()
+    sandbox = place.cri.sandbox(
+        "forged", "uid-forged", {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1,1"}
+    )
+
+    with pytest.raises(CriError, match="ledger does not name its pod"):
+        place.cri.create(sandbox, "main")
+
+    assert agent.wait_for("container.refused")["pod"] == "ai/forged"
+
+
+def test_a_grant_that_comes_late_is_waited_for(place: Place) -> None:
+    place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    with ThreadPoolExecutor() as pool:
+        creating = pool.submit(place.cri.run, sandbox, "main")
+        time.sleep(0.4)
+        assert not creating.done()
+        place.host.book(ledger(half()))
+        container = creating.result(5)
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place: Place) -> None:
+    agent = place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    began = time.monotonic()
+    with pytest.raises(CriError, match="ledger does not name its pod"):
+        place.cri.create(sandbox, "main")
+    first = time.monotonic() - began
+    with pytest.raises(CriError, match="ledger does not name its pod"):
+        place.cri.create(sandbox, "main", attempt=1)
+    second = time.monotonic() - began - first
+
+    assert 1.2 < first < 2
+    assert second < 0.5
+    assert len(agent.events("link.active")) == 1
+    place.host.book(ledger(half()))
+    time.sleep(0.3)
+    container = place.cri.run(sandbox, "main")
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_a_node_without_the_library_keeps_the_container_back(place: Place) -> None:
+    place.host.book(ledger(half()))
+    configuration = place.host.configuration(place.runtime)
+    configuration["profiles"]["nvidia"]["hamiCore"]["library"] = "/nowhere/libvgpu.so"
+    start_agent(place.runtime, place.host, configuration)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    with pytest.raises(CriError, match=r"/nowhere/libvgpu\.so is not on this node"):
+        place.cri.create(sandbox, "main")
+
+
+def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
+    """What the runtime starts while nobody answers is found by the audit: NRI is fail-open."""
+    place.host.book(ledger(half()))
+    agent = place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+    agent.process.identity.signal_group(signal.SIGKILL)
+    agent.process.popen.wait(5)
+
+    container = place.cri.run(sandbox, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
+    again = place.agent()
+
+    # Admission's void holds: it runs, but no card is visible to it.
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    told = again.wait_for("container.unserved")
+    assert (told["uid"], told["container"]) == ("uid-1", "main")
+    assert "NVIDIA_VISIBLE_DEVICES" in told["reason"]
+
+
+def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: Place) -> None:
+    place.host.book(ledger(half()))
+    agent = place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+    agent.process.identity.signal_group(signal.SIGSTOP)
+
+    container = place.cri.run(sandbox, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
+    agent.process.identity.signal_group(signal.SIGCONT)
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    agent.wait_for("link.active", count=2)
+    assert agent.wait_for("container.unserved")["container"] == "main"
+    second = place.cri.sandbox("pod", "uid-1", RESULT, space="other")
+    assert place.cri.env(place.cri.run(second, "main"))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_two_copies_of_the_agent_do_not_disturb_each_other(place: Place) -> None:
+    place.host.book(ledger(half()))
+    place.agent()
+    place.agent(plugin={"name": "dragoman", "index": "51"})
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main", {"LD_PRELOAD": "/mine.so"})
+
+    env = place.cri.env(container)
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    assert env["LD_PRELOAD"] == "/mine.so"
+
+
+def test_fifty_pods_at_once_all_get_their_share(place: Place) -> None:
+    held = ledger()
+    for number in range(50):
+        grant = Grant("main", f"GPU-{number % 2}", GIB, 2)
+        held = held.adopt(
+            Allocation(f"uid-p{number}", f"ai/p{number}", "volcano", "real", (grant,))
+        )
+    place.host.book(held)
+    agent = place.agent()
+
+    def one(number: int) -> str:
+        sandbox = place.cri.sandbox(f"p{number}", f"uid-p{number}", RESULT)
+        return place.cri.create(sandbox, "main")
+
+    with ThreadPoolExecutor(16) as pool:
+        containers = list(pool.map(one, range(50)))
+
+    assert len(set(containers)) == 50
+    assert agent.events("container.refused") == []
+    again = place.agent(plugin={"name": "auditor", "index": "52"})
+    assert again.wait_for("link.active")["unserved"] == 0
+    assert again.wait_for("link.active")["containers"] == 50
+
+
+def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(place: Place) -> None:
+    place.host.book(ledger(Grant("main", "GPU-0", 80 * GIB, 100, exclusive=True)))
+    (place.runtime.folder / "cdi" / "nvidia.json").write_text(
+        '{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "GPU-0",'
+        ' "containerEdits": {"env": ["FROM_CDI=yes"]}}]}'
+    )
+    configuration = place.host.configuration(place.runtime)
+    configuration["profiles"]["nvidia"]["cdi"] = "nvidia.com/gpu={uuid}"
+    agent = start_agent(place.runtime, place.host, configuration)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    env = place.cri.env(container)
+    takes_cdi = agent.events("link.configured")[-1]["cdi"]
+    assert takes_cdi is not place.runtime.component.endswith("-1")
+    assert ("FROM_CDI" in env) is takes_cdi
+    nodes = Path(f"{place.host.folder}/dev/nvidia0").stat()
+    assert stat.S_ISCHR(nodes.st_mode)
+    if not takes_cdi:
+        assert "nvidia0" in place.cri.exec(container, ["/bin/ls", f"{place.host.folder}/dev"])
+    assert "CUDA_DEVICE_MEMORY_LIMIT" not in env
+
+
+def test_the_daemon_may_be_restarted(place: Place) -> None:
+    place.host.book(ledger(half()))
+    agent = place.agent()
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+    first = place.cri.run(sandbox, "main")
+    process = next(p for p in place.run.processes if p.name == place.runtime.component)
+
+    process.stop()
+    agent.wait_for("link.lost")
+    place.run.processes.remove(process)
+    place.runtime.restart()
+    place.cri.wait()
+
+    told = agent.wait_for("link.active", count=2)
+    assert told["containers"] == 1
+    assert told["unserved"] == 0
+    place.cri.remove(first)
+    again = place.cri.run(sandbox, "main")
+    assert place.cri.env(again)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_an_adjustment_larger_than_the_runtimes_buffer_arrives_whole(place: Place) -> None:
+    place.host.book(ledger(half()))
+    configuration = place.host.configuration(place.runtime)
+    configuration["profiles"]["nvidia"]["env"] = {"LONG": "x" * 60_000}
+    start_agent(place.runtime, place.host, configuration)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert len(place.cri.env(container)["LONG"]) == 60_000
+
+
+def test_a_stale_second_copy_cannot_give_another_card(place: Place) -> None:
+    place.host.book(ledger(half()))
+    place.agent()
+    stale = place.host.folder / "stale.json"
+    stale.write_bytes(encode(ledger(half(index=1))))
+    place.agent(plugin={"name": "stale", "index": "51"}, ledger={"file": str(stale)})
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    with pytest.raises(CriError, match="both tried to set"):
+        place.cri.create(sandbox, "main")
+
+
+def test_koordinators_hook_beside_the_agent_is_refused_where_it_says_otherwise(
+    place: Place,
+) -> None:
+    """Its part is played by a second copy that sets a minor, as that hook does."""
+    place.host.book(ledger(half(index=1)))
+    configuration = place.host.configuration(place.runtime)
+    profile: dict[str, Any] = {"names": "0", "devices": [], "cardDevices": [], "hamiCore": None}
+    configuration["profiles"]["nvidia"] |= profile
+    start_agent(
+        place.runtime,
+        place.host,
+        configuration | {"plugin": {"name": "koordlet_nri", "index": "00"}},
+    )
+    place.agent()
+    allocated = {"scheduling.koordinator.sh/device-allocated": "{}"}
+    sandbox = place.cri.sandbox("pod", "uid-1", allocated)
+
+    with pytest.raises(CriError, match="turn that gate off"):
+        place.cri.create(sandbox, "main")
+
+
+def test_wrong_bytes_on_the_socket_do_not_disturb_the_agent(place: Place) -> None:
+    place.host.book(ledger(half()))
+    place.agent()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.connect(str(place.runtime.nri))
+        other.sendall(b"\xff" * 64)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_the_guides_curl_shows_the_share(place: Place) -> None:
+    place.host.book(ledger(half()))
+    (port,) = free_ports(1)
+    place.agent(monitor={"listen": f"127.0.0.1:{port}"})
+    sandbox = place.cri.sandbox("train", "uid-1", RESULT)
+    container = place.cri.run(sandbox, "main")
+    cache = place.cri.env(container)["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
+    # What the library would write, put where it would write it.
+    own = place.host.folder / "vgpu" / "containers" / "uid-1_main"
+    (own / Path(cache).name).write_bytes(_region())
+    assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        told = answer.read().decode().splitlines()
+
+    labels = (
+        'podnamespace="ai",podname="train",ctrname="main",vdeviceid="0",deviceuuid="GPU-0",'
+        'zone="vGPU"'
+    )
+    assert f"vGPU_device_memory_limit_in_bytes{{{labels}}} {3000 * MIB}" in told
+    assert "dragoman_node_active 1" in told
+    place.cri.remove(container)
+    within(5, lambda: not own.exists())
+
+
+def test_the_command_becomes_the_agent(place: Place) -> None:
+    place.host.book(ledger(half()))
+    configuration = place.host.configuration(place.runtime)
+    command = [sys.executable, "-P", "-c", ENTRY, "node", "--config"]
+    agent = start_agent(place.runtime, place.host, configuration, command=command)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    agent.process.stop()
+    assert agent.events("agent.ended")
+
+
+def test_the_agent_needs_no_capability(place: Place) -> None:
+    place.host.book(ledger(half()))
+    without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
+    command = [*without, sys.executable, "-P", "-m", "adapters.node"]
+    configuration = place.host.configuration(place.runtime)
+    agent = start_agent(place.runtime, place.host, configuration, command=command)
+    sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
+
+    container = place.cri.run(sandbox, "main")
+
+    children = f"/proc/{agent.process.popen.pid}/task/{agent.process.popen.pid}/children"
+    (pid,) = Path(children).read_text().split() or [str(agent.process.popen.pid)]
+    assert "CapEff:\t0000000000000000" in Path(f"/proc/{pid}/status").read_text()
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    place.cri.exec(container, ["/bin/sh", "-c", "echo x >/tmp/vgpu/a"])
+
+
+def _region() -> bytes:
+    """One card with a bound, as HAMi-core lays it out in version 1.2."""
+    data = bytearray(VERSION_1.size + 1)
+    struct.pack_into("<iII", data, 0, MAGIC, 1, 2)
+    struct.pack_into("<Q", data, VERSION_1.cards, 1)
+    data[VERSION_1.uuids : VERSION_1.uuids + 5] = b"GPU-0"
+    struct.pack_into("<Q", data, VERSION_1.limits, 3000 * MIB)
+    return bytes(data)

@@ -1,0 +1,123 @@
+"""A pod on a real kubelet: it starts when its grant is there, with its share, and not before."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from adapters.wire.ledger import encode
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB
+from e2e.harness.agent import Host, RunningAgent, start_agent
+from e2e.harness.api import ApiError
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.image import NAME
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
+from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+PODS = "/api/v1/namespaces/default/pods"
+LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root")
+
+
+@pytest.fixture(params=["containerd-1", "containerd-2", "containerd"])
+def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, RunningAgent]]:
+    with run() as this:
+        try:
+            runtime = start_containerd(start_machine(this), request.param)
+            plane = start_control_plane(this)
+            _define(plane)
+            host = Host.make(this.folder / "host")
+            kubeconfig = plane.kubeconfig("admin", "system:masters")
+            source = {"ledger": {"kubeconfig": str(kubeconfig)}}
+            agent = start_agent(runtime, host, host.configuration(runtime) | source)
+            start_kubelet(plane, runtime, "real")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        yield plane, agent
+
+
+def _define(plane: ControlPlane) -> None:
+    definition = yaml.safe_load((REPOSITORY / "configs/crd/nodeledgers.yaml").read_text())
+    plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+
+    def is_served() -> bool:
+        try:
+            return "items" in plane.api.get(LEDGERS)
+        except ApiError:
+            return False
+
+    within(10, is_served)
+
+
+def pod() -> dict[str, Any]:
+    containers = [
+        {
+            "name": name,
+            "image": NAME,
+            "imagePullPolicy": "Never",
+            "command": ["/bin/sh", "-c", "env; sleep 1000"],
+            "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+        }
+        for name in ("first", "second")
+    ]
+    return {
+        "metadata": {"name": "shared", "annotations": {"volcano.sh/vgpu-ids-new": "not read"}},
+        "spec": {
+            "nodeName": "real",
+            "hostNetwork": True,
+            "terminationGracePeriodSeconds": 0,
+            "containers": containers,
+        },
+    }
+
+
+def record(uid: str) -> dict[str, Any]:
+    cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 10) for i in range(2))
+    grants = (Grant("first", "GPU-0", GIB, 50), Grant("second", "GPU-1", 2 * GIB, 20))
+    allocation = Allocation(uid, "default/shared", "volcano", "real", grants)
+    held = NodeLedger.of(Node("real", cards)).adopt(allocation)
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "NodeLedger",
+        "metadata": {"name": "real"},
+        "spec": json.loads(encode(held)),
+    }
+
+
+def logged(plane: ControlPlane, container: str) -> dict[str, str]:
+    """What a container printed: lines of the runtime's format, its time and stream cut off."""
+    (file,) = Path(plane.run.folder).glob(f"kubelet-real/logs/default_shared_*/{container}/*.log")
+    lines = (line.split(" ", 3)[-1] for line in file.read_text().splitlines())
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def test_a_pod_starts_with_its_share_when_its_grant_has_come(
+    node: tuple[ControlPlane, RunningAgent],
+) -> None:
+    plane, agent = node
+    uid = plane.api.create(PODS, pod())["metadata"]["uid"]
+    agent.wait_for("container.refused", seconds=30)
+    before = plane.api.get(f"{PODS}/shared")["status"].get("phase")
+
+    plane.api.create(LEDGERS, record(uid))
+    within(60, lambda: plane.api.get(f"{PODS}/shared")["status"].get("phase") == "Running")
+
+    assert before == "Pending"
+    within(5, lambda: "NVIDIA_VISIBLE_DEVICES" in logged(plane, "second"))
+    first, second = logged(plane, "first"), logged(plane, "second")
+    assert (first["NVIDIA_VISIBLE_DEVICES"], second["NVIDIA_VISIBLE_DEVICES"]) == ("GPU-0", "GPU-1")
+    assert first["CUDA_DEVICE_MEMORY_LIMIT_0"] == "1024m"
+    assert second["CUDA_DEVICE_SM_LIMIT"] == "20"

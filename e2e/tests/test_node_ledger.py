@@ -1,0 +1,143 @@
+"""The agent follows its node's record on a real API server, with the least of permissions."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from adapters.node.credentials import of_kubeconfig
+from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.ledger_watch import LedgerWatch
+from adapters.wire.ledger import encode
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB
+from e2e.harness import cgroups
+from e2e.harness.agent import Host, start_agent
+from e2e.harness.api import ApiError
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.cri import Cri
+from e2e.harness.machine import start_machine
+from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+GROUP = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+RULES = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def node_ledger(name: str, uid: str) -> dict[str, Any]:
+    cards = (Card("GPU-0", name, 0, "nvidia", "A", 80 * GIB, 10),)
+    grant = Grant("main", "GPU-0", GIB, 50)
+    held = NodeLedger.of(Node(name, cards)).adopt(
+        Allocation(uid, "ai/p", "volcano", name, (grant,))
+    )
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "NodeLedger",
+        "metadata": {"name": name},
+        "spec": json.loads(encode(held)),
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane) -> ControlPlane:
+    api = control_plane.api
+    definition = yaml.safe_load((REPOSITORY / "configs/crd/nodeledgers.yaml").read_text())
+    try:
+        api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    except ApiError as error:
+        if error.status != 409:  # another test has defined it
+            raise
+
+    def is_served() -> bool:
+        try:
+            return "items" in api.get(GROUP)
+        except ApiError:
+            return False
+
+    within(10, is_served)
+    return control_plane
+
+
+def kubeconfig(cluster: ControlPlane, node: str) -> Path:
+    """Of a user who may read this node's record and nothing else."""
+    rule = {
+        "apiGroups": ["dragoman.dev"],
+        "resources": ["nodeledgers"],
+        "resourceNames": [node],
+        "verbs": ["list", "watch"],
+    }
+    name, user = f"agent-{node}", f"agent-{node}"
+    cluster.api.create(f"{RULES}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+    subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    cluster.api.create(f"{RULES}/clusterrolebindings", binding)
+    return cluster.kubeconfig(user)
+
+
+def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: ControlPlane) -> None:
+    config = kubeconfig(cluster, "watched")
+    cluster.api.create(GROUP, node_ledger("other", "uid-other"))
+
+    async def follow() -> list[object]:
+        grants = LedgerGrants()
+        task = asyncio.ensure_future(LedgerWatch(of_kubeconfig(config), "watched", grants).run())
+        seen: list[object] = []
+        call = asyncio.to_thread
+
+        async def until(uid: str, standing: Standing) -> None:
+            async with asyncio.timeout(10):
+                while grants.of(uid, "none") is not standing:
+                    await asyncio.sleep(0.02)
+            seen.append((uid, standing))
+
+        await asyncio.sleep(0.5)
+        await call(cluster.api.create, GROUP, node_ledger("watched", "uid-1"))
+        await until("uid-1", Standing.NOTHING)
+        held = await call(cluster.api.get, f"{GROUP}/watched")
+        changed = node_ledger("watched", "uid-2")
+        changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
+        await call(cluster.api.replace, f"{GROUP}/watched", changed)
+        await until("uid-2", Standing.NOTHING)
+        seen.append(grants.of("uid-other", "none"))
+        await call(cluster.api.call, "DELETE", f"{GROUP}/watched")
+        await until("uid-2", Standing.UNKNOWN)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return seen
+
+    assert asyncio.run(follow())[2] is Standing.UNKNOWN
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
+def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -> None:
+    config = kubeconfig(cluster, "real")
+    with run() as this:
+        try:
+            runtime = start_containerd(start_machine(this), "containerd-2")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        host = Host.make(this.folder / "host")
+        source = {"ledger": {"kubeconfig": str(config)}}
+        start_agent(runtime, host, host.configuration(runtime) | source)
+        with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
+            cri.wait()
+            sandbox = cri.sandbox("train", "uid-1", {"volcano.sh/vgpu-ids-new": "not read"})
+            cluster.api.create(GROUP, node_ledger("real", "uid-1"))
+
+            container = cri.run(sandbox, "main")
+
+            assert cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+            assert cri.env(container)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "1024m"
+            cri.clear()
