@@ -1,6 +1,6 @@
 """What a vocabulary must be able to do, and the values that pass through it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -138,6 +138,17 @@ class Dialect(Protocol):
 
     def read_node(self, node: KubeNode, device: Device | None) -> Described:
         """The cards of a node; nothing of what stands there is an error for the caller."""
+        ...
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """What its own components would have a node state, by the name of the resource.
+
+        Only what schedulers and the kubelet count is named. Nothing where the vocabulary
+        describes none of the cards; cards that are not healthy do not count.
+
+        Args:
+            cards: all of one node.
+        """
         ...
 
     def has_result(self, pod: Pod) -> bool:

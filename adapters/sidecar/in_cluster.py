@@ -5,6 +5,7 @@ import math
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
+from time import monotonic
 from typing import Any
 
 from adapters.cluster.binding import Binder as ApiBinder
@@ -14,6 +15,7 @@ from adapters.cluster.error import NOT_FOUND, ClusterError
 from adapters.cluster.events import Events as ApiEvents
 from adapters.cluster.events import Regarding
 from adapters.cluster.lease import Election
+from adapters.cluster.nodes import Nodes as ApiNodes
 from adapters.cluster.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
 from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
@@ -23,6 +25,7 @@ from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
 from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
+from adapters.sidecar.publishing import Publisher
 from adapters.sidecar.reconciling import Reconciler, unadopted
 from adapters.sidecar.runtime import Cluster, Runtime
 from adapters.sidecar.scheduler_settings import NAMES, SchedulerSettings, SettingsSink
@@ -121,6 +124,7 @@ class InCluster:
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._events = ApiEvents(self._client, self._identity)
         self._namespace = settings.namespace
+        self._publish = settings.publish
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = ""
 
@@ -134,7 +138,12 @@ class InCluster:
         service = runtime.service
         for what in (PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN, ADOPTED):
             service.unknown(what)
-        mirror = Mirror(lambda node: reconciler.look_at(node))
+
+        def look_at(node: str) -> None:
+            reconciler.look_at(node)
+            publisher.look_at(node)
+
+        mirror = Mirror(look_at)
         self._pods.mirror = mirror
         told = Told(
             runtime.metrics.registry,
@@ -149,6 +158,15 @@ class InCluster:
             "dragoman_reconciler_drift",
             "Problems between ledgers and cluster that no repair can help; 0 where not the leader.",
             lambda: reconciler.drifting,
+        )
+
+        publisher = Publisher(
+            mirror,
+            ApiNodes(self._client),
+            lambda: service.readings.dialects,
+            self._publish,
+            monotonic,
+            lambda node, text: self._log.warning("publishing.failed", node=node, text=text),
         )
 
         def drop_pod(what: Named) -> None:
@@ -188,7 +206,7 @@ class InCluster:
             runtime.learn(documents)
             self._log.info("settings.learned", files=[f"{name}/{key}" for name, key in documents])
             for node in mirror.nodes:
-                reconciler.look_at(node)
+                look_at(node)
 
         election = Election(
             self._client, self._namespace, LEASE, self._identity, report=self._lease_failed
@@ -207,7 +225,7 @@ class InCluster:
             nodes.run(),
             devices.run(),
             self._events.run(),
-            self._reconcile(election, reconciler, runtime),
+            self._reconcile(election, runtime, reconciler.run, publisher.run),
             _until_adopted(runtime, mirror),
             self._retry(runtime),
         ]
@@ -232,7 +250,7 @@ class InCluster:
         await self._client.close()
 
     async def _reconcile(
-        self, election: Election, reconciler: Reconciler, runtime: Runtime
+        self, election: Election, runtime: Runtime, *works: Callable[[], Task]
     ) -> None:
         """Reconcile whenever the Lease is ours, once all that there is has been told."""
 
@@ -241,7 +259,7 @@ class InCluster:
             while needed & runtime.service.missing:
                 await asyncio.sleep(0.05)
             self._log.info("reconciler.leads", identity=self._identity)
-            await reconciler.run()
+            await asyncio.gather(*(each() for each in works))
 
         await election.run(work)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from adapters.dialects.dialect import Defaults, Policy
@@ -16,6 +16,12 @@ PREFIX = "DRAGOMAN_"
 
 
 ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
+
+
+_LISTED = BeforeValidator(
+    lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+)
+"""In the environment a list is a text with commas."""
 
 
 class SettingsError(ValueError):
@@ -89,6 +95,8 @@ class Settings(Section):
         kubeconfig: how the cluster is reached; the pod's own service account where not given.
         namespace: where the reconciler's Lease lives.
         hold_seconds: for how long a plan of vc-scheduler holds its cards without a Binding.
+        publish: vocabularies whose extended resources are written to the status of nodes, where no
+            device plugin does it.
         policy: for pods that do not say themselves.
         log: what is written.
     """
@@ -100,6 +108,7 @@ class Settings(Section):
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
+    publish: Annotated[tuple[Literal["volcano", "koordinator", "metax"], ...], _LISTED] = ()
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
 

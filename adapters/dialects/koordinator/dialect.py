@@ -1,15 +1,16 @@
 """Koordinator as a vocabulary."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
 from adapters.dialects.koordinator import keys, result
-from adapters.dialects.koordinator.node import read_cards
+from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import asks, read_request
 from adapters.dialects.koordinator.ranking import ranking
 from adapters.dialects.koordinator.settings import Scheduling, read_scheduling
 from adapters.wire.kube import Device, KubeNode, Pod, annotations
+from core.card import Card
 from core.grant import Grant, Placement
 from core.node import Node
 from core.request import Ranking, Request
@@ -70,6 +71,10 @@ class Koordinator:
     def read_node(self, node: KubeNode, device: Device | None) -> Described:
         """The cards of a node's Device object; see ``Dialect``."""
         return read_cards(node, device, self.scheduling)
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """As koord-manager sums them up; see ``Dialect``."""
+        return resources(cards)
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries ``device-allocated``."""

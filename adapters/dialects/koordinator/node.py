@@ -4,6 +4,7 @@ Source: koordinator-sh/koordinator apis/scheduling/v1alpha1/device_types.go.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from adapters.dialects.dialect import Described
 from adapters.dialects.koordinator import keys
@@ -12,6 +13,7 @@ from adapters.dialects.koordinator.settings import Scheduling
 from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.card import Card, Level, Mode, Scope
+from core.quantity import FULL
 
 # pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: gpu.shared is
 # published as 100 for each healthy card.
@@ -71,6 +73,29 @@ def read_cards(node: KubeNode, device: Device | None, scheduling: Scheduling) ->
         partitions_bind=bind,
         problems=(*problems, *unread),
     )
+
+
+def resources(cards: Sequence[Card]) -> dict[str, int]:
+    """What koord-manager writes to the status of a node with these cards; memory in bytes.
+
+    Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. The sum
+    of shared cards is there behind the gate EnableSyncGPUSharedResource; pods ask for it.
+
+    Args:
+        cards: of one node.
+    """
+    described = [card for card in cards if keys.NAME in card.dialects]
+    if not described:
+        return {}
+    healthy = [card for card in described if card.healthy]
+    percent = FULL * len(healthy)
+    return {
+        **({keys.GPU: percent} if described[0].vendor == keys.NVIDIA else {}),
+        keys.CORE: percent,
+        keys.MEMORY: sum(card.memory for card in healthy),
+        keys.RATIO: percent,
+        keys.SHARED: SLOTS * len(healthy),
+    }
 
 
 def _label(node: KubeNode, device: Device, key: str) -> str:

@@ -1,6 +1,6 @@
 """The vocabulary of MetaX cards under HAMi, as the rest of the product uses it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +11,7 @@ from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
 from adapters.wire.kube import Device, KubeNode, Pod, annotations
+from core.card import Card
 from core.grant import Grant, Placement
 from core.node import Node
 from core.request import Request
@@ -74,6 +75,10 @@ class Metax:
     def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
         return nodes.read(node, self.config)
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """How many sharers there can be; see ``Dialect``."""
+        return nodes.resources(cards, self.config)
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries a record of what it was given."""

@@ -5,6 +5,7 @@ it does both, they are the same cards, and the annotation counts. Source: HAMi v
 pkg/device/metax/protocol.go:50-127 and device.go:67-89.
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -62,6 +63,20 @@ def read(node: KubeNode, config: Config) -> Described:
         gains=gains,
         problems=(*problems, *doubts, *unread_losses, *unread_gains),
     )
+
+
+def resources(cards: Sequence[Card], config: Config) -> dict[str, int]:
+    """What MetaX's device plugin registers for the cards of a node: the number of sharers.
+
+    The kubelet passes over resources that a node does not state, so that the amounts of a share
+    need no sum. Whole cards are known from what the node states, and are not stated again.
+
+    Args:
+        cards: of one node.
+        config: the settings of this vocabulary.
+    """
+    shared = [c for c in cards if keys.NAME in c.dialects and c.mode is Mode.SHARED]
+    return {config.sgpu: sum(card.slots for card in shared if card.healthy)} if shared else {}
 
 
 def _entries(text: str | None) -> tuple[list[object], list[str]]:

@@ -1,6 +1,6 @@
 """Volcano as one of the vocabularies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +11,7 @@ from adapters.dialects.volcano.pod import Reader
 from adapters.dialects.volcano.ranking import ranking
 from adapters.dialects.volcano.settings import read_device_config, read_scheduling
 from adapters.wire.kube import Device, KubeNode, Pod
+from core.card import Card
 from core.grant import Grant, Placement
 from core.node import Node
 from core.request import Request
@@ -76,6 +77,10 @@ class Volcano:
     def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
         return nodes.read_node(node, NAME, self.pods.config)
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """As the device plugin registers them: a sharer, a percent and a unit each is one."""
+        return nodes.resources(cards, NAME, self.pods.config)
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries a record of what it was given."""

@@ -5,6 +5,7 @@ Source: volcano-vgpu-device-plugin pkg/util/util.go:163-170.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from adapters.dialects.dialect import Described
@@ -16,6 +17,7 @@ from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse
 from core.card import Card, Mode
 from core.mig import UNCUT
+from core.quantity import FULL
 
 _FIELDS = 6
 _NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
@@ -65,6 +67,28 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
         precision=config.unit,
         problems=tuple(f"node {node.metadata.name}: {text}" for text in dict.fromkeys(problems)),
     )
+
+
+def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict[str, int]:
+    """What the device plugin registers for the cards of a node.
+
+    Its limit of 60,000 ids for a message does not apply to a node's status.
+    Source: volcano-vgpu-device-plugin pkg/plugin/server.go:649-716.
+
+    Args:
+        cards: of one node.
+        dialect: the word for ``Card.dialects``.
+        config: the device settings.
+    """
+    described = [card for card in cards if dialect in card.dialects]
+    if not described:
+        return {}
+    healthy = [card for card in described if card.healthy]
+    return {
+        config.count: sum(card.slots for card in healthy),
+        config.cores: FULL * len(healthy),
+        config.memory: sum(card.memory // config.unit for card in healthy),
+    }
 
 
 def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from structlog.testing import capture_logs
+from structlog.testing import LogCapture
 
 from adapters.cluster.binding import Binder
 from adapters.cluster.pods import Pods
@@ -36,19 +36,21 @@ def kubeconfig(folder: Path, server: str) -> Path:
 
 def checked(folder: Path, *steps: Step) -> list[str]:
     """What is logged when the service looks whether it can start."""
+    told = LogCapture()
+    level = structlog.make_filtering_bound_logger("debug")
+    log = structlog.wrap_logger(None, processors=[told], wrapper_class=level)
 
     async def main() -> None:
         async with serving(*steps) as server:
             settings = Settings(store="kubernetes", kubeconfig=kubeconfig(folder, server.server))
-            there = InCluster(settings, structlog.get_logger())
+            there = InCluster(settings, log)
             try:
                 await there.check()
             finally:
                 await there.close()
 
-    with capture_logs() as logs:
-        asyncio.run(main())
-    return [row["event"] for row in logs]
+    asyncio.run(main())
+    return [row["event"] for row in told.entries]
 
 
 def test_a_cluster_without_our_definition_is_told_at_once(tmp_path: Path) -> None:
