@@ -1,12 +1,13 @@
 # Everything runs in .venv, which is made from the locks in requirements/ and is safe to delete.
 PYTHON ?= python3
 BIN := .venv/bin
+CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test testbed e2e demo bench golden fuzz clean
+.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: .venv/.stamp  ## the tools, in .venv
 
@@ -21,7 +22,10 @@ check: .venv/.stamp  ## format, lint, types twice, import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
+test: unit  ## all tests: unit, and e2e where the test bed is built
+	@! $(BIN)/python -m e2e.testbed.ready || $(MAKE) --no-print-directory e2e
+
+unit: .venv/.stamp  ## tests without a cluster; 100 % branches where the code is pure
 	$(BIN)/pytest --cov
 	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
 		--fail-under=100 --show-missing --skip-covered
@@ -29,10 +33,16 @@ test: .venv/.stamp  ## all tests; 100 % branches where the code is pure
 testbed:  ## the real components for e2e, built once into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
 
-e2e: .venv/.stamp  ## the same tests among the real components; skips what is not built
-	$(BIN)/pytest e2e
+e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECONFIG
+	$(BIN)/pytest e2e -rs --cluster=$(CLUSTER)
 
-demo: .venv/.run-stamp  ## three vocabularies on the same cards, no cluster needed
+e2e-kind: .venv/.stamp  ## the same in a cluster that kind makes; needs Docker
+	$(BIN)/python -m e2e.kind
+
+demo: .venv/.run-stamp  ## the service on SQLite, driven as the schedulers do, no cluster needed
+	$(BIN)/dragoman demo configs/examples/mixed.yaml
+
+demo-schedule: .venv/.run-stamp  ## three vocabularies on the same cards, from one command
 	@# 1 says that some pod was not placed; the demo has two of those on purpose
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 

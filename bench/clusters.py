@@ -20,10 +20,10 @@ def request(memory: int = 48 * GIB, count: int = 2, compute: int = 30, uid: str 
     return Request(uid, f"bench/{uid}", DIALECT, asks)
 
 
-def ledgers(nodes: int) -> list[NodeLedger]:
+def ledgers(nodes: int, dialect: str = DIALECT) -> list[NodeLedger]:
     """Nodes of eight cards with none to twelve shares on each node."""
     seed = random.Random(nodes)  # noqa: S311
-    return [_node(seed, f"node-{number:05}.example") for number in range(nodes)]
+    return [_node(seed, f"node-{number:05}.example", dialect) for number in range(nodes)]
 
 
 def share(ledger: NodeLedger, cards: list[int], memory: int, compute: int, uid: str) -> Allocation:
@@ -33,7 +33,7 @@ def share(ledger: NodeLedger, cards: list[int], memory: int, compute: int, uid: 
     return Allocation.of(wish, Placement(ledger.node.name, tuple(grants)))
 
 
-def _node(seed: random.Random, name: str) -> NodeLedger:
+def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:
     cards = (
         Card(
             uuid=f"GPU-{name}-{index}",
@@ -43,7 +43,7 @@ def _node(seed: random.Random, name: str) -> NodeLedger:
             model="A100-SXM4-80GB",
             memory=MEMORY,
             slots=10,
-            dialects=frozenset({DIALECT}),
+            dialects=frozenset({dialect}),
         )
         for index in range(CARDS)
     )

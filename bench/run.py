@@ -19,6 +19,8 @@ import clusters
 import manifests
 import node
 import numpy as np
+import service
+import sync
 
 from core.fit import fit
 from core.grant import Placement
@@ -44,6 +46,9 @@ def main() -> None:
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
     node.measure(tell)
+    measure_sync()
+    for result in service.measure():
+        tell(*result)
 
 
 def measure_fit(name: str, inventory: Inventory, ledgers: Sequence[NodeLedger]) -> None:
@@ -113,6 +118,14 @@ def measure_schedule(nodes: int, pods: int) -> None:
         )
     tell(f"schedule_{pods}_pods_per_s", pods / whole, "1/s")
     tell("command_start_ms", start * 1e3, "ms")
+
+
+def measure_sync() -> None:
+    """The first sync of 20,000 pods and 5,000 nodes, every object kept as it was read."""
+    syncs = [sync.measure(pods=20_000, nodes=5_000) for _ in range(3)]
+    tell("sync_20k_pods_s", statistics.median(each.seconds for each in syncs), "s")
+    tell("sync_20k_pods_cpu_s", statistics.median(each.processor for each in syncs), "s")
+    tell("sync_20k_pods_mib", statistics.median(each.mib for each in syncs), "MiB")
 
 
 def placed(command: Sequence[str | Path], pods: int) -> None:

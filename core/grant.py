@@ -72,6 +72,8 @@ class Allocation:
         expires: when a held allocation lapses, in the caller's clock; None for never.
         unread: why its record could not be understood; it then holds every card in ``blocked``.
         blocked: uuids of cards that it may hold in any part, so that nobody else gets any.
+        since: the ledger's version when the newest attempt to bind its pod began; 0 where there
+            was none.
     """
 
     uid: str
@@ -88,6 +90,7 @@ class Allocation:
     expires: int | None = None
     unread: str | None = None
     blocked: frozenset[str] = frozenset()
+    since: int = 0
 
     @classmethod
     def of(cls, request: Request, placement: Placement) -> "Allocation":

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from core.card import Mode
 from core.cell import Need, cell, needs
 from core.ledger import NodeLedger
 from core.likeness import Kinds, make, shape
@@ -112,6 +113,10 @@ class Inventory:
             return list(compress(self._ledgers, mask))
         place_of = self._places.get
         return [n for n in names if (place := place_of(n)) is not None and mask[place]]
+
+    def sliced(self) -> bool:
+        """Whether any node has a card in MIG mode."""
+        return any(card.mode is Mode.MIG for table in self._tables.values() for card in table.makes)
 
     def mask(self, request: Request) -> Mask:
         """For each node, in order, whether the request may fit."""

@@ -93,14 +93,23 @@ class NodeLedger:
         allocation = self.allocations.get(uid)
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
-        if allocation.state is State.COMMITTED:
-            return self
-        final = replace(allocation, state=State.COMMITTED, expires=None)
-        return replace(
-            self,
-            allocations=MappingProxyType({**self.allocations, uid: final}),
-            version=self.version + 1,
-        )
+        return self if allocation.state is State.COMMITTED else self.renew(uid)
+
+    def renew(self, uid: str) -> "NodeLedger":
+        """Make an allocation final because an attempt to bind its pod begins now.
+
+        A committed one has a new ``since`` by that: who found it abandoned before must look again.
+
+        Raises:
+            LedgerError: the pod holds nothing here (any more).
+        """
+        allocation = self.allocations.get(uid)
+        if allocation is None:
+            raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
+        version = self.version + 1
+        final = replace(allocation, state=State.COMMITTED, expires=None, since=version)
+        allocations = MappingProxyType({**self.allocations, uid: final})
+        return replace(self, allocations=allocations, version=version)
 
     def release(self, uid: str) -> "NodeLedger":
         """Give back all that a pod holds; itself where it holds nothing."""

@@ -130,6 +130,48 @@ def _node(
     become_agent(config)
 
 
+@app.command("serve")
+def _serve(
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings; see configs/sidecar.yaml.")
+    ] = None,
+    inventory: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--inventory",
+            "-f",
+            metavar="FILE",
+            help="Node, Device, Pod and ConfigMap objects, where there is no cluster; may be given"
+            " again.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="sqlite:PATH, memory or kubernetes; wins over FILE."),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Port 0 takes a free one.")
+    ] = None,
+) -> None:
+    """Serve schedulers: one ledger beside stock vc-scheduler, koord-scheduler and kube-scheduler.
+
+    Without a cluster it is the same service, for a person to poke at with curl.
+    """
+    from adapters.cli.serve import serve
+
+    serve(config, inventory or (), store, listen)
+
+
+@app.command("demo")
+def _demo(
+    inventory: Annotated[str, typer.Argument(metavar="FILE", help="Nodes, and pods to schedule.")],
+) -> None:
+    """Start a service on a SQLite file, and drive it as the schedulers do."""
+    from adapters.cli.demo import demo
+
+    demo(inventory)
+
+
 def _watch(pods: Sequence[Pod]) -> Iterable[Pod]:
     console = Console(stderr=True)
     if len(pods) < LONG or not console.is_terminal:

@@ -28,6 +28,15 @@ def configured(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ..
         raise InputError(named[0] if named else "the settings", str(error)) from error
 
 
+def documents(config_maps: ConfigMaps) -> Settings:
+    """The settings files among config maps, parsed.
+
+    Raises:
+        InputError: one stands twice, or is not YAML.
+    """
+    return _settings(config_maps)[0]
+
+
 def _settings(config_maps: ConfigMaps) -> tuple[Settings, Mapping[Document, Place]]:
     settings: dict[Document, object] = {}
     places: dict[Document, Place] = {}

@@ -46,7 +46,7 @@ def _parts(report: ScheduleReport, console: Console) -> Iterator[RenderableType]
     if unhappy:
         yield Group(_title("Why not"), *(_why_not(pod) for pod in unhappy))
     if report.cards:
-        yield _cards(report.cards, console)
+        yield cards(report.cards, console)
     if report.warnings:
         told = (Padding(Text(text), (0, 0, 0, 2)) for text in report.warnings)
         yield Group(_title("Look at these"), *told)
@@ -119,7 +119,8 @@ def _named(nodes: Sequence[str]) -> str:
     return f"{', '.join(nodes[:NAMED])} and {len(nodes) - NAMED} more nodes"
 
 
-def _cards(lines: Sequence[CardLine], console: Console) -> RenderableType:
+def cards(lines: Sequence[CardLine], console: Console) -> RenderableType:
+    """A bar for each card in use, node by node."""
     used = [line for line in lines if line.sharers]
     parts: list[RenderableType] = []
     idle: list[str] = []

@@ -70,9 +70,9 @@ class Binder:
     async def _read(self, namespace: str, name: str, problem: ClusterError) -> Pod | None:
         try:
             body = await self._client.find(PODS.path(name, namespace))
+            return None if body is None else read(_POD, body)
         except ClusterError:
             raise problem from None
-        return None if body is None else read(_POD, body)
 
 
 def _is_so(pod: Pod, node: str, annotations: Mapping[str, str]) -> bool:

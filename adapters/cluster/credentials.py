@@ -10,10 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from adapters.cluster.error import ClusterError
 
 # Asking the library again costs a thread switch, and a token lives for minutes at least.
 _ASK_AGAIN = 10.0
+
+# What the library throws, besides its own, at a file that is not as it expects.
+_ODD = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def _configuration(source: Source) -> Any:
                 client_configuration=configuration,
                 persist_config=False,
             )
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+    except (config.ConfigException, yaml.YAMLError, *_ODD) as error:
         raise ClusterError(0, "Credentials", _where(source, error)) from error
     return configuration
 
@@ -149,5 +154,5 @@ def _token(configuration: Any) -> str | None:
 
     try:
         return configuration.get_api_key_with_prefix("BearerToken") or None
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+    except (config.ConfigException, *_ODD) as error:
         raise ClusterError(0, "Credentials", f"no token: {error}") from error

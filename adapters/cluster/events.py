@@ -4,6 +4,7 @@ Source: k8s.io/api/events/v1/types.go; the series as in k8s.io/client-go/tools/e
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 from adapters.cluster import moment
 from adapters.cluster.client import Client
-from adapters.cluster.error import NOT_FOUND, ClusterError
+from adapters.cluster.error import ClusterError
 from adapters.cluster.paths import EVENTS
 from adapters.wire.kube import Pod
 
@@ -57,16 +58,16 @@ class _Key:
 
 @dataclass(slots=True)
 class _Series:
-    """One event and its repeats."""
+    """One event and its repeats; ``noted`` and ``told`` are what the server has."""
 
-    name: str
-    note: str
-    count: int = 1
+    name: str = ""
+    note: str = ""
+    noted: str | None = None
+    count: int = 0
     told: int = 0
-    first: str = ""
     last: str = ""
     heard: float = 0.0
-    written: float = 0.0
+    written: float = -math.inf
 
 
 class Events:
@@ -134,8 +135,7 @@ class Events:
             if len(self._series) >= self._most:
                 self.dropped += 1
                 return
-            name = f"{regarding.name[:200]}.{uuid4().hex[:16]}"
-            series = self._series[key] = _Series(name, "", count=0, first=wall)
+            series = self._series[key] = _Series()
         series.note = note.encode()[:_LONGEST_NOTE].decode(errors="ignore")
         series.count += 1
         series.last = wall
@@ -177,19 +177,22 @@ class Events:
                 del self._series[key]
 
     async def _write(self, key: _Key, series: _Series) -> None:
-        count, namespace = series.count, key.regarding.namespace or "default"
+        namespace = key.regarding.namespace or "default"
+        if series.note != series.noted:
+            # The server lets nobody change the note of an event: another text is another event.
+            series.name = f"{key.regarding.name[:200]}.{uuid4().hex[:16]}"
+            series.count, series.told = series.count - series.told, 0
+        count, note = series.count, series.note
         try:
             if series.told == 0:
                 await self._client.create(EVENTS.collection(namespace), self._body(key, series))
             else:
-                repeats = {"count": count, "lastObservedTime": series.last}
-                body = {"series": repeats, "note": series.note}
-                await self._client.patch(EVENTS.path(series.name, namespace), body)
-        except ClusterError as error:
+                repeats = {"series": {"count": count, "lastObservedTime": series.last}}
+                await self._client.patch(EVENTS.path(series.name, namespace), repeats)
+            series.noted = note
+        except ClusterError:
             self.dropped += count - series.told
-            if error.status == NOT_FOUND and series.told:
-                self._series.pop(key, None)
-                return
+            series.noted = None
         series.told = count
         series.written = self._clock()
 
@@ -199,7 +202,7 @@ class Events:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": about.namespace or "default"},
-            "eventTime": series.first,
+            "eventTime": series.last,
             "reportingController": _CONTROLLER,
             "reportingInstance": self._instance[:_LONGEST_WORD],
             "action": key.action,

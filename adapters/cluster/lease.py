@@ -15,7 +15,7 @@ import msgspec
 from adapters.cluster import moment
 from adapters.cluster.backoff import spread
 from adapters.cluster.client import Client
-from adapters.cluster.error import ClusterError, read
+from adapters.cluster.error import CONFLICT, ClusterError, read
 from adapters.cluster.paths import LEASES
 from adapters.wire.kube import Metadata, Wire
 
@@ -63,7 +63,13 @@ class Election:
     """
 
     def __init__(
-        self, client: Client, namespace: str, name: str, identity: str, term: Term | None = None
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        term: Term | None = None,
+        report: Callable[[ClusterError], None] | None = None,
     ) -> None:
         """Nothing is asked yet.
 
@@ -73,8 +79,10 @@ class Election:
             name: of the lease.
             identity: unique among the candidates, such as the pod's name and uid.
             term: seconds.
+            report: told every failure; the candidate goes on.
         """
         self.leading = False
+        self._report = report
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -150,7 +158,9 @@ class Election:
             if not self._is_free(found):
                 return False
             await self._write(found, self._spec(found.spec))
-        except ClusterError:
+        except ClusterError as error:
+            if self._report is not None and error.status != CONFLICT:
+                self._report(error)
             return False
         return True
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 def seconds(moment: datetime) -> str:
     """As ``Time``: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_plain(moment).isoformat(timespec='seconds')}Z"
 
 
 def micros(moment: datetime) -> str:
     """As ``MicroTime``: always six digits, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{_plain(moment).isoformat(timespec='microseconds')}Z"
 
 
 def read(text: str) -> datetime | None:
@@ -25,3 +25,7 @@ def read(text: str) -> datetime | None:
 def now() -> datetime:
     """The wall clock."""
     return datetime.now(UTC)
+
+
+def _plain(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,11 +1,12 @@
 """Pods, one by one: read, annotate."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 import msgspec
 
 from adapters.cluster.client import Client
-from adapters.cluster.error import read
+from adapters.cluster.error import CONFLICT, ClusterError, read
 from adapters.cluster.paths import PODS
 from adapters.wire.kube import Pod
 
@@ -43,4 +44,9 @@ class Pods:
                 is none.
         """
         metadata = {"uid": uid, "annotations": dict(annotations), "labels": dict(labels or {})}
-        await self._client.patch(PODS.path(name, namespace), {"metadata": metadata})
+        try:
+            await self._client.patch(PODS.path(name, namespace), {"metadata": metadata})
+        except ClusterError as error:
+            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
+                raise ClusterError(CONFLICT, "Conflict", error.message) from error
+            raise

@@ -131,7 +131,8 @@ class Transport:
                             await response.read(),
                             response.headers.get("Retry-After"),
                         )
-                    yield response
+                    with _abandoned(response):
+                        yield response
         finally:
             if self._observe is not None:
                 self._observe(verb, status, time.monotonic() - started)
@@ -163,6 +164,21 @@ def _translated(what: str) -> Iterator[None]:
         if isinstance(error, ClusterError):
             raise
         raise ClusterError(0, "Broken", f"{what}: {_said(error)}", uncertain=True) from error
+
+
+@contextmanager
+def _abandoned(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Where an answer is not read to its end, drop the connection without a farewell.
+
+    To end TLS in good order takes the peer's answer, which may be long in coming.
+    """
+    connection = response.connection
+    try:
+        yield
+    except BaseException:
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        raise
 
 
 def _said(error: Exception) -> str:

@@ -51,7 +51,7 @@ class AdmissionFlow:
         question = admission.read_review(content)
         if question.operation != "CREATE" or question.sub_resource:
             return admission.allowed(question.uid)
-        raw = bytes(question.object or b"")
+        raw = admission.object_of(question)
         pod = _in_namespace(body.read(raw, _POD), question)
         dialects = self._service.readings.dialects
         forged = _forged(pod, dialects)
@@ -120,7 +120,9 @@ class AdmissionFlow:
                 told = replace(told, outcome=Outcome.REFUSED, cause="dry_run", text=text)
                 return self._refuse(question, CONFLICT, told)
             return admission.allowed(question.uid)
-        found = await self._service.committer.commit(asking, node, claimed)
+        found: Committed | Reason | None = self._service.posting(asking.request.uid, node)
+        if found is None:
+            found = await self._service.committer.commit(asking, node, claimed)
         if isinstance(found, Reason):
             text = f"{node}: {found.text()}"
             cause = main_cause([found])

@@ -28,8 +28,8 @@ class Book:
         self._holds: dict[str, dict[str, Allocation]] = {}
 
     def load(self, stored: Mapping[str, Stored]) -> None:
-        """Start over from all records of the store; holds stay where they still fit."""
-        self._stored = dict(stored)
+        """Start over from all records of the store, by name; holds stay where they still fit."""
+        self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
         for node in [*self._holds]:

@@ -5,7 +5,7 @@ Read the newest ledger, decide, write by compare-and-swap; where somebody else w
 
 from asyncio import Lock
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adapters.sidecar.asking import Asking
 from adapters.sidecar.book import Book
@@ -34,11 +34,13 @@ class Committed:
         placement: on its node.
         fresh: False where the store had it before.
         claimed: it is the choice that the asker came with.
+        since: of the allocation: it names this attempt to bind.
     """
 
     placement: Placement
     fresh: bool
     claimed: bool = False
+    since: int = 0
 
 
 class Committer:
@@ -73,11 +75,18 @@ class Committer:
         def decide(ledger: NodeLedger) -> NodeLedger:
             made = self._decide(asking, ledger, tuple(claimed))
             found[:] = [made]
-            if isinstance(made, Reason) or not made.fresh:
-                return ledger
             uid = asking.request.uid
-            allocation = Allocation.of(asking.request, made.placement)
-            return ledger.release(uid).hold(allocation).commit(uid)
+            if isinstance(made, Reason):
+                return ledger
+            if not made.fresh:
+                # Written too: that the store still has it must be sure before the Binding, and
+                # a reconciler that is about to take it back must lose the race.
+                changed = ledger.renew(uid)
+            else:
+                allocation = Allocation.of(asking.request, made.placement)
+                changed = ledger.release(uid).hold(allocation).commit(uid)
+            found[:] = [replace(made, since=changed.allocations[uid].since)]
+            return changed
 
         written = await self._change(node, decide)
         if not written and not found:
@@ -85,8 +94,14 @@ class Committer:
         self._book.unhold(asking.request.uid)
         return found[0]
 
-    async def release(self, uid: str, node: str) -> bool:
+    async def release(self, uid: str, node: str, since: int | None = None) -> bool:
         """Take back what a pod holds on a node.
+
+        Args:
+            uid: the pod's.
+            node: the node.
+            since: only if no later attempt to bind the pod has begun, here or elsewhere; that one
+                relies on the same cards.
 
         Returns:
             whether it held anything in the store.
@@ -96,7 +111,14 @@ class Committer:
             OSError: as ``commit``.
         """
         self._book.unhold(uid, node)
-        return await self._change(node, lambda ledger: ledger.release(uid))
+
+        def let_go(ledger: NodeLedger) -> NodeLedger:
+            found = ledger.allocations.get(uid)
+            if found is None or since not in (None, found.since):
+                return ledger
+            return ledger.release(uid)
+
+        return await self._change(node, let_go)
 
     async def _change(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
         """Write what ``change`` makes of the newest record; False where it leaves it as it is."""

@@ -48,6 +48,7 @@ class KubeFlow:
             return _answer(args, names, names, ({}, {}))
         survey = self._service.survey(asking)
         fitting = survey.fitting(names)
+        self._service.waits(asking, refused=not fitting)
         if fitting:
             outcome = Decided(
                 "filter",
@@ -113,7 +114,7 @@ class KubeFlow:
     async def preempt(self, content: bytes) -> bytes:
         """For each node, who must go so that the pod fits.
 
-        Nodes where that does not help are left out, and nodes where nobody needs to go. Whom the scheduler names must go in any case: they make room for something else.
+        Nodes where that does not help are left out, and nodes where nobody needs to go.
         """
         self._service.check_ready()
         args = extender.read_preemption(content)
@@ -127,9 +128,9 @@ class KubeFlow:
         if asking is None:
             return extender.preemption_result(named)
         found = {
-            node: (gone, broken)
+            node: gone
             for node, (uids, broken) in named.items()
-            if (gone := self._victims(asking, node, uids))
+            if (gone := self._victims(asking, node, uids, broken))[0]
         }
         self._tell(
             Decided(
@@ -145,16 +146,26 @@ class KubeFlow:
         )
         return extender.preemption_result(found)
 
-    def _victims(self, asking: Asking, node: str, named: Sequence[str]) -> list[str]:
+    def _victims(
+        self, asking: Asking, node: str, named: Sequence[str], broken: int
+    ) -> tuple[Sequence[str], int]:
+        """Who must go from a node, and how many disruption budgets that breaks, as far as known.
+
+        A named pod that holds no card stays named: it makes room for something else. Of those
+        with cards the least are chosen anew.
+        """
         ledger = self._service.book.ledger(node)
         if ledger is None:
-            return []
-        for uid in named:
-            ledger = ledger.release(uid)
-        more = victims(asking.request, ledger)
-        if isinstance(more, Reason):
-            return []
-        return [*named, *(one.uid for one in more)]
+            return (), 0
+        others = [uid for uid in named if uid not in ledger.allocations]
+        protected = named if broken >= len(named) else ()
+        least = victims(asking.request, ledger, protected=protected)
+        if isinstance(least, Reason):
+            return (), 0
+        if not least:  # cards are not what is short
+            return named, broken
+        gone = [*others, *(one.uid for one in least)]
+        return gone, min(broken, len(gone))
 
     def _why_none(self, pod: Pod, asking: Asking, names: Sequence[str]) -> Failed:
         survey = self._service.survey(asking)

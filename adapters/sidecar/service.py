@@ -38,6 +38,10 @@ HOLD = 30
 """Seconds for which a tentative placement holds its cards, if nothing else is set."""
 
 
+WAITING = 10_000
+"""Refused pods that are remembered, so that their schedulers try again when room is made."""
+
+
 class NotReady(RuntimeError):  # noqa: N818 (it is no error: ask again soon)
     """The ledgers are not known yet, so nothing can be decided."""
 
@@ -77,6 +81,8 @@ class Service:
         self.hold_seconds = hold_seconds
         self._verdicts = Verdicts()
         self._surveys: dict[str, tuple[int, Asking, Survey]] = {}
+        self._waiting: dict[str, Asking] = {}
+        self._posting: dict[str, tuple[str, Committed]] = {}
         self._missing: set[str] = {"ledgers"}
 
     @property
@@ -173,15 +179,53 @@ class Service:
             return committed
         result = self.written(asking, committed)
         pod = asking.pod
+        self._posting[asking.request.uid] = (node, committed)
         try:
             await self._post(pod, node, result)
         except BindError as error:
             if not await self._bound_already(pod, node, error):
                 if error.definite and committed.fresh:
-                    await self._take_back(asking, node)
+                    await self._take_back(asking, node, committed.since)
                 raise
+        finally:
+            self._posting.pop(asking.request.uid, None)
         await self._leave_others(asking.request.uid, node)
         return committed
+
+    def waits(self, asking: Asking, *, refused: bool) -> None:
+        """A scheduler was told that a pod fits nowhere; or that it fits."""
+        uid = asking.request.uid
+        if not refused:
+            self._waiting.pop(uid, None)
+        elif uid and len(self._waiting) < WAITING:
+            self._waiting[uid] = asking
+
+    def retry(self, most: int) -> list[Pod]:
+        """Pods that were refused and fit somewhere now; each is told once, until refused again.
+
+        Args:
+            most: how many waiting pods are looked at; the others come next time.
+        """
+        names = self.book.inventory.names()
+        found: list[Pod] = []
+        for uid, asking in [*self._waiting.items()][:most]:
+            del self._waiting[uid]
+            if any(map(self.survey(asking).fits, names)):
+                found.append(asking.pod)
+            else:
+                self._waiting[uid] = asking
+        return found
+
+    def forget(self, uid: str) -> None:
+        """A pod has gone."""
+        self._waiting.pop(uid, None)
+        self.readings.forget(uid)
+        self._surveys.pop(uid, None)
+
+    def posting(self, uid: str, node: str) -> Committed | None:
+        """What a pod was given whose Binding to a node we have just sent and await."""
+        found = self._posting.get(uid)
+        return found[1] if found is not None and found[0] == node else None
 
     async def bind_plain(self, pod: Pod, node: str) -> None:
         """Bind a pod that asks for no share.
@@ -204,8 +248,7 @@ class Service:
         nodes = self.book.inventory.nodes_of(uid)
         for node in nodes:
             await self.committer.release(uid, node)
-        self.readings.forget(uid)
-        self._surveys.pop(uid, None)
+        self.forget(uid)
         return nodes
 
     def refusal(
@@ -249,10 +292,10 @@ class Service:
             return False
         return found.spec.node_name == node
 
-    async def _take_back(self, asking: Asking, node: str) -> None:
+    async def _take_back(self, asking: Asking, node: str, since: int) -> None:
         """Release after a refused Binding; what cannot be released now, the reconciler will."""
         try:
-            await self.committer.release(asking.request.uid, node)
+            await self.committer.release(asking.request.uid, node, since)
         except (Busy, OSError) as error:
             told = f"cards on {node} stay booked until the next reconciliation: {error}"
             self.ports.events.emit(asking.pod, "ReleaseFailed", told, warning=True)

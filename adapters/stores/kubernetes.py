@@ -7,14 +7,14 @@ somebody else puts on it do not outlive the next write.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
 
-from adapters.stores.store import Change, Conflict, Stored, StoreError, change_of, stored_of
+from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
 from adapters.wire.kube import Metadata, Wire
 from adapters.wire.ledger import encode
 from core.ledger import NodeLedger
@@ -95,25 +95,26 @@ class Sink(Protocol):
         ...
 
 
-class Follow(Protocol):
-    """Tells a sink what all NodeLedgers are and become, until it is cancelled."""
-
-    def __call__(self, sink: Sink) -> Coroutine[object, object, None]:
-        """Begin with all that there are."""
-        ...
+Follow = Callable[[Sink], Coroutine[object, object, None]]
+"""Tells a sink what all NodeLedgers are and become, until it is cancelled."""
 
 
 class _News(NamedTuple):
-    """What was told last of a node; both are None where it is gone."""
+    """What was told last of a node; thing and problem are None where it is gone.
+
+    ``again``: it was gone in between, and nobody was told.
+    """
 
     thing: LedgerObject | None = None
     problem: str | None = None
+    again: bool = False
 
-    def read(self, node: str) -> Change:
-        """The change that it means."""
-        if self.thing is None:
-            return Change(node, None, self.problem)
-        return change_of(node, self.thing.metadata.resource_version, self.thing.spec)
+    def read(self, node: str) -> tuple[Change, ...]:
+        """The changes that it means."""
+        if self.thing is not None:
+            version = self.thing.metadata.resource_version
+            return changes_of(node, version, self.thing.spec, again=self.again)
+        return (Change(node, None, self.problem),)
 
 
 class _Inbox:
@@ -141,7 +142,9 @@ class _Inbox:
         self.complete.set()
 
     def _put(self, node: str, news: _News) -> None:
-        self.news.pop(node, None)
+        earlier = self.news.pop(node, None)
+        if earlier is not None and (earlier.again or earlier == _News()):
+            news = news._replace(again=True)
         self.news[node] = news
         self.full.set()
 
@@ -172,11 +175,11 @@ class KubernetesStore:
         self._unread = []
         there, inbox.news = inbox.news, {}
         for count, (node, news) in enumerate(there.items(), start=1):
-            change = news.read(node)
-            if change.stored is not None:
-                found[node] = change.stored
-            elif change.problem is not None:
-                self._unread.append(change)
+            for change in news.read(node):
+                if change.stored is not None:
+                    found[node] = change.stored
+                elif change.problem is not None:
+                    self._unread.append(change)
             if count % _TURN == 0:
                 await asyncio.sleep(0)
         return found
@@ -234,8 +237,11 @@ class KubernetesStore:
         while not self._closed:
             inbox = self._inbox
             while inbox.news:
-                node = next(iter(inbox.news))
-                yield inbox.news.pop(node).read(node)
+                node, news = next(iter(inbox.news.items()))
+                for change in news.read(node):
+                    yield change
+                if inbox.news.get(node) is news:
+                    del inbox.news[node]
                 await asyncio.sleep(0)
             inbox.full.clear()
             await self._wait(inbox.full)

@@ -3,10 +3,25 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from adapters.stores.store import Change, Conflict, Stored, change_of, stored_of
+from adapters.stores.store import Change, Conflict, Stored, changes_of, stored_of
 from adapters.wire.ledger import encode
 from core.ledger import NodeLedger
+
+
+class Row(NamedTuple):
+    """What a shelf has of one node.
+
+    Attributes:
+        version: of the last change.
+        record: None where it was deleted.
+        again: the version at which it was made again after it was deleted last; 0 for never.
+    """
+
+    version: int = 0
+    record: bytes | None = None
+    again: int = 0
 
 
 @dataclass(slots=True)
@@ -14,12 +29,13 @@ class Shelf:
     """The records that several memory stores of one event loop share.
 
     Attributes:
-        rows: version and record by node, the latest change last; the record of a deleted node
-            is None, so that its version is not used again.
+        rows: by node, the latest change last; rows of deleted nodes stay, so that no version is
+            used twice.
         readers: one for each store; set when something has changed.
+        count: of all changes.
     """
 
-    rows: dict[str, tuple[int, bytes | None]] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
     readers: list[asyncio.Event] = field(default_factory=list)
     count: int = 0
 
@@ -29,12 +45,13 @@ class Shelf:
         Raises:
             Conflict: the node's version is another one.
         """
-        version, there = self.rows.get(node, (0, None))
-        if expected != (None if there is None else str(version)):
+        row = self.rows.get(node, Row())
+        if expected != (None if row.record is None else str(row.version)):
             raise Conflict(f"the ledger of {node} was changed by another")
         self.count += 1
         self.rows.pop(node, None)
-        self.rows[node] = (self.count, record)
+        again = self.count if row.version and row.record is None else row.again
+        self.rows[node] = Row(self.count, record, again)
         for reader in self.readers:
             reader.set()
         return str(self.count)
@@ -60,8 +77,8 @@ class MemoryStore:
 
     async def read(self, node: str) -> Stored | None:
         """As in ``Store``."""
-        version, record = self._shelf.rows.get(node, (0, None))
-        return None if record is None else stored_of(node, str(version), record)
+        row = self._shelf.rows.get(node, Row())
+        return None if row.record is None else stored_of(node, str(row.version), row.record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """As in ``Store``."""
@@ -92,7 +109,8 @@ class MemoryStore:
 
     def _since(self, seen: int) -> list[Change]:
         return [
-            change_of(node, str(version), record)
-            for node, (version, record) in self._shelf.rows.items()
-            if version > seen
+            change
+            for node, row in self._shelf.rows.items()
+            if row.version > seen
+            for change in changes_of(node, str(row.version), row.record, again=row.again > seen)
         ]

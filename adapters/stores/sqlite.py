@@ -1,18 +1,20 @@
 """Ledgers in a SQLite file that several processes of one machine may share.
 
 One row a node. Versions are counted over the whole file, so that what has changed since a version
-is one query, and a deleted node's row stays, empty, so that no version is used twice.
+is one query. A deleted node's row stays, empty, so that no version is used twice; ``again`` is the
+version at which it was filled again.
 """
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from adapters.stores.store import Change, Conflict, Stored, StoreError, change_of, stored_of
+from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
 from adapters.wire.ledger import encode
 from core.ledger import NodeLedger
 
@@ -29,6 +31,7 @@ _TABLE = """
 CREATE TABLE IF NOT EXISTS ledgers (
     node TEXT PRIMARY KEY,
     version INTEGER NOT NULL UNIQUE,
+    again INTEGER NOT NULL DEFAULT 0,
     record TEXT
 )
 """
@@ -41,7 +44,7 @@ class SqliteStore:
     processes. What they write is seen within ``poll`` seconds.
     """
 
-    def __init__(self, path: Path, *, poll: float = 0.05, patience: float = 10.0) -> None:
+    def __init__(self, path: Path, *, poll: float = 0.1, patience: float = 10.0) -> None:
         self._path = path
         self._poll = poll
         self._patience = patience
@@ -114,6 +117,7 @@ class SqliteStore:
             file = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None)
             file.text_factory = bytes
             try:
+                _log_ahead(file, self._patience)
                 _prepare(file)
             except BaseException:
                 file.close()
@@ -126,32 +130,34 @@ class SqliteStore:
             self._opened.close()
 
     def _read(self, node: str) -> Stored | None:
-        row = self._row(node)
-        return None if row is None else stored_of(node, str(row[0]), row[1])
+        version, _, record = self._row(node)
+        return None if record is None else stored_of(node, str(version), record)
 
-    def _row(self, node: str) -> tuple[int, bytes] | None:
-        query = "SELECT version, record FROM ledgers WHERE node = ? AND record IS NOT NULL"
-        row: tuple[int, bytes] | None = self._file().execute(query, (node,)).fetchone()
-        return row
+    def _row(self, node: str) -> tuple[int, int, bytes | None]:
+        query = "SELECT version, again, record FROM ledgers WHERE node = ?"
+        row: tuple[int, int, bytes | None] | None
+        row = self._file().execute(query, (node,)).fetchone()
+        return row or (0, 0, None)
 
     def _swap(self, node: str, expected: str | None, record: str | None) -> str:
         file = self._file()
         file.execute("BEGIN IMMEDIATE")
         try:
-            row = self._row(node)
-            if expected != (None if row is None else str(row[0])):
+            version, again, there = self._row(node)
+            if expected != (None if there is None else str(version)):
                 raise Conflict(f"the ledger of {node} was changed by another")
-            (last,) = file.execute("SELECT coalesce(max(version), 0) FROM ledgers").fetchone()
+            (new,) = file.execute("SELECT coalesce(max(version), 0) + 1 FROM ledgers").fetchone()
+            again = new if version and there is None else again
             file.execute(
-                "INSERT OR REPLACE INTO ledgers (node, version, record) VALUES (?, ?, ?)",
-                (node, last + 1, record),
+                "INSERT OR REPLACE INTO ledgers (node, version, again, record) VALUES (?, ?, ?, ?)",
+                (node, new, again, record),
             )
             file.execute("COMMIT")
         finally:
             if file.in_transaction:
                 file.execute("ROLLBACK")
         self._written += 1
-        return str(last + 1)
+        return str(new)
 
     def _news(self, stamp: Stamp | None, seen: int) -> tuple[Stamp, int, list[Change]]:
         """What was written after a version; the table is read only after a commit."""
@@ -160,11 +166,35 @@ class SqliteStore:
         return (newest, seen, []) if newest == stamp else (newest, *self._since(seen))
 
     def _since(self, seen: int) -> tuple[int, list[Change]]:
-        query = "SELECT node, version, record FROM ledgers WHERE version > ? ORDER BY version"
+        query = (
+            "SELECT node, version, again, record FROM ledgers WHERE version > ? ORDER BY version"
+        )
         rows = self._file().execute(query, (seen,)).fetchall()
-        newest = max((version for _, version, _ in rows), default=seen)
-        changes = [change_of(node.decode(), str(version), record) for node, version, record in rows]
+        newest = max((version for _, version, _, _ in rows), default=seen)
+        changes = [
+            change
+            for node, version, again, record in rows
+            for change in changes_of(node.decode(), str(version), record, again=again > seen)
+        ]
         return newest, changes
+
+
+def _log_ahead(file: sqlite3.Connection, patience: float) -> None:
+    """Let readers and a writer not wait for each other, and a commit outlive a power cut.
+
+    Of processes that open a new file at the same time some are told that it is locked, however
+    patient they are; so they ask again.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            file.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+    file.execute("PRAGMA synchronous = FULL")
 
 
 def _prepare(file: sqlite3.Connection) -> None:
@@ -173,8 +203,6 @@ def _prepare(file: sqlite3.Connection) -> None:
     Raises:
         StoreError: the file holds something else.
     """
-    file.execute("PRAGMA journal_mode = WAL")
-    file.execute("PRAGMA synchronous = FULL")
     file.execute("BEGIN IMMEDIATE")
     (form,) = file.execute("PRAGMA user_version").fetchone()
     if form not in (0, FORM):

@@ -94,7 +94,8 @@ class Store(Protocol):
         """Every change after the last ``load``, own ones included; for one reader at a time.
 
         Of each node they come in the order in which they were written. Where several follow
-        quickly, some in between may be left out, the last one never; one may come twice.
+        quickly, some in between may be left out, the last one never, nor a deletion before a
+        record that was made again; one may come twice.
         Records that ``load`` could not read come first. It has no end until ``close``; after a
         ``StoreError`` or a cancellation ask again, and nothing is missing.
         """
@@ -117,11 +118,21 @@ def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
     return Stored(ledger, version)
 
 
-def change_of(node: str, version: str, record: bytes | msgspec.Raw | None) -> Change:
-    """The change that a record of a node tells; None for a deleted one."""
+def changes_of(
+    node: str, version: str, record: bytes | msgspec.Raw | None, *, again: bool = False
+) -> tuple[Change, ...]:
+    """The changes that a record of a node tells.
+
+    Args:
+        node: its name.
+        version: of the record.
+        record: None where it was deleted.
+        again: it was deleted since the last one that was told, and made again.
+    """
     if record is None:
-        return Change(node, None)
+        return (Change(node, None),)
     try:
-        return Change(node, stored_of(node, version, record))
+        change = Change(node, stored_of(node, version, record))
     except LedgerRecordError as error:
-        return Change(node, None, str(error))
+        change = Change(node, None, str(error))
+    return (Change(node, None), change) if again else (change,)

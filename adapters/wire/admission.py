@@ -28,7 +28,7 @@ class Question(Wire, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
     dry_run: bool = False
-    object: msgspec.Raw | None = None
+    object: msgspec.Raw = msgspec.Raw()
 
 
 class Review(Wire, frozen=True, gc=False):
@@ -101,15 +101,25 @@ def read_review(content: bytes) -> Question:
     return review.request
 
 
+def object_of(question: Question) -> bytes:
+    """What is about to be written, as JSON.
+
+    Raises:
+        BodyError: it is missing.
+    """
+    found = bytes(question.object)
+    if found in (b"", b"null"):
+        raise BodyError("request.object is missing")
+    return found
+
+
 def read_binding(question: Question) -> Binding:
     """The Binding that a question is about.
 
     Raises:
         BodyError: it is missing, cannot be read, or sends no pod to a node.
     """
-    if question.object is None:
-        raise BodyError("request.object is missing")
-    binding = body.read(bytes(question.object), _BINDING)
+    binding = body.read(object_of(question), _BINDING)
     if not binding.target.name or binding.target.kind not in ("", "Node"):
         raise BodyError("request.object.target names no node")
     return binding

@@ -22,10 +22,10 @@ class Metadata(Wire, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    resource_version: str = ""
     labels: Text | None = None
     annotations: Text | None = None
     deletion_timestamp: str | None = None
+    resource_version: str = ""
 
 
 class Resources(Wire, frozen=True, gc=False):

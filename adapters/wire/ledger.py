@@ -116,6 +116,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     priority: int = 0
     unread: str | None = None
     blocked: tuple[str, ...] = ()
+    since: Count = 0
 
 
 class SummaryRecord(Wire, frozen=True, gc=False):
@@ -243,6 +244,7 @@ def _allocation_record(allocation: Allocation) -> AllocationRecord:
         allocation.priority,
         allocation.unread,
         tuple(sorted(allocation.blocked)),
+        allocation.since,
     )
 
 
@@ -335,6 +337,7 @@ def _allocation(record: AllocationRecord, node: str) -> Allocation:
         record.priority,
         unread=record.unread,
         blocked=frozenset(record.blocked),
+        since=record.since,
     )
 
 

@@ -280,3 +280,13 @@ def test_a_pod_is_found_by_its_nodes() -> None:
     inventory.put(inventory.ledger("n1").adopt(held(a_grant("n1-0"), uid="p", node="n1")))
 
     assert (before, inventory.nodes_of("p")) == ((), ("n1",))
+
+
+def test_a_card_in_slices_is_noticed_and_forgotten_with_its_node() -> None:
+    inventory = a_cluster(1, cards=1)
+    before = inventory.sliced()
+    inventory.put(empty(a_mig_card("s"), name="sliced"))
+    during = inventory.sliced()
+    inventory.remove("sliced")
+
+    assert (before, during, inventory.sliced()) == (False, True, False)

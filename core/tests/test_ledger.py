@@ -4,7 +4,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -27,7 +27,7 @@ from core.tests.builders import (
     tentative,
     unreadable,
 )
-from core.tests.strategies import CLASSES, a_random_request, seeds
+from core.tests.strategies import CLASSES, a_random_request, ledgers, seeds
 from core.usage import IDLE, hold
 
 # --- one change at a time -------------------------------------------------------------------------
@@ -151,6 +151,16 @@ def test_committing_makes_final_once() -> None:
     assert final.expire(10) is final.commit("old") is final
 
 
+def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
+    ledger = empty(a_card()).hold(tentative(held(a_grant()))).commit("old")
+
+    again = ledger.renew("old")
+
+    assert [ledger.allocations["old"].since, again.allocations["old"].since] == [2, 3]
+    assert (again.version, again.uses) == (3, ledger.uses)
+    assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
+
+
 def test_what_is_not_held_cannot_be_committed() -> None:
     assert refusal(lambda: empty(a_card()).commit("p")) == "pod p holds nothing on n"
 
@@ -240,6 +250,25 @@ def test_containers_of_one_pod_that_share_a_slice_are_told() -> None:
     ledger = empty(a_mig_card()).adopt(held(sliced("x", 0), sliced("y", 0)))
 
     assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
+
+
+@given(ledgers(pods=8))
+def test_a_restored_ledger_is_the_one_that_adopting_leads_to(ledger: NodeLedger) -> None:
+    again = NodeLedger.restored(ledger.node, ledger.allocations.values(), ledger.version)
+
+    assert again == ledger
+    assert [*again.allocations] == [*ledger.allocations]
+
+
+def test_a_restored_ledger_keeps_what_holds_a_card_that_is_not_there() -> None:
+    strange = held(a_grant("x"))
+
+    again = NodeLedger.restored(a_node(a_card()), [strange])
+
+    assert again.uses == (IDLE,)
+    assert again.problems() == (
+        Problem("default/old", "holds card x, which the node does not have"),
+    )
 
 
 # --- any order of changes -------------------------------------------------------------------------

@@ -7,8 +7,8 @@ server and not for a library.
 import http.client
 import json
 import ssl
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from e2e.harness.certificates import Pair
@@ -32,10 +32,18 @@ class ApiError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API server, as one user sees it."""
+    """An API server, as one user sees it.
+
+    Attributes:
+        headers: sent with every request: who asks, if the certificate does not say it.
+        root: what all paths at the server begin with, without a slash at the end.
+    """
 
     port: int
     context: ssl.SSLContext = field(repr=False)
+    host: str = "127.0.0.1"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    root: str = ""
 
     @classmethod
     def connect(cls, port: int, authority: Pair, user: Pair) -> "Api":
@@ -43,6 +51,17 @@ class Api:
         context = ssl.create_default_context(cafile=authority.certificate)
         context.load_cert_chain(user.certificate, user.key)
         return cls(port=port, context=context)
+
+    def impersonating(self, user: str, group: str = "") -> "Api":
+        """The same server as another user, which an administrator may do."""
+        speaker = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
+        return replace(self, headers={**self.headers, **speaker})
+
+    def connection(self, patience: float = 30) -> http.client.HTTPSConnection:
+        """A connection, not open yet. Requests over it need ``headers`` and ``root``."""
+        return http.client.HTTPSConnection(
+            self.host, self.port, context=self.context, timeout=patience
+        )
 
     def get(self, path: str) -> Object:
         """Read."""
@@ -73,15 +92,13 @@ class Api:
             ApiError: the server answered with a status of 300 or more.
             OSError: it did not answer.
         """
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, context=self.context, timeout=30
-        )
+        connection = self.connection()
         try:
             connection.request(
                 verb,
-                path,
+                f"{self.root}{path}",
                 None if body is None else json.dumps(body),
-                {"Content-Type": kind, "Accept": "application/json"},
+                {"Content-Type": kind, "Accept": "application/json", **self.headers},
             )
             response = connection.getresponse()
             answer = _decoded(response.read())
@@ -104,12 +121,10 @@ class Api:
     def watch(self, path: str, version: str, seconds: int) -> Iterator[Object]:
         """What happens in a collection after a resource version, for some seconds."""
         join = "&" if "?" in path else "?"
-        target = f"{path}{join}watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, context=self.context, timeout=seconds + 30
-        )
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
+        connection = self.connection(seconds + 30)
         try:
-            connection.request("GET", target)
+            connection.request("GET", f"{self.root}{path}{join}{query}", headers=self.headers)
             for line in connection.getresponse():
                 yield json.loads(line)
         finally:

@@ -22,7 +22,7 @@ subjectKeyIdentifier = hash
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
-subjectAltName = DNS:localhost, IP:127.0.0.1
+subjectAltName = DNS:localhost, IP:127.0.0.1, IP:{address}
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 [user]
@@ -50,14 +50,19 @@ class Authority:
     pair: Pair
 
     @classmethod
-    def create(cls, folder: Path) -> "Authority":
-        """Make a new one that keeps its files in this folder."""
+    def create(cls, folder: Path, address: str = "127.0.0.1") -> "Authority":
+        """Make a new one.
+
+        Args:
+            folder: made for its files.
+            address: that its servers have besides 127.0.0.1.
+        """
         folder.mkdir()
-        (folder / "openssl.cnf").write_text(CONFIGURATION)
+        (folder / "openssl.cnf").write_text(CONFIGURATION.format(address=address))
         return cls(folder=folder, pair=_make(folder, "ca", "/CN=dragoman-e2e", "ca", None))
 
     def server(self, name: str) -> Pair:
-        """A certificate for a server on 127.0.0.1."""
+        """A certificate for a server on this machine."""
         return _make(self.folder, name, f"/CN={name}", "server", self.pair)
 
     def user(self, name: str, *groups: str) -> Pair:

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import pytest
-
 from e2e.harness.api import Api, Object
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.nodes import add_nodes, is_ready, start_kwok
 from e2e.harness.process import Process
 from e2e.harness.run import run
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -20,14 +17,12 @@ PODS = "/api/v1/namespaces/default/pods"
 def cluster(nodes: Sequence[Object]) -> Iterator[ControlPlane]:
     """A control plane with these nodes, kept ready by kwok, for the length of a block.
 
-    The test is skipped if a part is not built.
+    Raises:
+        NotBuiltError: a part is not built.
     """
     with run() as this:
-        try:
-            plane = start_control_plane(this)
-            start_kwok(plane)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = start_control_plane(this)
+        start_kwok(plane)
         add_nodes(plane.api, nodes)
         wait_for_nodes(plane.api)
         yield plane
@@ -42,15 +37,12 @@ def wait_for_nodes(api: Api) -> None:
 def turn(start: Callable[[], None], plane: ControlPlane) -> Iterator[Process]:
     """Start something on a control plane and stop the last of its processes after the block.
 
-    The test is skipped if it is not built. What an earlier turn has stopped is forgotten, so that
-    its log does not stand under a later failure.
+    What an earlier turn has stopped is forgotten, so that its log does not stand under a later
+    failure.
     """
     running = [process for process in plane.run.processes if process.popen.poll() is None]
     plane.run.processes[:] = running
-    try:
-        start()
-    except NotBuiltError as missing:
-        pytest.skip(str(missing))
+    start()
     process = plane.run.processes[-1]
     try:
         yield process

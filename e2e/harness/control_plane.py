@@ -25,12 +25,14 @@ class ControlPlane:
     Attributes:
         api: the server, as a cluster administrator.
         server_port: where it listens on 127.0.0.1.
+        address: where it finds servers of the test.
     """
 
     run: Run
     authority: Authority
     server_port: int
     api: Api
+    address: str = "127.0.0.1"
 
     def kubeconfig(self, user: str, *groups: str) -> Path:
         """A kubeconfig for this user, made when it is asked for first."""
@@ -40,9 +42,9 @@ class ControlPlane:
             kubeconfig(path, port=self.server_port, authority=self.authority.pair, user=pair)
         return path
 
-    def as_user(self, user: str, *groups: str) -> Api:
+    def as_user(self, user: str, group: str = "") -> Api:
         """The server, as this user."""
-        pair = self.authority.user(user, *groups)
+        pair = self.authority.user(user, *filter(None, [group]))
         return Api.connect(self.server_port, self.authority.pair, pair)
 
 

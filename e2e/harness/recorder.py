@@ -45,22 +45,24 @@ class Recorder:
     """The server, as a test sees it.
 
     Attributes:
-        port: on 127.0.0.1.
+        port: on its address.
         answers: what is answered to a verb, as a value that JSON can say; a verb without an
             answer is answered with status 404. A test may change them at any time.
         calls: in the order of their arrival.
         secure: whether it speaks TLS.
+        address: where it listens.
     """
 
     port: int
     secure: bool
     answers: dict[str, Answer] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    address: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
         """Its address, without a verb."""
-        return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}"
+        return f"http{'s' if self.secure else ''}://{self.address}:{self.port}"
 
     def of(self, verb: str) -> list[Call]:
         """The calls with this verb so far."""
@@ -75,10 +77,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, pair: Pair | None) -> None:
+    def __init__(self, pair: Pair | None, address: str) -> None:
         self.recorder: Recorder
         self.open: set[socket] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__((address, 0), _Handler)
         if pair is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pair.certificate, pair.key)
@@ -133,10 +135,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def recorder(pair: Pair | None = None) -> Iterator[Recorder]:
+def recorder(pair: Pair | None = None, address: str = "127.0.0.1") -> Iterator[Recorder]:
     """A recorder for the length of a block, over TLS if it is given a certificate."""
-    server = _Server(pair)
-    this = Recorder(port=server.server_port, secure=pair is not None)
+    server = _Server(pair, address)
+    this = Recorder(port=server.server_port, secure=pair is not None, address=address)
     server.recorder = this
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from e2e.harness.api import ApiError
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.flags import Flags, words
 from e2e.harness.ports import free_ports
@@ -109,8 +110,17 @@ def define(plane: ControlPlane, folder: Path) -> None:
 
 
 def _is_served(plane: ControlPlane, name: str) -> bool:
-    rows = plane.api.get(f"{CRDS}/{name}").get("status", {}).get("conditions") or ()
-    return any(row["type"] == "Established" and row["status"] == "True" for row in rows)
+    definition = plane.api.get(f"{CRDS}/{name}")
+    rows = definition.get("status", {}).get("conditions") or ()
+    if not any(row["type"] == "Established" and row["status"] == "True" for row in rows):
+        return False
+    spec = definition["spec"]
+    version = next(row["name"] for row in spec["versions"] if row["served"])
+    try:
+        plane.api.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}?limit=1")
+    except ApiError:  # 429 "storage is (re)initializing": for a moment it is established only
+        return False
+    return True
 
 
 def _start_kubernetes_like(

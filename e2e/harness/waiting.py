@@ -5,14 +5,16 @@ from collections.abc import Callable
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> float:
-    """Wait until it holds; how long that took.
+    """Wait until it holds; how long that took. At least half of the time it is not asked.
 
     Raises:
         TimeoutError: it does not hold after that time.
     """
-    started = time.monotonic()
+    started = asked = time.monotonic()
     while not holds():
-        if time.monotonic() > started + seconds:
+        now = time.monotonic()
+        if now > started + seconds:
             raise TimeoutError(f"not after {seconds} s")
-        time.sleep(0.05)
+        time.sleep(max(0.05, now - asked))
+        asked = time.monotonic()
     return time.monotonic() - started

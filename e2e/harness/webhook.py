@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from e2e.harness.api import Object
-from e2e.harness.control_plane import ControlPlane
 from e2e.harness.recorder import Call, Recorder
+from e2e.harness.target import Target
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 @contextmanager
 def webhook(
-    plane: ControlPlane, recorder: Recorder, verb: str, resources: Sequence[str], label: str
+    plane: Target, recorder: Recorder, verb: str, resources: Sequence[str], label: str
 ) -> Iterator[None]:
     """Send what is created in labelled namespaces to the recorder, for the length of a block.
 

@@ -32,8 +32,9 @@ def place(component: Component) -> Path:
     """Where this component is, or will be."""
     digest = hashlib.sha256(f"{RECIPE} {component!r}".encode())
     if isinstance(component, GoComponent):
-        for name in ("go.mod", "go.sum"):
-            digest.update((component.folder / name).read_bytes())
+        sources = sorted(component.folder.glob("*.go"))  # of the few commands that are ours
+        for file in (component.folder / "go.mod", component.folder / "go.sum", *sources):
+            digest.update(file.read_bytes())
     return root() / f"{component.name}-{digest.hexdigest()[:12]}"
 
 

@@ -1,16 +1,18 @@
 """The ground under the commit point: what a Binding's metadata does to the pod."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from e2e.harness.api import Api, ApiError
-from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.control_plane import start_control_plane
+from e2e.harness.namespace import bare_node
 from e2e.harness.run import run
-from e2e.testbed.cache import NotBuiltError
+from e2e.harness.target import Target
 
-PODS = "/api/v1/namespaces/default/pods"
+NODE = "dragoman-e2e-bindings"
 GRANT = "dragoman.dev/e2e-grant"
 
 
@@ -22,29 +24,30 @@ def pod(name: str, **annotations: str) -> dict[str, Any]:
     }
 
 
-def node(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "status": {"capacity": {"cpu": "4", "pods": "110"}}}
-
-
-def binding(name: str, target: str, **metadata: dict[str, str]) -> dict[str, Any]:
+def binding(name: str, **metadata: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": name, **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": target},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
     }
 
 
-def changes(api: Api, name: str, version: str) -> list[dict[str, Any]]:
+def changes(api: Api, pods: str, name: str, version: str) -> list[dict[str, Any]]:
     """Every state of a pod after a resource version, as a watch shows them."""
-    path = f"{PODS}?fieldSelector=metadata.name={name}"
+    path = f"{pods}?fieldSelector=metadata.name={name}"
     return [event["object"] for event in api.watch(path, version, seconds=2)]
 
 
 @pytest.fixture(scope="module")
-def api(control_plane: ControlPlane) -> Api:
-    control_plane.api.create("/api/v1/nodes", node("node-of-bindings"))
-    return control_plane.api
+def api(target: Target) -> Api:
+    return target.api
+
+
+@pytest.fixture(scope="module")
+def pods(api: Api, home: str) -> Iterator[str]:
+    with bare_node(api, NODE):
+        yield f"{home}/pods"
 
 
 def test_the_server_reports_its_real_version(api: Api) -> None:
@@ -57,64 +60,62 @@ def test_the_server_reports_its_real_version(api: Api) -> None:
 
 @pytest.mark.parametrize("labels", [{}, {"dragoman.dev/e2e-label": "l"}], ids=["bare", "labelled"])
 def test_a_bindings_annotations_reach_the_pod_in_the_same_write(
-    api: Api, labels: dict[str, str]
+    api: Api, pods: str, labels: dict[str, str]
 ) -> None:
     name = f"bound-{len(labels)}"
-    before = api.create(PODS, pod(name, kept="yes"))
+    before = api.create(pods, pod(name, kept="yes"))
     metadata = {"annotations": {GRANT: "card-0"}} | ({"labels": labels} if labels else {})
 
-    api.create(f"{PODS}/{name}/binding", binding(name, "node-of-bindings", **metadata))
+    api.create(f"{pods}/{name}/binding", binding(name, **metadata))
 
-    states = changes(api, name, before["metadata"]["resourceVersion"])
+    states = changes(api, pods, name, before["metadata"]["resourceVersion"])
     seen = [(s["spec"].get("nodeName"), s["metadata"]["annotations"].get(GRANT)) for s in states]
     print("states after the binding", seen, "labels", states[-1]["metadata"]["labels"])
-    assert seen[0] == ("node-of-bindings", "card-0")
+    assert seen[0] == (NODE, "card-0")
     assert states[-1]["metadata"]["annotations"]["kept"] == "yes"
 
 
-def test_a_bindings_annotation_replaces_one_that_the_author_wrote(api: Api) -> None:
-    api.create(PODS, pod("forged") | {"metadata": {"name": "forged", "annotations": {GRANT: "x"}}})
+def test_a_bindings_annotation_replaces_one_that_the_author_wrote(api: Api, pods: str) -> None:
+    api.create(pods, pod("forged") | {"metadata": {"name": "forged", "annotations": {GRANT: "x"}}})
 
     metadata = {"annotations": {GRANT: "card-1"}}
-    api.create(f"{PODS}/forged/binding", binding("forged", "node-of-bindings", **metadata))
+    api.create(f"{pods}/forged/binding", binding("forged", **metadata))
 
-    assert api.get(f"{PODS}/forged")["metadata"]["annotations"][GRANT] == "card-1"
+    assert api.get(f"{pods}/forged")["metadata"]["annotations"][GRANT] == "card-1"
 
 
-def test_a_second_binding_is_refused_and_changes_nothing(api: Api) -> None:
-    api.create(PODS, pod("twice"))
-    first = binding("twice", "node-of-bindings", annotations={GRANT: "first"})
-    api.create(f"{PODS}/twice/binding", first)
+def test_a_second_binding_is_refused_and_changes_nothing(api: Api, pods: str) -> None:
+    api.create(pods, pod("twice"))
+    first = binding("twice", annotations={GRANT: "first"})
+    api.create(f"{pods}/twice/binding", first)
 
-    second = binding("twice", "node-of-bindings", annotations={GRANT: "second"})
+    second = binding("twice", annotations={GRANT: "second"})
     with pytest.raises(ApiError) as refusal:
-        api.create(f"{PODS}/twice/binding", second)
+        api.create(f"{pods}/twice/binding", second)
 
     print("second binding:", refusal.value)
     assert refusal.value.status == 409
-    assert api.get(f"{PODS}/twice")["metadata"]["annotations"][GRANT] == "first"
+    assert api.get(f"{pods}/twice")["metadata"]["annotations"][GRANT] == "first"
 
 
-def test_a_binding_for_a_pods_namesake_is_refused(api: Api) -> None:
-    api.create(PODS, pod("namesake"))
-    other = binding("namesake", "node-of-bindings", annotations={GRANT: "card-0"})
+def test_a_binding_for_a_pods_namesake_is_refused(api: Api, pods: str) -> None:
+    api.create(pods, pod("namesake"))
+    other = binding("namesake", annotations={GRANT: "card-0"})
     other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
 
     with pytest.raises(ApiError) as refusal:
-        api.create(f"{PODS}/namesake/binding", other)
+        api.create(f"{pods}/namesake/binding", other)
 
     print("binding with another uid:", refusal.value)
     assert refusal.value.status == 409
-    assert GRANT not in api.get(f"{PODS}/namesake")["metadata"].get("annotations", {})
+    assert GRANT not in api.get(f"{pods}/namesake")["metadata"].get("annotations", {})
 
 
+@pytest.mark.local
 def test_a_control_plane_stops_and_leaves_nothing_behind() -> None:
     started = time.monotonic()
     with run() as this:
-        try:
-            start_control_plane(this)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        start_control_plane(this)
         print(f"control plane ready after {time.monotonic() - started:.1f} s")
         identities = [process.identity for process in this.processes]
 

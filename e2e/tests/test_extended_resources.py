@@ -14,12 +14,14 @@ from e2e.harness.machine import start_machine
 from e2e.harness.process import Process
 from e2e.harness.run import run
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 STATUS = "/api/v1/nodes/real/status"
 SHARES = "dragoman.dev/e2e-shares"
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root")
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root"),
+]
 
 
 class Node:
@@ -55,11 +57,8 @@ class Node:
 @pytest.fixture
 def node() -> Iterator[Node]:
     with run() as this:
-        try:
-            runtime = start_containerd(start_machine(this), "containerd-2")
-            yield Node(start_control_plane(this), runtime)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        runtime = start_containerd(start_machine(this), "containerd-2")
+        yield Node(start_control_plane(this), runtime)
 
 
 def grant(api: Api, amount: str) -> None:
@@ -91,8 +90,8 @@ def test_who_may_write_them_and_what_they_survive(node: Node) -> None:
     print("written as the node itself:", node.amounts())
 
     for user in ("system:node:other", "system:serviceaccount:default:default"):
-        groups = ("system:nodes",) if "node" in user else ("system:serviceaccounts",)
+        group = "system:nodes" if "node" in user else "system:serviceaccounts"
         with pytest.raises(ApiError) as refusal:
-            grant(node.plane.as_user(user, *groups), "2")
+            grant(node.plane.as_user(user, group), "2")
         print(f"as {user}:", refusal.value)
         assert refusal.value.status == 403

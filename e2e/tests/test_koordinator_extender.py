@@ -28,8 +28,9 @@ from e2e.harness.recorder import Call, Recorder, recorder
 from e2e.harness.schedulers import define, start_koord_scheduler_alone
 from e2e.harness.waiting import within
 from e2e.testbed import cache
-from e2e.testbed.cache import NotBuiltError
 from e2e.testbed.versions import GoComponent, components
+
+pytestmark = pytest.mark.local
 
 NODES = ("gpu-0", "gpu-1")
 HALF, WHOLE = {CORE: "50", RATIO: "50"}, {CORE: "100", RATIO: "100"}
@@ -40,10 +41,7 @@ GRANT = '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50"}}]}'
 def plane() -> Iterator[ControlPlane]:
     resources = {CORE: "100", RATIO: "100", "koordinator.sh/gpu-memory": "80Gi"}
     with cluster([fake_node(name, resources) for name in NODES]) as plane:
-        try:
-            define(plane, cache.asset("koordinator", "crd"))
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        define(plane, cache.asset("koordinator", "crd"))
         add_priorities(plane.api)
         yield plane
 

@@ -27,6 +27,8 @@ from e2e.harness.recorder import Call, Recorder, recorder
 from e2e.harness.schedulers import start_kube_scheduler
 from e2e.harness.waiting import within
 
+pytestmark = pytest.mark.local
+
 NUMBER, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 SHARE = {NUMBER: "1", MEMORY: "4000"}
 NODES = ("gpu-0", "gpu-1", "gpu-2")
@@ -261,6 +263,34 @@ def test_an_answer_may_name_other_victims_on_the_same_node(
     assert {node: len(row["Pods"]) for node, row in proposed.items()} == dict.fromkeys(NODES, 1)
     assert node_of(plane.api, "wanted") == "gpu-1"
     assert not left.intersection({"low-gpu-1", "other-gpu-1"})
+
+
+def test_an_answer_may_name_a_node_that_was_not_proposed(
+    plane: ControlPlane, extender: Recorder
+) -> None:
+    add(plane, "low-gpu-0", {NUMBER: "1", MEMORY: "8000"}, "low")
+    add(plane, "low-gpu-1", {NUMBER: "1", MEMORY: "4000"}, "low")
+    bind(plane.api, "low-gpu-0", "gpu-0")
+    bind(plane.api, "low-gpu-1", "gpu-1")
+    uid = plane.api.get(f"{PODS}/low-gpu-1")["metadata"]["uid"]
+    answer = {"gpu-1": {"Pods": [{"UID": uid}]}}
+    extender.answers["filter"] = nothing_fits
+    extender.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": answer}
+
+    with scheduler(plane, extender):
+        add(plane, "wanted", SHARE, "high")
+        within(20, lambda: bool(extender.of("preempt")))
+        within(20, lambda: not has(plane, "low-gpu-1"))
+        nominated = plane.api.get(f"{PODS}/wanted")["status"].get("nominatedNodeName")
+
+    proposed = extender.of("preempt")[0].json()["NodeNameToMetaVictims"]
+    print("proposed", sorted(proposed), "answered gpu-1, nominated", nominated)
+    assert proposed.keys() == {"gpu-0"}
+    assert has(plane, "low-gpu-0")
+
+
+def has(plane: ControlPlane, name: str) -> bool:
+    return any(each["metadata"]["name"] == name for each in plane.api.get(PODS)["items"])
 
 
 def version(plane: ControlPlane) -> str:

@@ -21,7 +21,6 @@ from e2e.harness.machine import start_machine
 from e2e.harness.run import REPOSITORY, run
 from e2e.harness.waiting import within
 from e2e.testbed import cache
-from e2e.testbed.cache import NotBuiltError
 from e2e.testbed.versions import components
 
 CRASHING = """
@@ -46,7 +45,10 @@ PODS = "/api/v1/namespaces/default/pods"
 PARAMETERS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 PLACES = ("/var/lib/kubelet", "/var/log/containers", "/run/containerd", "/sys/fs/cgroup/memory")
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root")
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root"),
+]
 
 
 def traces() -> dict[str, object]:
@@ -62,13 +64,10 @@ def traces() -> dict[str, object]:
 def node(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     before = traces()
     with run() as this:
-        try:
-            machine = start_machine(this)
-            runtime = start_containerd(machine, request.param)
-            plane = start_control_plane(this)
-            start_kubelet(plane, runtime, "real")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        machine = start_machine(this)
+        runtime = start_containerd(machine, request.param)
+        plane = start_control_plane(this)
+        start_kubelet(plane, runtime, "real")
         yield plane
     assert traces() == before
 
@@ -129,12 +128,9 @@ def output(runtime: Containerd, words: list[str | Path]) -> str:
 @pytest.mark.parametrize("component", ["containerd-1", "containerd-2", "containerd"])
 def test_a_sandbox_has_the_annotations_of_the_pod_and_of_its_binding(component: str) -> None:
     with run() as this:
-        try:
-            runtime = start_containerd(start_machine(this), component)
-            plane = start_control_plane(this)
-            start_kubelet(plane, runtime, "real")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        runtime = start_containerd(start_machine(this), component)
+        plane = start_control_plane(this)
+        start_kubelet(plane, runtime, "real")
         pod = running_pod("bound")
         pod["metadata"]["annotations"] = {"author": "wrote"}
         del pod["spec"]["nodeName"]
@@ -158,11 +154,8 @@ def test_a_sandbox_has_the_annotations_of_the_pod_and_of_its_binding(component: 
 
 
 def test_a_killed_test_process_leaves_no_container_behind() -> None:
-    try:
-        for component in ("kubernetes", "etcd", "containerd-2", "runc", "busybox", "cni"):
-            cache.binary(component, next(iter(components()[component].binaries)))
-    except NotBuiltError as missing:
-        pytest.skip(str(missing))
+    for component in ("kubernetes", "etcd", "containerd-2", "runc", "busybox", "cni"):
+        cache.binary(component, next(iter(components()[component].binaries)))
     before = traces()
     crashing = subprocess.Popen(
         [sys.executable, "-c", CRASHING], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

@@ -20,6 +20,8 @@ from e2e.harness.waiting import within
 from e2e.harness.webhook import allow, refuse, webhook
 from e2e.testbed.versions import GoComponent, components
 
+pytestmark = pytest.mark.local
+
 LABEL = "dragoman.dev/e2e-refused"
 HALF = {CORE: "50", RATIO: "50"}
 GRANT = {"op": "add", "path": "/metadata/annotations/dragoman.dev~1grant", "value": "card-0"}

@@ -1,6 +1,6 @@
 """Every stock scheduler of the test bed places a pod on a node, and the node runs it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ from e2e.harness.nodes import add_nodes, fake_node, is_ready, start_kwok
 from e2e.harness.run import run
 from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler, start_volcano
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
+
+pytestmark = pytest.mark.local
 
 PODS = "/api/v1/namespaces/default/pods"
 VOLCANO = """\
@@ -28,11 +29,8 @@ tiers:
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with run() as this:
-        try:
-            plane = start_control_plane(this)
-            start_kwok(plane)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = start_control_plane(this)
+        start_kwok(plane)
         add_nodes(plane.api, [fake_node(f"node-{number}") for number in range(10)])
         within(20, lambda: all(map(is_ready, plane.api.get("/api/v1/nodes")["items"])))
         yield plane
@@ -56,25 +54,18 @@ def place(plane: ControlPlane, scheduler: str) -> dict[str, Any]:
 
 
 def test_kube_scheduler_places_a_pod(plane: ControlPlane) -> None:
-    start_or_skip(start_kube_scheduler, plane, {"profiles": [{"schedulerName": "kube"}]})
+    start_kube_scheduler(plane, {"profiles": [{"schedulerName": "kube"}]})
 
     assert place(plane, "kube")["spec"]["nodeName"].startswith("node-")
 
 
 def test_koord_scheduler_places_a_pod(plane: ControlPlane) -> None:
-    start_or_skip(start_koord_scheduler, plane, {"profiles": [{"schedulerName": "koord"}]})
+    start_koord_scheduler(plane, {"profiles": [{"schedulerName": "koord"}]})
 
     assert place(plane, "koord")["spec"]["nodeName"].startswith("node-")
 
 
 def test_volcanos_scheduler_places_a_pod(plane: ControlPlane) -> None:
-    start_or_skip(start_volcano, plane, VOLCANO)
+    start_volcano(plane, VOLCANO)
 
     assert place(plane, "volcano")["spec"]["nodeName"].startswith("node-")
-
-
-def start_or_skip(start: Callable[..., None], *arguments: object) -> None:
-    try:
-        start(*arguments)
-    except NotBuiltError as missing:
-        pytest.skip(str(missing))

@@ -27,8 +27,9 @@ from e2e.harness.volcano import (
     story,
 )
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 from e2e.testbed.versions import GoComponent, components
+
+pytestmark = pytest.mark.local
 
 SHARE = {"cpu": "1", NUMBER: "1", MEMORY: "4000"}
 WHOLE = {"cpu": "1", NUMBER: "1", MEMORY: "8000"}
@@ -40,10 +41,7 @@ RESOURCES = {NUMBER: "10", MEMORY: "8000"}
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with cluster([fake_node(name, RESOURCES) for name in NODES]) as plane:
-        try:
-            start_volcano_controllers(plane)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        start_volcano_controllers(plane)
         add_priorities(plane.api)
         yield plane
 
@@ -258,21 +256,24 @@ def test_nobody_is_evicted_where_the_sum_suffices_and_only_the_cards_do_not(
     assert not has_node(plane, "wanted")
 
 
-def test_reclaimable_is_asked_for_victims_of_another_queue(
-    plane: ControlPlane, extender: Recorder, rewrite_golden: bool
+@pytest.mark.parametrize(("tier", "asked"), [(0, True), (1, False)], ids=["first", "second"])
+def test_reclaimable_is_asked_in_the_first_tier_only(
+    plane: ControlPlane, extender: Recorder, tier: int, asked: bool, rewrite_golden: bool
 ) -> None:
-    for queue in ("rich", "poor"):
+    for queue in (f"rich-{tier}", f"poor-{tier}"):
         add_queue(plane.api, queue)
         add_group(plane.api, queue, 1, queue)
-    with scheduler(plane, extender, "allocate, reclaim", tier=0):
-        victims = run_victims(plane, **{GROUP: "rich"})
+    with scheduler(plane, extender, "allocate, reclaim", tier=tier):
+        victims = run_victims(plane, **{GROUP: f"rich-{tier}"})
         extender.calls.clear()
-        add(plane, "wanted", WHOLE, **{GROUP: "poor"})
+        add(plane, "wanted", WHOLE, **{GROUP: f"poor-{tier}"})
         within(40, partial(has_node, plane, "wanted"))
 
     left = {each["metadata"]["name"] for each in plane.api.get(PODS)["items"]}
-    print(f"{story(extender.calls)}; left {sorted(left)}")
-    keep("reclaimable", extender.of("reclaimable")[0], rewrite=rewrite_golden)
+    print(f"tier {tier + 1}: {story(extender.calls)}; left {sorted(left)}")
+    assert bool(extender.of("reclaimable")) == asked
+    if asked:
+        keep("reclaimable", extender.of("reclaimable")[0], rewrite=rewrite_golden)
     assert len(left.intersection(victims)) == len(victims) - 1
 
 
@@ -329,7 +330,7 @@ def test_a_node_of_which_the_stock_device_plugin_knows_can_be_sent_too(
 
 
 def run_victims(
-    plane: ControlPlane, resources: dict[str, str] = WHOLE, **annotations: str
+    plane: ControlPlane, resources: dict[str, str] = WHOLE, /, **annotations: str
 ) -> list[str]:
     """A running pod of low priority for each node; by default they fill the nodes."""
     names = [f"low-{node}" for node in NODES]

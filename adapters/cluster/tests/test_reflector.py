@@ -1,15 +1,21 @@
 """The reflector against a server that does everything that a server can do wrong."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Credentials
 from adapters.cluster.error import ClusterError
 from adapters.cluster.paths import DEVICES, PODS
-from adapters.cluster.reflector import Pace, Reflector, Selection
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
 from adapters.cluster.tests.server import (
     Reply,
     Request,
@@ -102,7 +108,7 @@ def follow(
             async with asyncio.timeout(10):
                 while not until(told):
                     await asyncio.sleep(0.005)
-            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known}
+            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known._facts}
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             return server
@@ -486,3 +492,31 @@ def test_staleness_is_the_time_since_the_last_word() -> None:
 
     assert before == float("inf")
     assert 0 <= soon < 0.2 < later < 5
+
+
+LINES = st.one_of(
+    st.binary(max_size=60),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "object", "metadata", "name", "uid", "spec", "code"])
+                | st.text(max_size=3),
+                inner | st.sampled_from(["ADDED", "DELETED", "ERROR", "BOOKMARK"]),
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+
+
+@given(st.lists(LINES, max_size=5))
+def test_any_line_is_told_or_a_cluster_error_and_nothing_else(lines: list[bytes]) -> None:
+    api = Client(Credentials("http://127.0.0.1:1"))
+    reflector = Reflector(api, Selection(PODS), Pod, Told())
+
+    for line in lines:
+        with contextlib.suppress(ClusterError):
+            reflector._event(line, None)

@@ -10,7 +10,8 @@ import msgspec
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Source, load
 from adapters.cluster.paths import NODE_LEDGERS
-from adapters.cluster.reflector import Reflector, Selection
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject, Sink
 from adapters.stores.store import Store
 

@@ -46,8 +46,7 @@ class InMemory:
         await store.close()
 
     async def spoil(self, node: str, record: bytes) -> None:
-        version, there = self._shelf.rows.get(node, (0, None))
-        self._shelf.put(node, None if there is None else str(version), record)
+        self._shelf.put(node, str(self._shelf.rows[node].version), record)
 
 
 class InFile:
@@ -100,6 +99,7 @@ async def write_in_process(address: str, name: str, count: int) -> asyncio.subpr
 
 async def _write(address: str, name: str, count: int) -> None:
     async with place_at(address).open() as store:
+        await store.load()
         await place_many(store, name, count)
 
 

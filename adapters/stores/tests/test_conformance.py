@@ -1,53 +1,23 @@
 """What every store does, whichever it is."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.store import Change, Conflict, Store, Stored
 from adapters.stores.tests.places import InFile, InMemory, Place, in_cluster, write_in_process
 from adapters.stores.tests.writers import allocate, place_many
 from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger import NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards, tentative
 
 Test = Callable[[Store, Store], Awaitable[None]]
-
-
-CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A control plane of its own that knows NodeLedgers."""
-    reason = "needs the test bed's harness"
-    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=reason)
-    cache = pytest.importorskip("e2e.testbed.cache", reason=reason)
-    with pytest.importorskip("e2e.harness.run", reason=reason).run() as run:
-        try:
-            plane = control_plane.start_control_plane(run)
-        except cache.NotBuiltError as missing:
-            pytest.skip(str(missing))
-        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        plane.api.create(crds, yaml.safe_load(CRD.read_text()))
-        while not is_served(plane.api):
-            time.sleep(0.1)
-        yield plane
-
-
-def is_served(api: Any) -> bool:
-    try:
-        api.get(COLLECTION)
-    except RuntimeError:
-        return False
-    return True
 
 
 @pytest.fixture(params=["memory", "sqlite", "kubernetes"])
@@ -104,6 +74,19 @@ def test_what_was_written_is_read_by_all(place: Place) -> None:
         stored = Stored(a_ledger(pods=2), version)
         assert await one.read("n") == await other.read("n") == stored
         assert await other.load() == {"n": stored}
+
+    with_two(place, test)
+
+
+def test_no_field_of_a_ledger_is_lost(place: Place) -> None:
+    async def test(one: Store, other: Store) -> None:
+        ledger = a_rich_ledger("m")
+        first = await one.write(ledger, None)
+        plain = ledger.describe(replace(ledger.node, isolation=None, gains=(), partitions=()))
+
+        assert await other.read("m") == Stored(ledger, first)
+        second = await other.write(plain, first)
+        assert await one.read("m") == Stored(plain, second)
 
     with_two(place, test)
 
@@ -280,6 +263,21 @@ def test_what_was_written_between_load_and_changes_is_told(place: Place) -> None
     with_two(place, test)
 
 
+def test_a_record_that_was_made_again_is_told_as_deleted_first(place: Place) -> None:
+    async def test(one: Store, other: Store) -> None:
+        version = await one.write(a_ledger(pods=9), None)
+        await one.load()
+        await other.delete("n", version)
+        await other.write(a_ledger(), None)
+
+        async with aclosing(one.changes()) as changes:
+            seen = await take(changes, lambda c: bool(c.stored and not c.stored.ledger.allocations))
+
+        assert [change.stored is None for change in seen[-2:]] == [True, False]
+
+    with_two(place, test)
+
+
 def test_after_a_cancelled_reader_nothing_is_missing_to_the_next(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         await one.load()
@@ -330,6 +328,18 @@ def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place
         assert change.stored is None
         assert change.problem is not None
         assert "p twice" in change.problem
+
+    with_two(place, test)
+
+
+def test_the_record_of_another_node_is_not_believed(place: Place) -> None:
+    async def test(one: Store, other: Store) -> None:
+        await one.write(a_ledger("m"), None)
+        await place.spoil("m", b'{"node":"n"}')
+
+        assert await one.load() == {}
+        with pytest.raises(LedgerRecordError, match="that of n, not of m"):
+            await other.read("m")
 
     with_two(place, test)
 

@@ -1,0 +1,230 @@
+"""The schedulers and the API server, as far as a demonstration needs them.
+
+They call the service over HTTP as the real ones do, with the same bodies.
+"""
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection
+from typing import Any
+
+import msgspec
+
+from adapters.wire.kube import Pod, full_name
+
+Json = Any
+
+
+class RefusalError(RuntimeError):
+    """The service says no; the text says why."""
+
+
+class Client:
+    """One connection to the service."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.removeprefix("http://").rpartition(":")
+        self._connection = HTTPConnection(host, int(port), timeout=10)
+
+    def call(self, method: str, path: str, value: Json = None) -> Json:
+        """What the service answers.
+
+        Raises:
+            RefusalError: the call itself was refused.
+        """
+        body = None if value is None else json.dumps(value)
+        self._connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = self._connection.getresponse()
+        content = answer.read()
+        found = json.loads(content)
+        if answer.status >= 400:
+            raise RefusalError(found["error"])
+        return found
+
+    def review(self, path: str, thing: Json) -> Json:
+        """A thing as it is after admission, as the API server would ask for it.
+
+        Raises:
+            RefusalError: it may not be written.
+        """
+        meta = thing["metadata"]
+        question = {
+            "uid": "review",
+            "operation": "CREATE",
+            "namespace": meta.get("namespace") or "default",
+            "name": meta["name"],
+            "object": thing,
+            "subResource": "binding" if thing.get("kind") == "Binding" else "",
+        }
+        review = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": question,
+        }
+        response = self.call("POST", path, review)["response"]
+        if not response["allowed"]:
+            raise RefusalError(response["status"]["message"])
+        return patched(thing, response.get("patch"))
+
+    def create(self, pod: Pod) -> Pod:
+        """Create a pod, as ``kubectl apply`` would.
+
+        Raises:
+            RefusalError: admission says no.
+        """
+        made = self.review("/admission/pods", msgspec.to_builtins(pod))
+        return msgspec.convert(self.call("POST", "/local/pods", made), Pod)
+
+    def delete(self, name: str) -> Sequence[str]:
+        """Delete a pod by ``namespace/name``; the nodes on which it held cards."""
+        freed: Sequence[str] = self.call("DELETE", f"/local/pods/{name}")["freed"]
+        return freed
+
+
+def kube_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+    """Schedule a pod as kube-scheduler and koord-scheduler do: filter, prioritize, bind.
+
+    Returns:
+        the node.
+
+    Raises:
+        RefusalError: no node fits, or the bind was refused.
+    """
+    args = {"Pod": msgspec.to_builtins(pod), "Nodes": None, "NodeNames": list(nodes)}
+    found = client.call("POST", "/extender/filter", args)
+    if found["Error"]:
+        raise RefusalError(found["Error"])
+    fitting = found["NodeNames"]
+    if not fitting:
+        failed = {**(found["FailedNodes"] or {}), **(found["FailedAndUnresolvableNodes"] or {})}
+        raise RefusalError("; ".join(f"{node}: {text}" for node, text in failed.items()))
+    scores = client.call("POST", "/extender/prioritize", {**args, "NodeNames": fitting})
+    best = _best({one["Host"]: one["Score"] for one in scores})
+    meta = pod.metadata
+    binding = {
+        "PodName": meta.name,
+        "PodNamespace": meta.namespace,
+        "PodUID": meta.uid,
+        "Node": best,
+    }
+    error = client.call("POST", "/extender/bind", binding)["Error"]
+    if error:
+        raise RefusalError(error)
+    return best
+
+
+def kube_preempt(client: Client, pod: Pod, nodes: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Ask who must go so that a pod fits, as kube-scheduler does.
+
+    Returns:
+        the node on which the fewest must go, and their uids.
+
+    Raises:
+        RefusalError: it helps nowhere.
+    """
+    nobody = {node: {"Pods": [], "NumPDBViolations": 0} for node in nodes}
+    args = {
+        "Pod": msgspec.to_builtins(pod),
+        "NodeNameToVictims": None,
+        "NodeNameToMetaVictims": nobody,
+    }
+    found = client.call("POST", "/extender/preempt", args)["NodeNameToMetaVictims"]
+    if not found:
+        raise RefusalError("preemption helps nowhere")
+    node, victims = min(found.items(), key=lambda item: len(item[1]["Pods"]))
+    return node, [one["UID"] for one in victims["Pods"]]
+
+
+def vc_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+    """Schedule a pod as vc-scheduler does: predicate for each node, prioritize, allocate.
+
+    Then the API server asks about the Binding, and writes it.
+
+    Returns:
+        the node.
+
+    Raises:
+        RefusalError: no node fits, or the Binding was refused.
+    """
+    meta = pod.metadata
+    task = {
+        "UID": meta.uid,
+        "Name": meta.name,
+        "Namespace": meta.namespace,
+        "NodeName": "",
+        "Status": 1,
+        "Pod": msgspec.to_builtins(pod),
+    }
+    said = {
+        node: client.call("POST", "/volcano/predicate", {"task": task, "node": {"Name": node}})
+        for node in nodes
+    }
+    fitting = [node for node, answer in said.items() if not answer["status"]]
+    if not fitting:
+        reasons = (f"{node}: {answer['status']}" for node, answer in said.items())
+        raise RefusalError("; ".join(reasons))
+    args = {"task": task, "nodes": [{"Name": node} for node in fitting]}
+    best = _best(client.call("POST", "/volcano/prioritize", args)["nodeScore"])
+    planned = {"task": {**task, "NodeName": best, "Status": 2}}
+    error = client.call("POST", "/volcano/allocate", planned)["errorMessage"]
+    if error:
+        raise RefusalError(error)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "annotations": meta.annotations or {},
+        },
+        "target": {"kind": "Node", "name": best},
+    }
+    client.call("POST", "/local/bindings", client.review("/admission/bindings", binding))
+    return best
+
+
+def scheduler_of(pod: Pod) -> str:
+    """The scheduler that a pod names."""
+    return pod.spec.scheduler_name or "kube-scheduler"
+
+
+def schedule(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+    """Schedule a pod by the scheduler that it names."""
+    if scheduler_of(pod) == "volcano":
+        return vc_scheduler(client, pod, nodes)
+    return kube_scheduler(client, pod, nodes)
+
+
+def patched(thing: Json, patch: str | None) -> Json:
+    """A thing after a JSON patch of additions and replacements, in base64."""
+    if patch is None:
+        return thing
+    made = json.loads(json.dumps(thing))
+    for operation in json.loads(b64decode(patch)):
+        *path, last = [
+            step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]
+        ]
+        place = made
+        for step in path:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        if isinstance(place, list):
+            if last == "-":
+                place.append(operation["value"])
+            else:
+                place[int(last)] = operation["value"]
+        elif operation["op"] == "remove":
+            place.pop(last, None)
+        else:
+            place[last] = operation["value"]
+    return made
+
+
+def name_of(pod: Pod) -> str:
+    """A pod's name for people."""
+    return full_name(pod).removeprefix("default/")
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    return max(scores, key=lambda node: scores[node])

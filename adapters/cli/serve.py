@@ -1,0 +1,46 @@
+"""``dragoman serve``: reads the inventory from files and starts the service."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from adapters.cli.manifests import Manifests, manifests
+from adapters.cli.settings import documents
+from adapters.cli.source import InputError, sources
+from adapters.sidecar.main import StartError, Wish
+from adapters.sidecar.main import serve as run
+from adapters.sidecar.seeding import Given
+
+BAD_INPUT = 2
+
+
+def serve(
+    config: Path | None, inventory: Sequence[str], store: str | None, listen: str | None
+) -> None:
+    """Serve until a signal says stop; what cannot be used is told and ends with status 2."""
+    chosen = {"DRAGOMAN_STORE": store, "DRAGOMAN_LISTEN": listen}
+    overrides = {name: value for name, value in chosen.items() if value is not None}
+    try:
+        found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
+        wish = Wish(
+            config, overrides, given(found), documents(found.config_maps), announce=_announce
+        )
+        run(wish)
+    except (InputError, StartError) as error:
+        typer.echo(f"dragoman: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _announce(address: str) -> None:
+    typer.echo(f"dragoman serves on {address}")
+
+
+def given(found: Manifests) -> Given:
+    """The inventory among manifests."""
+    return Given(
+        nodes=tuple(node for node, _ in found.nodes.values()),
+        devices={name: device for name, (device, _) in found.devices.items()},
+        pods=tuple(pod for pod, _ in found.pods.values()),
+    )

@@ -1,0 +1,89 @@
+"""A real API server for tests, and a client of it."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Source, load
+from adapters.cluster.paths import NODES, PODS
+
+REASON = "the test bed's harness is not here"
+
+
+@dataclass
+class Real:
+    """A control plane, and a kubeconfig of its administrator."""
+
+    plane: Any
+    kubeconfig: Path
+
+    def client(self) -> Client:
+        return Client(load(Source(kubeconfig=self.kubeconfig)))
+
+    def kill_server(self) -> list[str]:
+        """kill -9; the command that starts it again."""
+        processes = self.plane.run.processes
+        (server,) = [each for each in processes if each.name == "kube-apiserver"]
+        server.identity.signal_group(signal.SIGKILL)
+        server.popen.wait()
+        processes.remove(server)
+        command: list[str] = server.popen.args
+        return command
+
+    def start_server(self, command: list[str]) -> None:
+        self.plane.run.start("kube-apiserver", command, ready=self.plane.api.is_ready)
+
+
+@contextmanager
+def real() -> Iterator[Real]:
+    """A control plane for the length of a block; the test is skipped where none can be."""
+    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=REASON)
+    cache = pytest.importorskip("e2e.testbed.cache", reason=REASON)
+    with pytest.importorskip("e2e.harness.run", reason=REASON).run() as run:
+        try:
+            plane = control_plane.start_control_plane(run)
+        except cache.NotBuiltError as missing:
+            pytest.skip(str(missing))
+        yield Real(plane, plane.kubeconfig("cluster-tests", "system:masters"))
+
+
+def a_pod(name: str, **annotations: str) -> dict[str, object]:
+    container = {"name": "main", "image": "localhost/none"}
+    return {
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"schedulerName": "nobody", "containers": [container]},
+    }
+
+
+def a_node(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name}, "status": {"capacity": {"cpu": "4", "pods": "110"}}}
+
+
+async def add_pods(client: Client, names: list[str], namespace: str = "default") -> None:
+    """Create pods, sixteen at a time."""
+    left = iter(names)
+
+    async def some() -> None:
+        for name in left:
+            await client.create(PODS.collection(namespace), a_pod(name))
+
+    await asyncio.gather(*(some() for _ in range(16)))
+
+
+async def add_node(client: Client, name: str) -> None:
+    await client.create(NODES.collection(), a_node(name))
+
+
+async def add_namespace(client: Client, name: str) -> None:
+    """A namespace whose service account is there, so that pods can be created."""
+    await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    async with asyncio.timeout(20):
+        while not await client.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"):
+            await asyncio.sleep(0.05)

@@ -1,0 +1,493 @@
+"""Everything in this package against a real API server."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from adapters.cluster.binding import Binder
+from adapters.cluster.client import Client
+from adapters.cluster.error import ClusterError
+from adapters.cluster.events import Events, Regarding
+from adapters.cluster.lease import Election, Term
+from adapters.cluster.node_lock import KEY, LockedError, NodeLocks
+from adapters.cluster.nodes import Nodes
+from adapters.cluster.paths import DEVICES, EVENTS, LEASES, NODES, PODS
+from adapters.cluster.pods import Pods
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
+from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
+from adapters.cluster.tests.told import Told
+from adapters.wire.kube import KubeNode, Pod
+
+PACE = Pace(first=0.05, most=0.5)
+TERM = Term(duration=3.0, renew=2.0, retry=0.2)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Real]:
+    with real() as this:
+        yield this
+
+
+@contextlib.asynccontextmanager
+async def following(
+    client: Client, namespace: str, pace: Pace
+) -> AsyncIterator[tuple[Told, Reflector[Pod]]]:
+    told = Told()
+    reflector = Reflector(client, Selection(PODS, namespace), Pod, told, pace=pace)
+    task = asyncio.create_task(reflector.run())
+    try:
+        await asyncio.wait_for(reflector.ready.wait(), 30)
+        yield told, reflector
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["stream", "pages"])
+def test_two_thousand_pods_are_listed_and_watched(cluster: Real, *, streaming: bool) -> None:
+    namespace = f"many-{streaming}".lower()
+    names = [f"p{number}" for number in range(2000)]
+
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_namespace(client, namespace)
+            await add_pods(client, names, namespace)
+            pace = replace(PACE, streaming=streaming)
+            async with following(client, namespace, pace) as (told, reflector):
+                assert set(told.pods) == set(names)
+                assert told.syncs == 1
+                await client.delete(
+                    PODS.path("p7", namespace), {"gracePeriodSeconds": 0, "kind": "DeleteOptions"}
+                )
+                await add_pods(client, ["late"], namespace)
+                await until(lambda: "late" in told.pods and "p7" not in told.pods)
+                assert reflector.tally.failures == 0
+                assert reflector.staleness() < 5
+
+    asyncio.run(main())
+
+
+def test_no_event_is_lost_when_the_server_is_killed_and_started_again(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client, cluster.client() as other:
+            await add_namespace(client, "restart")
+            async with following(client, "restart", PACE) as (told, reflector):
+                await add_pods(other, [f"before-{i}" for i in range(50)], "restart")
+                writing = asyncio.create_task(write_through(other))
+                await asyncio.sleep(0.2)
+                command = cluster.kill_server()
+                await asyncio.sleep(1.0)
+                await asyncio.to_thread(cluster.start_server, command)
+                assert await writing > 0
+                there = await names_of(other, "restart")
+                await until(lambda: set(told.pods) == there)
+                assert len(there) >= 50
+                assert reflector.tally.failures > 0
+
+    async def write_through(client: Client) -> int:
+        """Create and delete while the server goes and comes; failures are part of it."""
+        done = 0
+        for i in range(100):
+            with contextlib.suppress(ClusterError):
+                await client.create(PODS.collection("restart"), a_pod(f"during-{i}"))
+                done += 1
+            if i % 3 == 0:
+                with contextlib.suppress(ClusterError):
+                    await client.delete(
+                        PODS.path(f"during-{i}", "restart"),
+                        {"gracePeriodSeconds": 0, "kind": "DeleteOptions"},
+                    )
+            await asyncio.sleep(0.005)
+        return done
+
+    asyncio.run(main())
+
+
+async def names_of(client: Client, namespace: str) -> set[str]:
+    found = json.loads(await client.get(PODS.collection(namespace)))
+    return {item["metadata"]["name"] for item in found["items"]}
+
+
+def test_a_server_that_stands_still_is_noticed(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_namespace(client, "frozen")
+            pace = replace(PACE, idle=1.0)
+            async with following(client, "frozen", pace) as (told, reflector):
+                (server,) = [
+                    each for each in cluster.plane.run.processes if each.name == "kube-apiserver"
+                ]
+                os.kill(server.popen.pid, signal.SIGSTOP)
+                try:
+                    await asyncio.sleep(2.0)
+                    assert reflector.staleness() > 1.0
+                finally:
+                    os.kill(server.popen.pid, signal.SIGCONT)
+                await add_pods(client, ["after"], "frozen")
+                await until(lambda: "after" in told.pods)
+                assert reflector.tally.failures > 0
+
+    asyncio.run(main())
+
+
+def test_a_binding_brings_its_annotations_and_labels(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_node(client, "target")
+            binder, pods = Binder(client), Pods(client)
+            uid = await new_pod(client, "bound")
+            grant = {"dragoman.dev/grant": "card-0"}
+
+            await binder.bind("default", "bound", uid, "target", grant, {"assigned": "yes"})
+
+            pod = await pods.get("default", "bound")
+            assert pod is not None
+            assert pod.spec.node_name == "target"
+            assert (pod.metadata.labels or {})["assigned"] == "yes"
+            assert (pod.metadata.annotations or {})["dragoman.dev/grant"] == "card-0"
+
+            await binder.bind("default", "bound", uid, "target", grant, {})
+            with pytest.raises(ClusterError) as elsewhere:
+                await binder.bind("default", "bound", uid, "other", grant, {})
+            with pytest.raises(ClusterError) as otherwise:
+                await binder.bind("default", "bound", uid, "target", {"a": "b"}, {})
+            assert (elsewhere.value.status, otherwise.value.status) == (409, 409)
+
+    asyncio.run(main())
+
+
+def test_a_binding_for_a_namesake_or_for_nobody_says_that_the_pod_is_gone(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            uid = await new_pod(client, "namesake")
+            other = "0" + uid[1:] if uid[0] != "0" else "1" + uid[1:]
+            for name, claimed in (("namesake", other), ("nobody", uid)):
+                with pytest.raises(ClusterError) as refusal:
+                    await Binder(client).bind("default", name, claimed, "target", {}, {})
+                assert refusal.value.status == 404
+
+    asyncio.run(main())
+
+
+async def new_pod(client: Client, name: str) -> str:
+    made = msgspec.json.decode(
+        await client.create(PODS.collection("default"), a_pod(name)), type=Pod
+    )
+    return made.metadata.uid
+
+
+def test_only_the_pod_that_is_meant_is_annotated(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            pods, uid = Pods(client), await new_pod(client, "noted")
+            await pods.annotate("default", "noted", uid, {"a/b": "1"}, {"l": "2"})
+            await pods.annotate("default", "noted", uid, {"c": "3", "a/b": None})
+            with pytest.raises(ClusterError) as refusal:
+                await pods.annotate("default", "noted", "another", {"a/b": "4"})
+            pod = await pods.get("default", "noted")
+            assert pod is not None
+            assert (pod.metadata.annotations, pod.metadata.labels) == ({"c": "3"}, {"l": "2"})
+            assert refusal.value.status == 409
+            assert await pods.get("default", "never-was") is None
+
+    asyncio.run(main())
+
+
+def test_extended_resources_are_published_and_taken_away(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_node(client, "published")
+            nodes = Nodes(client)
+            await nodes.publish("published", {"volcano.sh/vgpu-number": "8", "x.io/y": "4k"})
+            await nodes.publish("published", {"x.io/y": None, "never.io/was": None})
+            node = await nodes.get("published")
+            assert node is not None
+            for amounts in (node.status.capacity, node.status.allocatable):
+                assert (amounts or {})["volcano.sh/vgpu-number"] == "8"
+                assert "x.io/y" not in (amounts or {})
+            assert (node.status.capacity or {})["cpu"] == "4"
+
+    asyncio.run(main())
+
+
+def test_a_node_lock_has_one_owner(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_node(client, "locked")
+            nodes, pods = Nodes(client), Pods(client)
+            await new_pod(client, "first")
+            await new_pod(client, "second")
+            locks = NodeLocks(nodes, pods)
+
+            taken = await asyncio.gather(
+                *(locks.take("locked", "default", name) for name in ("first", "second")),
+                return_exceptions=True,
+            )
+            refused = [each for each in taken if each is not None]
+            assert [type(each) for each in refused] == [LockedError]
+            owner, loser = ("first", "second") if taken[0] is None else ("second", "first")
+
+            await locks.take("locked", "default", owner)
+            await locks.give_back("locked", "default", loser)
+            assert f",default,{owner}" in await lock_of(nodes)
+            late = NodeLocks(nodes, pods, lambda: datetime.now(UTC) + timedelta(minutes=6))
+            await late.take("locked", "default", loser)
+            assert f",default,{loser}" in await lock_of(nodes)
+            await client.delete(PODS.path(loser, "default"), {"gracePeriodSeconds": 0})
+            await locks.take("locked", "default", owner)
+            assert f",default,{owner}" in await lock_of(nodes)
+            await nodes.annotate("locked", {KEY: "nonsense"})
+            await locks.take("locked", "default", owner)
+            await locks.give_back("locked", "default", owner)
+            assert await lock_of(nodes) == ""
+
+    asyncio.run(main())
+
+
+async def lock_of(nodes: Nodes) -> str:
+    node = await nodes.get("locked")
+    return "" if node is None else (node.metadata.annotations or {}).get(KEY, "")
+
+
+def test_a_kind_that_nobody_installed_is_empty_until_it_is(cluster: Real) -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "devices.scheduling.koordinator.sh"},
+        "spec": {
+            "group": "scheduling.koordinator.sh",
+            "scope": "Cluster",
+            "names": {"plural": "devices", "singular": "device", "kind": "Device"},
+            "versions": [
+                {
+                    "name": "v1alpha1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "x-kubernetes-preserve-unknown-fields": True,
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+    async def main() -> None:
+        async with cluster.client() as client:
+            told = Told()
+            reflector = Reflector(
+                client,
+                Selection(DEVICES, optional=True),
+                Pod,
+                told,
+                pace=replace(PACE, absent=0.2),
+            )
+            task = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(reflector.ready.wait(), 5)
+            kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            await client.create(kinds, definition)
+            body = {
+                "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+                "kind": "Device",
+                "metadata": {"name": "node-1"},
+            }
+            async with asyncio.timeout(20):
+                while True:
+                    with contextlib.suppress(ClusterError):
+                        await client.create(DEVICES.collection(), body)
+                        break
+                    await asyncio.sleep(0.1)
+            await until(lambda: "node-1" in told.pods)
+            await client.delete(f"{kinds}/devices.scheduling.koordinator.sh")
+            await until(lambda: not told.pods)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            uid = await new_pod(client, "told")
+            pod = await Pods(client).get("default", "told")
+            assert pod is not None
+            events = Events(client, "dragoman-0", every=0.3)
+            task = asyncio.create_task(events.run())
+            for _ in range(500):
+                events.emit(Regarding.pod(pod), "NoCards", "no card is free", kind="Warning")
+                await asyncio.sleep(0.002)
+            events.emit(Regarding.pod(pod), "NoCards", "no card is left", kind="Warning")
+            events.emit(Regarding("Node", "target"), "Drift", "é" * 2000)
+            await asyncio.sleep(0.8)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+            found = json.loads(await client.get(EVENTS.collection("default")))["items"]
+            mine = [each for each in found if each["regarding"].get("uid") == uid]
+            counts = {each["note"]: (each.get("series") or {}).get("count", 1) for each in mine}
+            assert counts["no card is free"] > 200
+            assert sum(counts.values()) == 501
+            assert len(mine) == 2
+            assert [each for each in found if each["reason"] == "Drift"]
+            assert events.dropped == 0
+
+    asyncio.run(main())
+
+
+CANDIDATE = """
+import asyncio, sys
+from pathlib import Path
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Source, load
+from adapters.cluster.lease import Election, Term
+
+async def main():
+    async with Client(load(Source(kubeconfig=Path(sys.argv[1])))) as client:
+        election = Election(client, "default", sys.argv[2], sys.argv[3], Term(3.0, 2.0, 0.2))
+        async def work():
+            print("leads", flush=True)
+            await asyncio.sleep(3600)
+        await election.run(work)
+
+asyncio.run(main())
+"""
+
+
+def test_a_lease_passes_between_processes_when_its_holder_stops_or_dies(cluster: Real) -> None:
+    async def candidate(name: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-c", CANDIDATE, str(cluster.kubeconfig), "passing", name),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+
+    async def leads(process: asyncio.subprocess.Process) -> float:
+        assert process.stdout is not None
+        began = asyncio.get_running_loop().time()
+        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"leads\n"
+        return asyncio.get_running_loop().time() - began
+
+    async def main() -> None:
+        first = await candidate("first")
+        await leads(first)
+        second = await candidate("second")
+        await asyncio.sleep(2)
+        first.send_signal(signal.SIGINT)
+        given = await leads(second)
+        third = await candidate("third")
+        await asyncio.sleep(2)
+        second.kill()
+        taken = await leads(third)
+        third.kill()
+        for process in (first, second, third):
+            await process.communicate()
+        async with cluster.client() as client:
+            spec = json.loads(await client.get(LEASES.path("passing", "default")))["spec"]
+        assert given < 2, "a lease that is given back is taken at the next attempt"
+        assert 1 < taken < 8, "the lease of a dead holder is taken after its duration"
+        assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("third", 2)
+
+    asyncio.run(main())
+
+
+def test_a_holder_who_loses_the_lease_stops_working(cluster: Real) -> None:
+    async def main() -> None:
+        stopped = asyncio.Event()
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                stopped.set()
+
+        async with cluster.client() as client:
+            election = Election(client, "default", "stolen", "me", TERM)
+            task = asyncio.create_task(election.run(work))
+            await until(lambda: election.leading)
+            path = LEASES.path("stolen", "default")
+            await client.patch(path, {"spec": {"holderIdentity": "thief"}})
+            await asyncio.wait_for(stopped.wait(), 3)
+            assert not election.leading
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert json.loads(await client.get(path))["spec"]["holderIdentity"] == "thief"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("year", [1990, 2090])
+def test_a_holder_with_a_wrong_clock_is_believed_for_its_duration_and_no_longer(
+    cluster: Real, year: int
+) -> None:
+    spec = {
+        "holderIdentity": "stranger",
+        "leaseDurationSeconds": 2,
+        "renewTime": f"{year}-01-01T00:00:00.000000Z",
+    }
+
+    async def main() -> float:
+        async with cluster.client() as client:
+            body = {"metadata": {"name": f"skewed-{year}"}, "spec": spec}
+            await client.create(LEASES.collection("default"), body)
+            election = Election(client, "default", f"skewed-{year}", "me", TERM)
+            began = asyncio.get_running_loop().time()
+            task = asyncio.create_task(election.run(lambda: asyncio.sleep(3600)))
+            await until(lambda: election.leading)
+            taken = asyncio.get_running_loop().time() - began
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return taken
+
+    assert 2 <= asyncio.run(main()) < 6
+
+
+def test_an_election_ends_with_its_work_and_gives_the_lease_back(cluster: Real) -> None:
+    async def main() -> str:
+        async with cluster.client() as client:
+            election = Election(client, "default", "short", "me", TERM)
+            await asyncio.wait_for(election.run(lambda: asyncio.sleep(0.1)), 5)
+            path = LEASES.path("short", "default")
+            holder: str = json.loads(await client.get(path))["spec"].get("holderIdentity", "")
+            return holder
+
+    assert asyncio.run(main()) == ""
+
+
+def test_nodes_are_watched_too(cluster: Real) -> None:
+    async def main() -> None:
+        nodes: dict[str, KubeNode] = {}
+
+        class Sink(Told):
+            def changed(self, thing: KubeNode) -> None:  # type: ignore[override]
+                nodes[thing.metadata.name] = thing
+
+        async with cluster.client() as client:
+            reflector = Reflector(client, Selection(NODES), KubeNode, Sink(), pace=PACE)
+            task = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(reflector.ready.wait(), 10)
+            await add_node(client, "watched")
+            await until(lambda: "watched" in nodes)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())

@@ -1,0 +1,25 @@
+from adapters.dialects.metax import keys
+from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod
+
+
+def admitted(**annotations: str) -> dict[str, str]:
+    names = {"app_class": keys.APP_CLASS, "qos": keys.QOS}
+    said = {names[name]: value for name, value in annotations.items()}
+    pod = a_pod(a_container({"sgpu": 1, "vcore": 10}), annotations=said)
+    return dict(METAX.on_admission(pod, METAX.read_pod(pod)))
+
+
+def test_a_pod_that_names_no_policy_gets_best_effort_as_by_hamis_webhook() -> None:
+    assert admitted() == {keys.QOS: "best-effort"}
+    assert admitted(app_class="offline") == {keys.QOS: "best-effort"}
+
+
+def test_a_policy_that_is_named_stays_and_an_online_task_gets_none() -> None:
+    assert admitted(qos="fixed-share") == {}
+    assert admitted(app_class="online") == {}
+
+
+def test_a_pod_of_whole_cards_gets_no_policy() -> None:
+    pod = a_pod(a_container({"gpu": 1}))
+
+    assert METAX.on_admission(pod, METAX.read_pod(pod)) == {}

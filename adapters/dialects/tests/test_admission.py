@@ -1,0 +1,21 @@
+"""What a vocabulary's own admission writes on a new pod; MetaX's is tested beside it."""
+
+import pytest
+
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.registry import dialects
+from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("volcano", {"volcano.sh/vgpu-number": 1}),
+        ("koordinator", {"koordinator.sh/gpu": 100}),
+    ],
+)
+def test_volcano_and_koordinator_write_no_annotation(name: str, limits: dict[str, Amount]) -> None:
+    pod = Pod(spec=PodSpec(containers=(Container("main", Resources(limits)),)))
+    dialect = next(one for one in dialects({}, Defaults()) if one.name == name)
+
+    assert dialect.on_admission(pod, dialect.read_pod(pod)) == {}

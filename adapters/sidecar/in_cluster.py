@@ -1,0 +1,299 @@
+"""The service in a Kubernetes cluster: what stands for its ports, and the tasks that feed them."""
+
+import asyncio
+import math
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from adapters.cluster.binding import Binder as ApiBinder
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Source, load
+from adapters.cluster.error import NOT_FOUND, ClusterError
+from adapters.cluster.events import Events as ApiEvents
+from adapters.cluster.events import Regarding
+from adapters.cluster.lease import Election
+from adapters.cluster.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
+from adapters.cluster.pods import Pods as LivePods
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Selection
+from adapters.dialects.dialect import Settings as Documents
+from adapters.sidecar.drifting import Told
+from adapters.sidecar.journal import Logger
+from adapters.sidecar.mirror import Mirror, MirrorSink, Named
+from adapters.sidecar.ports import BindError
+from adapters.sidecar.reconciling import Reconciler, unadopted
+from adapters.sidecar.runtime import Cluster, Runtime
+from adapters.sidecar.scheduler_settings import NAMES, SchedulerSettings, SettingsSink
+from adapters.sidecar.settings import Settings, SettingsError
+from adapters.stores.kubernetes import KubernetesStore, LedgerObject
+from adapters.stores.kubernetes import Sink as LedgerSink
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod
+
+LEASE = "dragoman-reconciler"
+
+RETRY = 0.5
+"""Seconds between two looks for room for refused pods."""
+
+RETRIED = 100
+"""Refused pods for which room is looked for at once."""
+
+RETRIED_AT = "dragoman.dev/retry"
+"""Annotation of a pod that was refused and has room now; its value only has to be a new one."""
+
+PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED = "pods", "nodes", "devices", "bound pods"
+SETTINGS_SEEN = "the schedulers' settings"
+"""What is missing until the watches have told it, and until what is bound is in the ledgers."""
+
+Task = Coroutine[Any, Any, Any]
+
+
+class ClusterBinder:
+    """Implements ``ports.Binder``."""
+
+    def __init__(self, binder: ApiBinder) -> None:
+        self._binder = binder
+
+    async def bind(
+        self,
+        pod_namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Bind a pod with one Binding.
+
+        Raises:
+            BindError: it is not known to be bound so.
+        """
+        try:
+            await self._binder.bind(pod_namespace, pod_name, pod_uid, node, annotations, labels)
+        except ClusterError as error:
+            raise BindError(0 if error.uncertain else error.status, error.message) from error
+
+
+class ClusterPods:
+    """Implements ``ports.Pods``: from the mirror, else from the API server."""
+
+    def __init__(self, live: LivePods) -> None:
+        self._live = live
+        self.mirror: Mirror | None = None
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it was last seen, or as it is.
+
+        Raises:
+            OSError: it was never seen, and the API server did not answer.
+        """
+        seen = None if self.mirror is None else self.mirror.pod(namespace, name)
+        return seen or await self._live.get(namespace, name)
+
+
+class ClusterEvents:
+    """Implements ``ports.Events``."""
+
+    def __init__(self, events: ApiEvents) -> None:
+        self._events = events
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Tell of a pod, in the background."""
+        about = Regarding.pod(pod)
+        self._events.emit(about, reason, message, kind="Warning" if warning else "Normal")
+
+
+class InCluster:
+    """One service in a cluster."""
+
+    def __init__(self, settings: Settings, log: Logger) -> None:
+        """Read the credentials.
+
+        Raises:
+            OSError: there are none.
+        """
+        self._log = log
+        self._client = Client(load(Source(settings.kubeconfig)))
+        self.store = KubernetesStore(self._client, self._follow_ledgers)
+        self._live = LivePods(self._client)
+        self._pods = ClusterPods(self._live)
+        self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._events = ApiEvents(self._client, self._identity)
+        self._namespace = settings.namespace
+        self._ledgers_staleness: Callable[[], float] = lambda: math.inf
+        self._lease_problem = ""
+
+    def cluster(self) -> Cluster:
+        """What the service sees of the cluster."""
+        binder = ClusterBinder(ApiBinder(self._client))
+        return Cluster(binder, self._pods, ClusterEvents(self._events))
+
+    def tasks(self, runtime: Runtime) -> list[Task]:
+        """What keeps a service fed; not ready before all of it has come once."""
+        service = runtime.service
+        for what in (PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN, ADOPTED):
+            service.unknown(what)
+        mirror = Mirror(lambda node: reconciler.look_at(node))
+        self._pods.mirror = mirror
+        told = Told(
+            runtime.metrics.registry,
+            self._events,
+            self._log,
+            lambda name: mirror.nodes[name].metadata.uid if name in mirror.nodes else "",
+        )
+        reconciler = Reconciler(
+            service, mirror, self.store, self._live, runtime.journal, witness=told
+        )
+        runtime.metrics.gauge(
+            "dragoman_reconciler_drift",
+            "Problems between ledgers and cluster that no repair can help; 0 where not the leader.",
+            lambda: reconciler.drifting,
+        )
+
+        def drop_pod(what: Named) -> None:
+            service.forget(what.uid)
+            mirror.drop_pod(what)
+
+        pods = self._reflector(
+            Selection(PODS),
+            Pod,
+            MirrorSink("Pod", mirror, mirror.put_pod, drop_pod, _known(runtime, PODS_SEEN)),
+        )
+        nodes = self._reflector(
+            Selection(NODES),
+            KubeNode,
+            MirrorSink(
+                "Node", mirror, mirror.put_node, mirror.drop_node, _known(runtime, NODES_SEEN)
+            ),
+        )
+        devices = self._reflector(
+            Selection(DEVICES, optional=True),
+            Device,
+            MirrorSink(
+                "Device",
+                mirror,
+                mirror.put_device,
+                mirror.drop_device,
+                _known(runtime, DEVICES_SEEN),
+            ),
+        )
+        for name, reflector in (("pods", pods), ("nodes", nodes), ("devices", devices)):
+            runtime.metrics.watch(name, reflector.staleness)
+        runtime.metrics.watch("ledgers", lambda: self._ledgers_staleness())
+        runtime.lost = reconciler.look_at
+
+        def learn(documents: Documents) -> None:
+            service.known(SETTINGS_SEEN)
+            runtime.learn(documents)
+            self._log.info("settings.learned", files=[f"{name}/{key}" for name, key in documents])
+            for node in mirror.nodes:
+                reconciler.look_at(node)
+
+        election = Election(
+            self._client, self._namespace, LEASE, self._identity, report=self._lease_failed
+        )
+        runtime.metrics.gauge(
+            "dragoman_reconciler_leader",
+            "1 while this process reconciles.",
+            lambda: int(election.leading),
+        )
+        settings = SchedulerSettings(
+            learn, lambda text: self._log.warning("settings.unusable", text=text)
+        )
+        return [
+            *(self._follow_settings(name, settings).run() for name in NAMES),
+            pods.run(),
+            nodes.run(),
+            devices.run(),
+            self._events.run(),
+            self._reconcile(election, reconciler, runtime),
+            _until_adopted(runtime, mirror),
+            self._retry(runtime),
+        ]
+
+    async def check(self) -> None:
+        """See that the cluster knows our records; where it does not answer, the watches will wait.
+
+        Raises:
+            SettingsError: it does not.
+        """
+        try:
+            await self._client.get(NODE_LEDGERS.collection(), {"limit": "1"})
+        except ClusterError as error:
+            if error.status == NOT_FOUND:
+                told = "the cluster does not know NodeLedgers; install configs/crd/nodeledgers.yaml"
+                raise SettingsError(f"store: 'kubernetes': {told}") from error
+            self._log.warning("cluster.unreachable", text=str(error))
+
+    async def close(self) -> None:
+        """End the store and the connection."""
+        await self.store.close()
+        await self._client.close()
+
+    async def _reconcile(
+        self, election: Election, reconciler: Reconciler, runtime: Runtime
+    ) -> None:
+        """Reconcile whenever the Lease is ours, once all that there is has been told."""
+
+        async def work() -> None:
+            needed = {PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN}
+            while needed & runtime.service.missing:
+                await asyncio.sleep(0.05)
+            self._log.info("reconciler.leads", identity=self._identity)
+            await reconciler.run()
+
+        await election.run(work)
+
+    def _lease_failed(self, error: ClusterError) -> None:
+        """Without the Lease nobody describes nodes: such as where its namespace is not there."""
+        text = str(error)
+        if text != self._lease_problem:
+            self._lease_problem = text
+            self._log.warning("lease.failed", namespace=self._namespace, name=LEASE, text=text)
+
+    async def _retry(self, runtime: Runtime) -> None:
+        """Wake the schedulers of refused pods as soon as there is room for these.
+
+        kube-scheduler and koord-scheduler look again at a pod that they could not place when the
+        pod changes; what a ledger has free they cannot see. vc-scheduler looks every second.
+        """
+        service, seen = runtime.service, -1
+        while True:
+            await asyncio.sleep(RETRY)
+            if service.missing or seen == service.book.revision:
+                continue
+            seen = service.book.revision
+            for pod in service.retry(RETRIED):
+                meta = pod.metadata
+                turn = {RETRIED_AT: str(service.book.revision)}
+                try:
+                    await self._live.annotate(meta.namespace, meta.name, meta.uid, turn)
+                except ClusterError as error:
+                    self._log.info("retry.failed", pod=meta.name, text=str(error))
+
+    def _reflector(self, selection: Selection, kind: type[Any], sink: Any) -> "Reflector[Any]":
+        def told(error: ClusterError) -> None:
+            self._log.warning("watch.failed", kind=selection.resource.plural, text=str(error))
+
+        return Reflector(self._client, selection, kind, sink, report=told)
+
+    def _follow_settings(self, name: str, settings: SchedulerSettings) -> "Reflector[Any]":
+        chosen = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+        return self._reflector(chosen, ConfigMap, SettingsSink(name, settings))
+
+    def _follow_ledgers(self, sink: LedgerSink) -> Coroutine[object, object, None]:
+        reflector = self._reflector(Selection(NODE_LEDGERS), LedgerObject, sink)
+        self._ledgers_staleness = reflector.staleness
+        return reflector.run()
+
+
+def _known(runtime: Runtime, what: str) -> Callable[[], None]:
+    return lambda: runtime.service.known(what)
+
+
+async def _until_adopted(runtime: Runtime, mirror: Mirror) -> None:
+    """Nothing is decided before every bound pod is in the ledger of its node."""
+    while runtime.service.missing != {ADOPTED} or unadopted(runtime.service, mirror):
+        await asyncio.sleep(0.1)
+    runtime.service.known(ADOPTED)

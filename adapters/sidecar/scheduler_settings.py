@@ -1,0 +1,122 @@
+"""The schedulers' own settings files, as the cluster's config maps have them. No I/O."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import yaml
+
+from adapters.dialects.dialect import Document
+from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.registry import DOCUMENTS
+from adapters.wire.kube import ConfigMap
+
+NAMES = frozenset(name for name, _ in DOCUMENTS)
+"""Of the config maps, in whatever namespace they are."""
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class Named(Protocol):
+    """Which config map."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class SchedulerSettings:
+    """What is known of the config maps; whoever uses them is told once all have been looked for."""
+
+    def __init__(self, learn: Callable[[Documents], None], complain: Callable[[str], None]) -> None:
+        """Nothing is known yet.
+
+        Args:
+            learn: told all settings files whenever one has changed; a ``ValueError`` of its means
+                that the earlier ones stay.
+            complain: told in a sentence what cannot be used.
+        """
+        self._learn = learn
+        self._complain = complain
+        self._maps: dict[Key, Mapping[str, str]] = {}
+        self._unseen = set(NAMES)
+        self._learned: Mapping[Key, Mapping[str, str]] | None = None
+
+    def put(self, found: ConfigMap) -> None:
+        """A config map is new, or not what it was."""
+        self._maps[(found.metadata.namespace, found.metadata.name)] = dict(found.data or {})
+        self._tell()
+
+    def drop(self, what: Named) -> None:
+        """A config map is gone."""
+        self._maps.pop((what.namespace, what.name), None)
+        self._tell()
+
+    def synced(self, name: str) -> None:
+        """All config maps of this name have been told."""
+        self._unseen.discard(name)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._unseen or self._learned == self._maps:
+            return
+        self._learned = dict(self._maps)
+        try:
+            self._learn(self._documents())
+        except ValueError as error:
+            self._complain(f"the earlier ones stay: {error}")
+
+    def _documents(self) -> Documents:
+        """All settings files, parsed.
+
+        Raises:
+            ValueError: one of them is not YAML.
+        """
+        found: dict[Document, object] = {}
+        places: dict[Document, str] = {}
+        for (namespace, name), data in sorted(self._maps.items()):
+            place = f"ConfigMap {namespace}/{name}"
+            for key in sorted(key for key in data if (name, key) in DOCUMENTS):
+                if (name, key) in places:
+                    told = f"{place}: passed over, since {places[name, key]} is there too"
+                    self._complain(told)
+                    continue
+                places[name, key] = place
+                found[name, key] = _parsed(data[key], f"{place}, data[{key}]")
+        return found
+
+
+class SettingsSink:
+    """Hands what a reflector tells of the config maps of one name to the settings."""
+
+    def __init__(self, name: str, settings: SchedulerSettings) -> None:
+        self._name = name
+        self._settings = settings
+
+    def changed(self, thing: ConfigMap) -> None:
+        """It is new, or not what it was."""
+        self._settings.put(thing)
+
+    def gone(self, what: Named) -> None:
+        """It is no more."""
+        self._settings.drop(what)
+
+    def unreadable(self, what: Named, problem: str) -> None:
+        """It is there, and nobody can read it: what was known of it stays."""
+
+    def synced(self) -> None:
+        """All that there was has been told."""
+        self._settings.synced(self._name)
+
+
+def _parsed(text: str, place: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{place}: is not YAML: {error}") from error

@@ -1,0 +1,202 @@
+"""What the operator sets: one YAML file, and over it the environment."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from adapters.dialects.dialect import Defaults, Policy
+
+PREFIX = "DRAGOMAN_"
+"""What a variable's name begins with; the key follows, with ``_`` between its parts."""
+
+
+ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be meant; the text names its key."""
+
+
+class Section(BaseModel):
+    """A part of the settings; keys are in camelCase, and unknown ones are errors."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class Tls(Section):
+    """The port's certificate.
+
+    Attributes:
+        listen: ``HOST:PORT`` of its own, beside the one in the clear; where not given, there is
+            none in the clear.
+        certificate: file with the chain, PEM; read again when it changes.
+        key: file with its key, PEM.
+        client_authorities: file with the authorities of clients, PEM; without a certificate from
+            one of them nobody is answered.
+    """
+
+    certificate: Path
+    key: Path
+    listen: Annotated[str, Field(pattern=ADDRESS)] | None = None
+    client_authorities: Path | None = None
+
+
+class PolicySettings(Section):
+    """For pods that do not say themselves; each value applies without a restart.
+
+    Attributes:
+        node: ``binpack`` or ``spread``, in place of each vocabulary's own default.
+        card: the same for the cards of a node.
+        topology_aware: whether links count in the choice of the node.
+    """
+
+    node: Policy | None = None
+    card: Policy | None = None
+    topology_aware: bool | None = None
+
+    def defaults(self) -> Defaults:
+        """As the dialects take them."""
+        return Defaults(self.node, self.card, self.topology_aware)
+
+
+class Log(Section):
+    """What is written to standard error.
+
+    Attributes:
+        level: the least that is written.
+        format: ``json`` for machines, ``text`` for people.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+class Settings(Section):
+    """All of it.
+
+    Attributes:
+        listen: ``HOST:PORT`` on which HTTP is answered.
+        tls: how, if not in the clear.
+        grpc: ``unix:PATH`` or ``HOST:PORT`` on which gRPC is answered; none where empty.
+        store: where the ledgers are: ``memory``, ``sqlite:PATH`` or ``kubernetes``.
+        kubeconfig: how the cluster is reached; the pod's own service account where not given.
+        namespace: where the reconciler's Lease lives.
+        hold_seconds: for how long a plan of vc-scheduler holds its cards without a Binding.
+        policy: for pods that do not say themselves.
+        log: what is written.
+    """
+
+    listen: Annotated[str, Field(pattern=ADDRESS)] = "127.0.0.1:9595"
+    tls: Tls | None = None
+    grpc: Annotated[str, Field(pattern=r"^(unix:.+|\S+:[0-9]{1,5})?$")] = ""
+    store: Annotated[str, Field(pattern=r"^(memory|sqlite:.+|kubernetes)$")] = "sqlite:dragoman.db"
+    kubeconfig: Path | None = None
+    namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
+    hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
+    policy: PolicySettings = PolicySettings()
+    log: Log = Log()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_gap(cls, data: object) -> object:
+        """A section that stands there empty is one with its defaults."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if value is not None}
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
+
+
+def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a file, with those of the environment over them.
+
+    Args:
+        file: YAML; None for the defaults.
+        environment: such as ``DRAGOMAN_HOLDSECONDS`` and ``DRAGOMAN_POLICY_NODE``, in any case of
+            the key; the process's own, where None.
+
+    Raises:
+        SettingsError: the file cannot be read, or a value cannot be meant.
+    """
+    found = {} if file is None else _parsed(file)
+    variables = os.environ if environment is None else environment
+    for name, value in variables.items():
+        if name.startswith(PREFIX):
+            _set(found, name, value)
+    try:
+        return Settings.model_validate(found)
+    except ValidationError as error:
+        raise SettingsError("; ".join(map(_sentence, _details(error)))) from error
+
+
+def _parsed(file: Path) -> dict[str, object]:
+    try:
+        found = yaml.safe_load(file.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{file}: is not YAML: {error}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise SettingsError(f"{file}: must be a mapping of settings")
+    return found
+
+
+def _set(found: dict[str, object], name: str, value: str) -> None:
+    """Put a variable's value at the key that it names."""
+    section: dict[str, object] = found
+    model: type[Section] = Settings
+    steps = name.removeprefix(PREFIX).lower().split("_")
+    for place, step in enumerate(steps):
+        keys = {_alias(model, key).lower(): key for key in model.model_fields}
+        if step not in keys:
+            known = ", ".join(PREFIX + key.upper() for key in keys) if place == 0 else ""
+            raise SettingsError(
+                f"{name}: there is no such setting{known and f'; there is {known}'}"
+            )
+        field = model.model_fields[keys[step]]
+        alias = _alias(model, keys[step])
+        inner = _section(field.annotation)
+        if inner is None or place == len(steps) - 1:
+            if inner is not None or place < len(steps) - 1:
+                raise SettingsError(f"{name}: does not name one value")
+            section[alias] = value
+            return
+        below = section.get(alias)
+        section[alias] = section = dict(below) if isinstance(below, dict) else {}
+        model = inner
+
+
+def _alias(model: type[Section], field: str) -> str:
+    return model.model_fields[field].alias or field
+
+
+def _section(annotation: object) -> type[Section] | None:
+    for found in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(found, type) and issubclass(found, Section):
+            return found
+    return None
+
+
+def _details(error: ValidationError) -> list[tuple[str, object, str]]:
+    return [
+        (".".join(map(str, detail["loc"])), detail["input"], detail["msg"])
+        for detail in error.errors(include_url=False)
+    ]
+
+
+def _sentence(detail: tuple[str, object, str]) -> str:
+    key, value, problem = detail
+    return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"

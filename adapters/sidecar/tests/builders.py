@@ -1,0 +1,240 @@
+"""A service on a memory store with fakes of our own ports, and the bodies that schedulers send."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import dialects
+from adapters.sidecar.local import LocalCluster
+from adapters.sidecar.ports import BindError, Decided
+from adapters.sidecar.service import Ports, Service
+from adapters.stores.memory import MemoryStore
+from adapters.stores.store import Conflict
+from adapters.wire.kube import KubeNode, Metadata, Pod
+from core.ledger import NodeLedger
+
+T = TypeVar("T")
+Json = Any
+
+CAPTURES = Path(__file__).parents[3] / "e2e" / "captures"
+
+DIALECTS = dialects({}, Defaults())
+
+
+def capture(path: str) -> bytes:
+    """A body as a real scheduler sent it."""
+    return (CAPTURES / path).read_bytes()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def a_node(name: str, cards: int = 2, memory: int = 8192) -> KubeNode:
+    """A node that Volcano's device plugin describes; memory in MiB."""
+    listed = "".join(
+        f"GPU-{name}-{index},10,{memory},NVIDIA-A10,true,hami-core:" for index in range(cards)
+    )
+    return KubeNode(Metadata(name=name, annotations={"volcano.sh/node-vgpu-register": listed}))
+
+
+def a_metax_node(name: str, cards: int = 2) -> KubeNode:
+    """A node that MetaX's device plugin describes."""
+    listed = [
+        {
+            "uuid": f"MX-{name}-{index}",
+            "model": "C500",
+            "totalDevCount": 16,
+            "totalCompute": 100,
+            "totalVRam": 65536,
+            "healthy": True,
+            "qosPolicy": "best-effort",
+            "linkZone": 1,
+        }
+        for index in range(cards)
+    ]
+    return KubeNode(
+        Metadata(name=name, annotations={"metax-tech.com/node-gpu-devices": json.dumps(listed)})
+    )
+
+
+def a_pod(
+    name: str = "p",
+    *,
+    memory: int | str | None = 4000,
+    cores: int | None = None,
+    count: int = 1,
+    priority: int = 0,
+    limits: Mapping[str, object] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Json:
+    """A pod in JSON that asks in Volcano's words, if no other limits are given."""
+    asked: dict[str, object] = {"volcano.sh/vgpu-number": count}
+    if memory is not None:
+        asked["volcano.sh/vgpu-memory"] = memory
+    if cores is not None:
+        asked["volcano.sh/vgpu-cores"] = cores
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
+        "spec": {
+            "containers": [
+                {"name": "main", "resources": {"limits": dict(asked if limits is None else limits)}}
+            ],
+            "priority": priority,
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def read_pod(thing: Json) -> Pod:
+    return msgspec.convert(thing, Pod)
+
+
+class FakeClock:
+    """Time stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 0
+
+    def now(self) -> int:
+        return self.time
+
+    def wall(self) -> int:
+        return 1_769_860_800_000_000_000 + self.time
+
+    async def pause(self, attempt: int) -> None:  # noqa: ARG002
+        await asyncio.sleep(0)
+
+
+@dataclass
+class FakeJournal:
+    """Keeps what it is told."""
+
+    told: list[Decided] = field(default_factory=list)
+    conflicts: int = 0
+
+    def decided(self, decided: Decided) -> None:
+        self.told.append(decided)
+
+    def conflict(self, node: str) -> None:  # noqa: ARG002
+        self.conflicts += 1
+
+
+class CountingCluster(LocalCluster):
+    """A cluster of one process that counts Bindings, and refuses those that it is told to."""
+
+    def __init__(self, pods: Sequence[Pod] = ()) -> None:
+        super().__init__(pods)
+        self.bindings = 0
+        self.answers: list[BindError | None] = []
+        self.lost: list[BindError] = []
+
+    async def bind(self, *args: Any, **kwargs: Any) -> None:
+        self.bindings += 1
+        if self.answers:
+            answer = self.answers.pop(0)
+            if answer is not None:
+                raise answer
+        await super().bind(*args, **kwargs)
+        if self.lost:
+            raise self.lost.pop(0)
+
+
+class CountingStore(MemoryStore):
+    """Counts writes, and lets others be faster as often as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+        self.races = 0
+        self.failures: list[OSError] = []
+
+    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+        if self.failures:
+            raise self.failures.pop(0)
+        if self.races:
+            self.races -= 1
+            raise Conflict("somebody was faster")
+        self.writes += 1
+        return await super().write(ledger, expected)
+
+
+@dataclass
+class Bench:
+    """A service with everything around it that a test looks at."""
+
+    service: Service
+    store: CountingStore
+    cluster: CountingCluster
+    clock: FakeClock
+    journal: FakeJournal
+
+    async def see(self) -> None:
+        """Learn all that the store has."""
+        self.service.book.load(await self.store.load())
+        self.service.known("ledgers")
+
+
+async def a_service(*nodes: KubeNode, pods: Sequence[Json] = ()) -> Bench:
+    store, clock, journal = CountingStore(), FakeClock(), FakeJournal()
+    cluster = CountingCluster([read_pod(pod) for pod in pods])
+    for kube in nodes or (a_node("n1"), a_node("n2")):
+        node, problems = read_node(kube, None, DIALECTS)
+        assert not problems
+        await MemoryStore.write(store, NodeLedger.of(node), None)
+    ports = Ports(store, cluster, cluster, cluster, clock, journal)
+    bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
+    await bench.see()
+    return bench
+
+
+async def asked(answer: Awaitable[bytes]) -> Json:
+    return json.loads(await answer)
+
+
+def body(value: Json) -> bytes:
+    return json.dumps(value).encode()
+
+
+def review(thing: Json, operation: str = "CREATE", sub: str = "", *, dry: bool = False) -> bytes:
+    return body(
+        {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "r1",
+                "operation": operation,
+                "subResource": sub,
+                "namespace": "default",
+                "name": thing["metadata"].get("name", ""),
+                "dryRun": dry,
+                "object": thing,
+            },
+        }
+    )
+
+
+def a_binding(
+    pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str | None = None
+) -> Json:
+    meta: dict[str, object] = {"name": pod, "namespace": "default", "uid": uid or f"uid-{pod}"}
+    if annotations is not None:
+        meta["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": meta,
+        "target": {"kind": "Node", "name": node},
+    }

@@ -1,0 +1,127 @@
+"""Random histories of two services that are interrupted anywhere: see ``world``."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from random import Random
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from adapters.sidecar.tests.world import LIVES, NODES, PODS, World
+
+T = TypeVar("T")
+
+STEPS = 60
+
+lives = st.integers(0, LIVES - 1)
+pods = st.sampled_from(PODS)
+
+
+async def history(seed: int) -> Counter[str]:
+    """One history, from its number; what happened in it."""
+    dice, world, told = Random(seed), World(), Counter[str]()  # noqa: S311
+    await world.turn()
+    trouble = dice.choice((0.0, 0.05, 0.2))
+    wanted = PODS[: dice.choice((2, len(PODS)))]
+    weights = (70, 15, dice.choice((1, 3)), 3, 6, 5)
+    for _ in range(STEPS):
+        life = dice.randrange(LIVES)
+        (step,) = dice.choices(("open", "begin", "kill", "leave", "tick", "reconcile"), weights)
+        match step:
+            case "open":
+                await world.open(life, dice.randrange(9), through=dice.random() >= trouble)
+            case "begin":
+                await world.begin(life, dice.choice(wanted), dice.choice(NODES))
+            case "kill":
+                await world.kill(life)
+            case "leave":
+                await world.leave(dice.choice(PODS))
+            case "tick":
+                await world.tick()
+            case _:
+                await world.reconcile(life)
+    told["crashes"] = world.crashes
+    told["bindings"] = world.bindings
+    await world.end()
+    return told
+
+
+@pytest.mark.timeout(600)
+def test_no_history_over_books_a_card_or_leaks_one() -> None:
+    histories = 20 * settings().max_examples
+
+    async def run() -> Counter[str]:
+        told = Counter[str]()
+        for seed in range(histories):
+            try:
+                told += await history(seed)
+            except AssertionError as error:
+                raise AssertionError(f"history {seed}: {error}") from error
+        return told
+
+    told = asyncio.run(run())
+
+    print(f"{histories} histories of {STEPS} steps each: {dict(told)}")  # noqa: T201
+    assert told["crashes"] > histories
+    assert told["bindings"] > histories
+
+
+class Histories(RuleBasedStateMachine):
+    """The same, step by step, so that a history that goes wrong is cut down to what matters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.world = self.run(begun())
+
+    @rule(life=lives, pod=pods, node=st.sampled_from(NODES))
+    def begin(self, life: int, pod: str, node: str) -> None:
+        self.run(self.world.begin(life, pod, node))
+
+    @rule(life=lives, gate=st.integers(0, 3), through=st.sampled_from((True, True, True, False)))
+    def open(self, life: int, gate: int, through: bool) -> None:
+        self.run(self.world.open(life, gate, through))
+
+    @rule(life=lives, gate=st.integers(0, 3))
+    def open_two(self, life: int, gate: int) -> None:
+        self.run(self.world.open(life, gate, through=True))
+        self.run(self.world.open(life, gate, through=True))
+
+    @rule(life=lives)
+    def kill(self, life: int) -> None:
+        self.run(self.world.kill(life))
+
+    @rule(pod=pods)
+    def leave(self, pod: str) -> None:
+        self.run(self.world.leave(pod))
+
+    @rule()
+    def tick(self) -> None:
+        self.run(self.world.tick())
+
+    @rule(life=lives)
+    def reconcile(self, life: int) -> None:
+        self.run(self.world.reconcile(life))
+
+    def teardown(self) -> None:
+        try:
+            self.run(self.world.end())
+        finally:
+            self.loop.close()
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+
+async def begun() -> World:
+    world = World()
+    await world.turn()
+    return world
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(stateful_step_count=40)

@@ -1,0 +1,310 @@
+"""The small parts of the service, each alone."""
+
+import ssl
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.sidecar import settings as settings_module
+from adapters.sidecar.book import Book
+from adapters.sidecar.card_metrics import CardMetrics
+from adapters.sidecar.metrics import Metrics
+from adapters.sidecar.ports import BindError, Decided, Outcome
+from adapters.sidecar.scores import scaled
+from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.tests.builders import run
+from adapters.sidecar.verdicts import Verdicts
+from adapters.stores.store import Change, Stored
+from core.fit import fit
+from core.grant import Allocation, Placement
+from core.inventory import Inventory
+from core.ledger import LedgerError, NodeLedger
+from core.quantity import GIB
+from core.reason import Reason
+from core.request import Request
+from core.tests.builders import a_grant, a_request, an_ask, empty, held, like_cards
+from core.tests.strategies import clusters, requests
+
+# --- book -----------------------------------------------------------------------------------
+
+
+def stored(ledger: NodeLedger) -> Stored:
+    return Stored(ledger, str(ledger.version))
+
+
+def a_book() -> Book:
+    book = Book()
+    book.load({"n": stored(empty(*like_cards(1)))})
+    return book
+
+
+def test_an_older_record_does_not_undo_a_newer_one() -> None:
+    book = a_book()
+    older = empty(*like_cards(1))
+    newer = older.adopt(held(a_grant("c0"), uid="a"))
+
+    book.apply(Change("n", stored(newer)))
+    book.apply(Change("n", stored(older)))
+
+    assert book.inventory.nodes_of("a") == ("n",)
+
+
+def test_holds_stand_on_top_and_give_way_to_what_is_committed() -> None:
+    book = a_book()
+    book.hold(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)
+    with pytest.raises(LedgerError):
+        book.hold(held(a_grant("c0", 10 * GIB), uid="other"), expires=5)
+
+    taken = empty(*like_cards(1)).adopt(held(a_grant("c0", 16 * GIB), uid="real"))
+    book.apply(Change("n", stored(taken)))
+
+    assert book.holds() == 0
+    assert book.inventory.nodes_of("plan") == ()
+
+
+def test_a_refused_hold_leaves_the_earlier_one() -> None:
+    book = a_book()
+    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    with pytest.raises(LedgerError):
+        book.hold(held(a_grant("c0", 17 * GIB), uid="plan"), expires=9)
+
+    found = book.held("plan")
+    assert found is not None
+    assert (found.grants[0].memory, found.expires) == (GIB, 5)
+
+
+def test_holds_expire_and_survive_a_new_load() -> None:
+    book = a_book()
+    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    book.load({"n": stored(empty(*like_cards(1)))})
+
+    assert book.inventory.nodes_of("plan") == ("n",)
+    assert (book.expire(4), book.expire(5), book.expire(6)) == (0, 1, 0)
+    assert book.inventory.nodes_of("plan") == ()
+
+
+def test_a_node_whose_record_cannot_be_read_gets_no_pods_until_it_can() -> None:
+    book = a_book()
+
+    book.apply(Change("n", None, "not JSON"))
+    unreadable = (book.ledger("n"), book.problem("n"))
+    book.apply(Change("n", stored(empty(*like_cards(1)))))
+
+    assert unreadable == (None, "not JSON")
+    assert book.problem("n") is None
+    assert book.ledger("n") is not None
+
+
+def test_every_change_counts() -> None:
+    book = a_book()
+    seen = [book.revision]
+    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    seen.append(book.revision)
+    book.unhold("plan")
+    seen.append(book.revision)
+    book.apply(Change("n", None))
+    seen.append(book.revision)
+
+    assert sorted(set(seen)) == seen
+
+
+# --- verdicts -------------------------------------------------------------------------------
+
+
+@given(clusters(), requests(uid="new"))
+def test_verdicts_agree_with_fit_on_every_node(ledgers: list[NodeLedger], request: Request) -> None:
+    inventory, verdicts = Inventory(ledgers), Verdicts()
+    names = inventory.names()
+    truth = {one.node.name for one in ledgers if isinstance(fit(request, one), Placement)}
+
+    for _ in range(2):  # the second time from memory
+        survey = verdicts.survey(request, inventory)
+        refused = survey.refusals(names)
+        assert set(survey.fitting(names)) == truth
+        assert {name for name in names if survey.fits(name)} == truth
+        assert set(refused) == set(names) - truth
+        assert all(one.reason.node == name for name, one in refused.items())
+        assert {name for name in names if survey.values(name) is not None} == truth
+
+
+@given(clusters(), requests(uid="new"))
+def test_hopeless_means_that_an_empty_node_would_not_do_either(
+    ledgers: list[NodeLedger], request: Request
+) -> None:
+    survey = Verdicts().survey(request, Inventory(ledgers))
+
+    for name, refused in survey.refusals([one.node.name for one in ledgers]).items():
+        node = next(one.node for one in ledgers if one.node.name == name)
+        alone = fit(request, NodeLedger.of(node))
+        assert refused.hopeless == isinstance(alone, Reason)
+
+
+# --- scores ---------------------------------------------------------------------------------
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3),
+        st.one_of(st.none(), st.tuples(st.integers(-5, 30), st.integers(-5, 5))),
+    )
+)
+def test_scores_never_contradict_the_values(values: Mapping[str, tuple[int, ...] | None]) -> None:
+    scores = scaled(values, 10)
+
+    assert set(scores) == set(values)
+    assert all(0 <= score <= 10 for score in scores.values())
+    ordered = sorted(values, key=lambda name: (values[name] is not None, values[name] or ()))
+    assert all(scores[a] <= scores[b] for a, b in pairwise(ordered))
+    if len(set(values.values())) > 1:
+        best = max(values, key=lambda name: (values[name] is not None, values[name] or ()))
+        assert scores[best] == 10
+
+
+# --- settings -------------------------------------------------------------------------------
+
+
+def test_the_example_is_what_it_says(tmp_path: Path) -> None:
+    found = settings_module.read(Path("configs/sidecar.yaml"), {})
+
+    assert settings_module.address(found.listen) == ("127.0.0.1", 9595)
+    assert found.policy.defaults().topology_aware is True
+    assert settings_module.read(None, {}) == Settings()
+    assert tmp_path.exists()
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("holdSeconds: 7\npolicy: {node: spread}\ntls:\n")
+    environment = {
+        "DRAGOMAN_HOLDSECONDS": "9",
+        "DRAGOMAN_POLICY_NODE": "binpack",
+        "DRAGOMAN_POLICY_TOPOLOGYAWARE": "true",
+        "PATH": "/bin",
+    }
+
+    found = settings_module.read(file, environment)
+
+    assert found.hold_seconds == 9
+    assert found.policy.node is not None
+    assert (found.policy.node.value, found.policy.topology_aware) == ("binpack", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("listen: nowhere", "listen"),
+        ("holdSeconds: 0", "holdSeconds"),
+        ("policy: {node: fast}", "policy.node"),
+        ("polcy: {}", "polcy"),
+        ("tls: {certificate: a}", "tls.key"),
+        ("store: postgres", "store"),
+        ("[1]", "mapping"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_named(tmp_path: Path, text: str, key: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=key):
+        settings_module.read(file, {})
+
+
+@pytest.mark.parametrize("name", ["DRAGOMAN_LISTN", "DRAGOMAN_POLICY", "DRAGOMAN_LISTEN_X"])
+def test_a_variable_that_names_no_value_is_told(name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        settings_module.read(None, {name: "x"})
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        settings_module.read(Path("/nowhere/x.yaml"), {})
+
+
+# --- metrics --------------------------------------------------------------------------------
+
+
+def test_decisions_conflicts_and_calls_are_counted() -> None:
+    metrics = Metrics()
+    metrics.decided(
+        Decided("filter", Outcome.REFUSED, "default/p", cause="memory", dialect="metax")
+    )
+    metrics.conflict()
+    metrics.called("filter", 200, 0.003)
+    metrics.leads(True)  # noqa: FBT003
+    metrics.watch("pods", lambda: 2.5)
+    metrics.gauge("dragoman_holds", "Holds.", lambda: 4)
+
+    text = metrics.text().decode()
+
+    assert (
+        'dragoman_decisions_total{dialect="metax",reason="memory",result="refused",verb="filter"} 1'
+        in text
+    )
+    assert "dragoman_ledger_conflicts_total 1.0" in text
+    assert 'dragoman_call_seconds_bucket{le="0.005",verb="filter"} 1.0' in text
+    assert "dragoman_leader 1.0" in text
+    assert 'dragoman_watch_staleness_seconds{watch="pods"} 2.5' in text
+    assert "dragoman_holds 4.0" in text
+
+
+def test_cards_are_told_under_our_names_and_the_peers_and_follow_the_book() -> None:
+    book = a_book()
+    cards = CardMetrics(book)
+    before = run(cards.text()).decode()
+    allocation: Allocation = held(a_grant("c0", 4 * GIB, 25), uid="a")
+    book.apply(Change("n", stored(empty(*like_cards(1)).adopt(allocation))))
+    after = run(cards.text()).decode()
+
+    gained = 'dragoman_card_memory_granted_bytes{node="n",uuid="c0",index="0",vendor="nvidia"'
+    assert f'{gained},model="A100"}} 0' in before
+    assert f'{gained},model="A100"}} {4 * GIB}' in after
+    labels = 'node="n",device_uuid="c0",device_index="0",device_type="A100"'
+    assert f"hami_gpu_core_allocated_ratio{{{labels}}} 25" in after
+    assert 'volcano_vgpu_device_allocated_memory{devID="c0",NodeName="n"} 4096' in after
+    assert (
+        "volcano_vgpu_device_memory_allocation_for_a_certain_pod"
+        '{devID="c0",NodeName="n",podName="old"} 4096'
+    ) in after or 'podName="a"} 4096' in after
+
+
+def test_a_label_with_quotes_stays_one_label() -> None:
+    book = Book()
+    book.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
+
+    assert 'node="n\\"1"' in run(CardMetrics(book).text()).decode()
+
+
+# --- the rest -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "definite"),
+    [(400, True), (403, True), (409, True), (408, False), (0, False), (504, False)],
+)
+def test_only_an_answer_that_says_no_is_a_no(status: int, definite: bool) -> None:
+    assert BindError(status, "said").definite is definite
+
+
+def test_an_ask_of_two_is_one_request() -> None:
+    request = a_request(an_ask(container="a"), an_ask(container="b"))
+
+    assert Verdicts().survey(request, Inventory([empty(*like_cards(1))])).fitting(["n"]) == ["n"]
+
+
+def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:
+    from adapters.sidecar.settings import Tls
+    from adapters.sidecar.tls import Certificate
+
+    (tmp_path / "crt").write_text("x")
+    (tmp_path / "key").write_text("y")
+
+    with pytest.raises(SettingsError, match="certificate"):
+        Certificate(Tls(certificate=tmp_path / "crt", key=tmp_path / "key"))
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Certificate(Tls(certificate=tmp_path / "nothing", key=tmp_path / "key"))
+    assert ssl.HAS_TLSv1_2

@@ -1,0 +1,215 @@
+"""The whole process: it starts, answers, takes new policy and certificates, and ends in order."""
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.sidecar.tests.builders import a_pod
+
+EXAMPLE = Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml"
+
+CODE = "from adapters.cli.main import main; main()"
+
+
+@dataclass
+class Running:
+    process: "subprocess.Popen[str]"
+    address: str
+    log: Path
+
+    def get(self, path: str, value: Any = None) -> Any:
+        data = None if value is None else json.dumps(value).encode()
+        url = f"{self.address}{path}"
+        with urllib.request.urlopen(url, data, timeout=5) as answer:  # noqa: S310 - our own
+            return json.loads(answer.read())
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(10)
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Running]:
+    log = folder / "log"
+    command = [sys.executable, "-c", CODE, "serve", "-f", str(EXAMPLE), *options]
+    with log.open("wb") as told:
+        process = subprocess.Popen(  # noqa: S603
+            [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=told, text=True
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        yield Running(process, line.split()[-1], log)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_what_was_bound_is_still_held_after_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'ledger.db'}"
+    bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "nvidia-1"}
+
+    with serving(tmp_path, "--store", store) as running:
+        running.get("/local/pods", a_pod())
+        assert running.get("/extender/bind", bind) == {"Error": ""}
+        before = running.get("/api/cards")
+        assert running.stop() == 0
+    with serving(tmp_path, "--store", store) as running:
+        after = running.get("/api/cards")
+        log = running.log.read_text()
+
+    assert after == before
+    assert any(one["pod"] == "default/p" for card in after for one in card["sharers"])
+    assert "service.started" in log
+
+
+def test_a_new_policy_applies_without_a_restart_and_a_bad_one_leaves_the_old(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "sidecar.yaml"
+    config.write_text("log: {format: text}\n")
+
+    with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
+        config.write_text("policy: {node: fast}\n")
+        within(5, lambda: "policy.node" in running.log.read_text())
+        config.write_text("policy: {node: binpack}\n")
+        within(5, lambda: "settings.applied" in running.log.read_text())
+        assert running.get("/api/nodes")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--store", "postgres"), "store"),
+        (("--config", "/nowhere.yaml"), "cannot be read"),
+        (("-f", "/nowhere.yaml"), "/nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_used_ends_the_start_with_a_sentence(
+    options: tuple[str, ...], said: str
+) -> None:
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", CODE, "serve", *options],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+    assert found.returncode == 2
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, "-c", CODE, "serve", "--store", "memory", "--listen", address]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+
+    assert found.returncode == 2
+    assert "listen" in found.stderr
+
+
+def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    crt, key = folder / f"{name}.crt", folder / f"{name}.key"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(crt)]
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    subprocess.run([openssl, *words.split(), *names, *files], check=True, capture_output=True)  # noqa: S603
+    return crt, key
+
+
+def shown(address: str, trusted: Path, client: tuple[Path, Path] | None = None) -> bytes:
+    """The certificate that the port shows."""
+    host, _, port = address.removeprefix("https://").rpartition(":")
+    context = ssl.create_default_context(cafile=str(trusted))
+    if client is not None:
+        context.load_cert_chain(*client)
+    with (
+        socket.create_connection((host, int(port)), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname=host) as secure,
+    ):
+        secure.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        if not secure.recv(20).startswith(b"HTTP/1.1 200"):
+            raise ConnectionError("not answered")
+        return secure.getpeercert(binary_form=True) or b""
+
+
+def test_a_new_certificate_is_shown_without_a_restart_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    first, second = make_certificate(tmp_path, "first"), make_certificate(tmp_path, "second")
+    crt, key = tmp_path / "crt", tmp_path / "key"
+    for source, target in zip(first, (crt, key), strict=True):
+        shutil.copy(source, target)
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(f"tls: {{certificate: {crt}, key: {key}}}\n")
+
+    with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
+        before = shown(running.address, first[0])
+        crt.write_text("garbage")
+        within(5, lambda: "certificate.unusable" in running.log.read_text())
+        assert shown(running.address, first[0]) == before
+        for source, target in zip(second, (crt, key), strict=True):
+            shutil.copy(source, target)
+
+        def renewed() -> bool:
+            try:
+                return shown(running.address, second[0]) != before
+            except ssl.SSLError:
+                return False
+
+        within(5, renewed)
+
+
+def test_where_clients_must_be_known_strangers_are_not_answered(tmp_path: Path) -> None:
+    own, client = make_certificate(tmp_path, "own"), make_certificate(tmp_path, "client")
+    config = tmp_path / "sidecar.yaml"
+    settings = {"certificate": own[0], "key": own[1], "clientAuthorities": client[0]}
+    text = ", ".join(f"{key}: {value}" for key, value in settings.items())
+    config.write_text(f"tls: {{{text}}}\n")
+
+    with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
+        assert shown(running.address, own[0], client)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            shown(running.address, own[0])
+
+
+def test_the_demonstration_tells_its_story_and_over_books_nothing() -> None:
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", CODE, "demo", str(EXAMPLE)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert "0 cards are over-booked" in found.stdout
+    assert "puts off default/koord-running" in found.stdout
+    assert "volcano-too-large  volcano          bound to lab-1" in found.stdout
+    assert found.stderr == ""

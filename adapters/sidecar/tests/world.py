@@ -1,0 +1,383 @@
+"""A world of two services, one store and an API server in which every step is somebody's choice.
+
+A service stops at a gate before and after each thing that it does to the world. Whoever opens the
+gate says whether the thing (or the answer to it) gets through. At any time a service may be
+killed; it then never does anything again, and a new one starts on the same store.
+
+Time counts in ticks. A Binding leaves at most ``LIMIT`` ticks after its bind began, and the
+reconciler waits for ``GRACE`` ticks, which is longer.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import msgspec
+
+from adapters.dialects.adopt import adopt
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.registry import dialects
+from adapters.sidecar.abandoned import Vigil
+from adapters.sidecar.committing import Busy
+from adapters.sidecar.ports import BindError, Decided
+from adapters.sidecar.service import Ports, Service
+from adapters.stores.memory import MemoryStore, Row, Shelf
+from adapters.stores.store import Change, Conflict, Stored, StoreError
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
+from adapters.wire.ledger import decode, encode
+from core.card import Card
+from core.ledger import LedgerError, NodeLedger
+from core.node import Node
+from core.quantity import GIB
+
+NODES = ("n0", "n1")
+LIVES = 2
+LIMIT = 2
+GRACE = 3
+
+DIALECTS = dialects({}, Defaults())
+
+WISHES: tuple[dict[str, str | int | float], ...] = (
+    {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3072},
+    {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 5120, "volcano.sh/vgpu-cores": 50},
+    {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 4096},
+    {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 8192, "volcano.sh/vgpu-cores": 100},
+    {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 6144},
+    {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50},
+)
+PODS = tuple(f"p{number}" for number in range(len(WISHES)))
+
+_BEGAN: ContextVar[int] = ContextVar("began")
+
+
+def a_pod(number: int) -> Pod:
+    return Pod(
+        Metadata(name=PODS[number], namespace="default", uid=PODS[number]),
+        PodSpec(containers=(Container("main", Resources(WISHES[number])),)),
+    )
+
+
+def a_node(name: str) -> Node:
+    return Node(
+        name,
+        tuple(
+            Card(
+                uuid=f"{name}-{index}",
+                node=name,
+                index=index,
+                vendor="nvidia",
+                model="A100",
+                memory=8 * GIB,
+                slots=3,
+                dialects=frozenset({"volcano", "koordinator"}),
+            )
+            for index in range(2)
+        ),
+    )
+
+
+@dataclass(slots=True)
+class Gate:
+    """Where something waits; the answer is whether it gets through."""
+
+    what: str
+    opened: asyncio.Future[bool]
+
+
+class World:
+    """All of it.
+
+    Attributes:
+        lives: the services that run now.
+        pods: by uid, as the API server has them; gone pods are not here.
+        truth: what bound pods hold by their own annotations, one sound ledger a node.
+        now: in ticks.
+        crashes: so far.
+        bindings: that the API server has accepted so far.
+    """
+
+    def __init__(self) -> None:
+        self.shelf = Shelf()
+        self.pods = {PODS[number]: a_pod(number) for number in range(len(PODS))}
+        self.truth = {name: NodeLedger.of(a_node(name)) for name in NODES}
+        self.now = 0
+        self.crashes = 0
+        self.bindings = 0
+        self.wrong: list[str] = []
+        for name in NODES:
+            self.shelf.put(name, None, encode(self.truth[name]))
+        self.lives = [Life(self) for _ in range(LIVES)]
+
+    async def begin(self, life: int, pod: str, node: str) -> None:
+        """A scheduler asks a service to bind a pod."""
+        if pod in self.pods:
+            self.lives[life].start(self.lives[life].bind(self.pods[pod], node))
+        await self.turn()
+
+    async def reconcile(self, life: int) -> None:
+        """A service looks for what is held in vain."""
+        self.lives[life].start(self.lives[life].reconcile())
+        await self.turn()
+
+    async def open(self, life: int, gate: int, through: bool) -> None:
+        """Something gets on, or does not get through."""
+        gates = self.lives[life].gates
+        if gates:
+            gates.pop(gate % len(gates)).opened.set_result(through)
+        await self.turn()
+
+    async def kill(self, life: int) -> None:
+        """Kill a service, and start another."""
+        self.crashes += 1
+        await self.lives[life].die()
+        self.lives[life] = Life(self)
+        await self.turn()
+
+    async def leave(self, pod: str) -> None:
+        """A pod is deleted, and its containers are gone."""
+        self.pods.pop(pod, None)
+        for name, ledger in self.truth.items():
+            self.truth[name] = ledger.release(pod)
+        await self.turn()
+
+    async def tick(self) -> None:
+        """Time passes, and one service sees all pods as they are."""
+        self.now += 1
+        self.lives[self.now % LIVES].look()
+        await self.turn()
+
+    async def turn(self) -> None:
+        """Let everybody come to the next gate, and see that nothing is wrong."""
+        for _ in range(12):
+            await asyncio.sleep(0)
+        assert self.wrong == [], self.wrong
+
+    async def end(self) -> None:
+        """Kill everybody, wait, reconcile: nothing may be left that no pod holds."""
+        for life in range(LIVES):
+            await self.kill(life)
+        for _ in range(2):
+            await self.reconcile(0)
+            while self.lives[0].gates:
+                await self.open(0, 0, through=True)
+            self.now += GRACE
+        for name in NODES:
+            held = self.stored(name).allocations
+            assert held.keys() == self.truth[name].allocations.keys(), f"leaked on {name}"
+            assert self.stored(name).problems() == ()
+        for each in self.lives:
+            await each.die()
+
+    def stored(self, node: str) -> NodeLedger:
+        record = self.shelf.rows.get(node, Row()).record
+        assert record is not None
+        return decode(record)
+
+    def bound(self, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        """What the API server does with a Binding.
+
+        Raises:
+            BindError: it refuses.
+        """
+        pod = self.pods.get(uid)
+        if pod is None:
+            raise BindError(404, "not found")
+        if pod.spec.node_name:
+            raise BindError(409, "already assigned")
+        self.bindings += 1
+        self.pods[uid] = pod = msgspec.structs.replace(
+            pod,
+            metadata=msgspec.structs.replace(pod.metadata, annotations=dict(annotations)),
+            spec=msgspec.structs.replace(pod.spec, node_name=node),
+        )
+        allocation = adopt(pod, self.truth[node].node, DIALECTS)
+        if allocation is None or allocation.unread:
+            self.wrong.append(f"{uid} has no record that can be read: {allocation}")
+            return
+        try:
+            self.truth[node] = self.truth[node].hold(allocation)
+        except LedgerError as error:
+            self.wrong.append(f"over-booked: {error}")
+        self.check(self.stored(node))
+
+    def check(self, ledger: NodeLedger) -> None:
+        """What bound pods hold must be in the ledger."""
+        name = ledger.node.name
+        for uid, allocation in self.truth[name].allocations.items():
+            found = ledger.allocations.get(uid)
+            if found is None:
+                self.wrong.append(f"{uid} runs on {name} and is not in the ledger")
+            elif {*found.grants} != {*allocation.grants}:
+                self.wrong.append(f"{uid} holds other cards than its annotations say")
+        self.wrong += [problem.text for problem in ledger.problems()]
+
+
+class Life:
+    """One service, from its start until it is killed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.gates: list[Gate] = []
+        self._store = MemoryStore(world.shelf)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._seen = dict(world.pods)
+        self._vigil = Vigil(GRACE)
+        self.service = Service(DIALECTS, Ports(self, Posting(self), self, self, self, self))
+        self.start(self._follow())
+
+    def start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    async def die(self) -> None:
+        self.gates.clear()
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._store.close()
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        _BEGAN.set(self.world.now)
+        asking = self.service.readings.read(pod)
+        assert asking is not None
+        try:
+            await self.service.bind(asking, node)
+        except (BindError, Busy, OSError):
+            return
+
+    async def reconcile(self) -> None:
+        """Release what no pod holds: at once where that is sure, else after the grace."""
+        for node in NODES:
+            try:
+                stored = await self.read(node)
+                if stored is not None:
+                    await self._release_abandoned(stored)
+            except (Conflict, OSError):
+                continue
+
+    async def _release_abandoned(self, stored: Stored) -> None:
+        await self._pass("look", "no answer")
+        bound = {uid: pod.spec.node_name or "" for uid, pod in self.world.pods.items()}
+        ledger = stored.ledger
+        for uid in self._vigil.abandoned(ledger, bound, self.world.now):
+            ledger = ledger.release(uid)
+        if ledger is not stored.ledger:
+            await self.write(ledger, stored.version)
+
+    # --- the store --------------------------------------------------------------------------------
+
+    async def load(self) -> Mapping[str, Stored]:
+        return await self._store.load()
+
+    async def read(self, node: str) -> Stored | None:
+        await self._pass("read", "no answer")
+        stored = await self._store.read(node)
+        await self._pass("was read", "answer lost")
+        return stored
+
+    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+        await self._pass("write", "never sent")
+        try:
+            version = await self._store.write(ledger, expected)
+        except Conflict:
+            await self._pass("lost the race", "answer lost")
+            raise
+        self.world.check(self.world.stored(ledger.node.name))
+        await self._pass("written", "answer lost")
+        return version
+
+    async def delete(self, node: str, expected: str) -> None:
+        raise NotImplementedError
+
+    def changes(self) -> AsyncGenerator[Change, None]:
+        return self._store.changes()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    # --- the cluster ------------------------------------------------------------------------------
+
+    async def post(self, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        if not await self._gate("post") or self.world.now - _BEGAN.get() > LIMIT:
+            raise BindError(0, "never sent")
+        try:
+            self.world.bound(uid, node, annotations)
+        except BindError:
+            if not await self._gate("refused"):
+                raise BindError(0, "answer lost") from None
+            raise
+        if not await self._gate("posted"):
+            raise BindError(0, "answer lost")
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        assert namespace == "default"
+        await self._pass("look", "no answer")
+        return self._seen.get(name)
+
+    def look(self) -> None:
+        """See the pods as they are; until then they are seen as they were."""
+        self._seen = dict(self.world.pods)
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        pass
+
+    def decided(self, decided: Decided) -> None:
+        pass
+
+    def conflict(self, node: str) -> None:
+        pass
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return self.world.now
+
+    def wall(self) -> int:
+        return self.world.now
+
+    async def pause(self, attempt: int) -> None:
+        await self._gate(f"pause {attempt}")
+
+    # --- gates ------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        self.service.book.load(await self._store.load())
+        self.service.known("ledgers")
+        async for change in self._store.changes():
+            await self._gate("change")
+            self.service.book.apply(change)
+
+    async def _pass(self, what: str, problem: str) -> None:
+        if not await self._gate(what):
+            raise StoreError(problem)
+
+    async def _gate(self, what: str) -> bool:
+        gate = Gate(what, asyncio.get_running_loop().create_future())
+        self.gates.append(gate)
+        return await gate.opened
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.world.wrong.append(repr(error))
+
+
+class Posting:
+    """A service's Binder."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    async def bind(
+        self,
+        pod_namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],  # noqa: ARG002 (they tell nothing of cards)
+    ) -> None:
+        assert (pod_namespace, pod_name) == ("default", pod_uid)
+        await self._life.post(pod_uid, node, annotations)

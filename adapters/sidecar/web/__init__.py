@@ -1,0 +1,1 @@
+"""The service over HTTP: a raw ASGI application, one dictionary of routes, no framework."""

@@ -1,0 +1,39 @@
+"""A real API server for the tests that want one."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from adapters.stores.kubernetes import COLLECTION
+
+CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A control plane of its own that knows NodeLedgers."""
+    reason = "needs the test bed's harness"
+    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=reason)
+    cache = pytest.importorskip("e2e.testbed.cache", reason=reason)
+    with pytest.importorskip("e2e.harness.run", reason=reason).run() as run:
+        try:
+            plane = control_plane.start_control_plane(run)
+        except cache.NotBuiltError as missing:
+            pytest.skip(str(missing))
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        plane.api.create(crds, yaml.safe_load(CRD.read_text()))
+        while not is_served(plane.api):
+            time.sleep(0.1)
+        yield plane
+
+
+def is_served(api: Any) -> bool:
+    try:
+        api.get(COLLECTION)
+    except RuntimeError:
+        return False
+    return True

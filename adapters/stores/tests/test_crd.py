@@ -1,0 +1,71 @@
+"""The NodeLedger kind, as a real API server shows it."""
+
+import asyncio
+import http.client
+import json
+from typing import Any
+
+from adapters.stores.kubernetes import COLLECTION
+from adapters.stores.tests.in_cluster import InCluster
+from adapters.wire.ledger import encode
+from adapters.wire.tests.ledgers import a_full_ledger
+from core.ledger import NodeLedger
+
+
+def write(cluster: Any, ledger: NodeLedger) -> None:
+    async def run() -> None:
+        place = InCluster(cluster.kubeconfig("admin", "system:masters"))
+        async with place.open() as store:
+            await store.write(ledger, None)
+
+    cluster.api.delete(COLLECTION)
+    asyncio.run(run())
+
+
+def table(cluster: Any) -> dict[str, Any]:
+    """What ``kubectl get -o wide`` is told."""
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", cluster.server_port, context=cluster.api.context, timeout=30
+    )
+    accept = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+    connection.request("GET", COLLECTION, headers=accept)
+    found: dict[str, Any] = json.loads(connection.getresponse().read())
+    connection.close()
+    return found
+
+
+def test_a_person_sees_cards_pods_and_memory_of_each_node(cluster: Any) -> None:
+    write(cluster, a_full_ledger())
+
+    shown = table(cluster)
+
+    names = [column["name"] for column in shown["columnDefinitions"]]
+    (row,) = shown["rows"]
+    cells = dict(zip(names, row["cells"], strict=True))
+    assert cells.pop("Age")
+    assert cells == {
+        "Name": "gpu-worker-0001.cluster.internal",
+        "Cards": 8,
+        "Healthy": 8,
+        "Pods": 80,
+        "Memory": "640 of 640 GiB",
+        "Isolation": None,
+        "Changes": 80,
+    }
+
+
+def test_the_kind_has_a_short_name(cluster: Any) -> None:
+    (kind,) = cluster.api.get("/apis/dragoman.dev/v1alpha1")["resources"]
+
+    assert kind["shortNames"] == ["nl"]
+    assert kind["namespaced"] is False
+
+
+def test_the_server_adds_little_to_the_record_of_a_full_node(cluster: Any) -> None:
+    write(cluster, a_full_ledger())
+
+    (stored,) = cluster.api.get(COLLECTION)["items"]
+
+    record, whole = len(encode(a_full_ledger())), len(json.dumps(stored, separators=(",", ":")))
+    print(f"record {record} bytes, object {whole} bytes")  # noqa: T201
+    assert whole < record + 2000

@@ -1,0 +1,300 @@
+"""What only the Kubernetes store has to get right; without a server."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from adapters.stores.kubernetes import COLLECTION, KubernetesStore, Sink
+from adapters.stores.store import Change, Conflict, StoreError
+from adapters.wire.ledger import LedgerRecord
+from core.card import Level
+from core.ledger import NodeLedger
+from core.tests.builders import a_card, a_grant, empty, held
+
+CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
+
+
+class RefusalError(ConnectionError):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"{status}: refused")
+        self.status = status
+
+
+@dataclass
+class FakeServer:
+    """An API server with one kind; ``twice`` makes it lose the answer to a write, so that the
+    client sends it again."""
+
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    version: int = 0
+    twice: bool = False
+    fails: int = 0
+    calls: list[str] = field(default_factory=list)
+
+    async def get(self, path: str) -> bytes:
+        self._answer("get")
+        return self._found(path)
+
+    async def create(self, path: str, body: bytes) -> bytes:
+        self._answer("create")
+        assert path == COLLECTION
+        name = f"{path}/{json.loads(body)['metadata']['name']}"
+        if name in self.objects:
+            raise RefusalError(409)
+        return self._put(name, body)
+
+    async def replace(self, path: str, body: bytes) -> bytes:
+        self._answer("replace")
+        answer = self._replace(path, body)
+        return self._replace(path, body) if self.twice else answer
+
+    async def delete(self, path: str, body: bytes) -> bytes:
+        self._answer("delete")
+        there = json.loads(self._found(path))
+        if json.loads(body)["preconditions"] != {
+            "resourceVersion": there["metadata"]["resourceVersion"]
+        }:
+            raise RefusalError(409)
+        del self.objects[path]
+        return b"{}"
+
+    def _replace(self, path: str, body: bytes) -> bytes:
+        there = json.loads(self._found(path))["metadata"]["resourceVersion"]
+        if json.loads(body)["metadata"]["resourceVersion"] != there:
+            raise RefusalError(409)
+        return self._put(path, body)
+
+    def _put(self, path: str, body: bytes) -> bytes:
+        self.version += 1
+        new = json.loads(body)
+        new["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[path] = new
+        return self._found(path)
+
+    def _found(self, path: str) -> bytes:
+        if path not in self.objects:
+            raise RefusalError(404)
+        return json.dumps(self.objects[path]).encode()
+
+    def _answer(self, call: str) -> None:
+        self.calls.append(call)
+        if self.fails:
+            raise RefusalError(self.fails)
+
+
+async def never(_: Sink) -> None:
+    await asyncio.Event().wait()
+
+
+def a_store(server: FakeServer) -> KubernetesStore:
+    return KubernetesStore(server, never)
+
+
+def a_ledger(pods: int = 0) -> NodeLedger:
+    ledger = empty(a_card(slots=9))
+    for number in range(pods):
+        ledger = ledger.adopt(held(a_grant(), uid=f"p{number}"))
+    return ledger
+
+
+def test_a_write_is_one_request() -> None:
+    server = FakeServer()
+
+    async def run() -> None:
+        store = a_store(server)
+        version = await store.write(a_ledger(), None)
+        await store.write(a_ledger(1), version)
+
+    asyncio.run(run())
+    assert server.calls == ["create", "replace"]
+
+
+def test_a_write_that_was_sent_twice_knows_that_it_was_its_own() -> None:
+    server = FakeServer()
+
+    async def run() -> None:
+        store = a_store(server)
+        version = await store.write(a_ledger(), None)
+        server.twice = True
+        again = await store.write(a_ledger(1), version)
+
+        stored = await store.read("n")
+        assert stored is not None
+        assert stored.version == again != version
+
+    asyncio.run(run())
+
+
+def test_the_same_record_of_another_writer_is_a_conflict() -> None:
+    server = FakeServer()
+
+    async def run() -> None:
+        one, other = a_store(server), a_store(server)
+        version = await one.write(a_ledger(), None)
+        await other.write(a_ledger(1), version)
+        with pytest.raises(Conflict):
+            await one.write(a_ledger(1), version)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [0, 403, 422, 429, 500, 504])
+def test_an_answer_that_says_nothing_of_the_version_is_an_error(status: int) -> None:
+    server = FakeServer()
+
+    async def refused(call: Callable[[], Awaitable[object]]) -> str:
+        with pytest.raises(StoreError) as error:
+            await call()
+        return str(error.value)
+
+    async def run() -> list[str]:
+        store = a_store(server)
+        version = await store.write(a_ledger(), None)
+        server.fails = status or 599
+        return [
+            await refused(lambda: store.read("n")),
+            await refused(lambda: store.write(a_ledger(), None)),
+            await refused(lambda: store.write(a_ledger(), version)),
+            await refused(lambda: store.delete("n", version)),
+        ]
+
+    assert all("the ledger of n" in text for text in asyncio.run(run()))
+
+
+def test_a_server_that_does_not_know_ledgers_is_an_error_and_no_conflict() -> None:
+    server = FakeServer(fails=404)
+
+    async def run() -> None:
+        with pytest.raises(StoreError, match="404"):
+            await a_store(server).write(a_ledger(), None)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_cannot_be_read_is_an_error() -> None:
+    server = FakeServer()
+    server.objects[f"{COLLECTION}/n"] = {"metadata": {"name": "n"}}
+
+    async def run() -> None:
+        with pytest.raises(StoreError, match="cannot be read"):
+            await a_store(server).read("n")
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_fails_is_told_to_who_waits() -> None:
+    async def fails(_: Sink) -> None:
+        raise ValueError("no more")
+
+    async def run() -> None:
+        store = KubernetesStore(FakeServer(), fails)
+        with pytest.raises(StoreError) as error:
+            await store.load()
+        assert isinstance(error.value.__cause__, ValueError)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
+    @dataclass
+    class Named:
+        name: str
+
+    async def follow(sink: Sink) -> None:
+        sink.unreadable(Named("early"), "no spec")
+        sink.synced()
+        sink.unreadable(Named("late"), "no spec")
+        await asyncio.Event().wait()
+
+    async def run() -> list[Change]:
+        store = KubernetesStore(FakeServer(), follow)
+        assert await store.load() == {}
+        async with aclosing(store.changes()) as changes:
+            seen = [await anext(changes), await anext(changes)]
+        await store.close()
+        return seen
+
+    assert asyncio.run(run()) == [
+        Change("early", None, "no spec"),
+        Change("late", None, "no spec"),
+    ]
+
+
+def test_changes_without_a_load_begin_with_all_that_there_is() -> None:
+    started: list[Sink] = []
+
+    def follow(sink: Sink) -> Coroutine[object, object, None]:
+        started.append(sink)
+        return never(sink)
+
+    async def run() -> None:
+        store = KubernetesStore(FakeServer(), follow)
+        async with aclosing(store.changes()) as changes:
+            waiting = asyncio.create_task(anext(changes))
+            await asyncio.sleep(0.01)
+            await store.close()
+            await asyncio.wait([waiting])
+
+    asyncio.run(run())
+    assert len(started) == 1
+
+
+def test_the_schema_knows_every_field_of_the_record_and_no_other() -> None:
+    (version,) = yaml.safe_load(CRD.read_text())["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    known: Any = expected(LedgerRecord)
+    known["cards"][0]["links"][0]["level"] = {level.name.lower() for level in Level}
+    assert shape(schema) == known
+
+
+def shape(schema: dict[str, Any]) -> object:
+    """The names of a schema's fields and their types, as deep as they go."""
+    match schema["type"]:
+        case "object":
+            return {name: shape(field) for name, field in schema["properties"].items()}
+        case "array":
+            return [shape(schema["items"])]
+        case "string" if "enum" in schema:
+            return {*schema["enum"]}
+        case plain:
+            return plain
+
+
+def expected(kind: Any) -> object:
+    """The shape of a type of ours."""
+    match msgspec.inspect.type_info(kind):
+        case msgspec.inspect.StructType(fields=fields):
+            return {each.encode_name: of_type(each.type) for each in fields}
+        case other:
+            return of_type(other)
+
+
+def of_type(kind: msgspec.inspect.Type) -> object:
+    match kind:
+        case msgspec.inspect.StructType(cls=cls):
+            return expected(cls)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return [of_type(item)]
+        case msgspec.inspect.UnionType(types=types):
+            (one,) = [each for each in types if not isinstance(each, msgspec.inspect.NoneType)]
+            return of_type(one)
+        case msgspec.inspect.EnumType(cls=cls):
+            return {each.value for each in cls}
+        case msgspec.inspect.IntType():
+            return "integer"
+        case msgspec.inspect.BoolType():
+            return "boolean"
+        case msgspec.inspect.StrType():
+            return "string"
+        case other:
+            raise TypeError(other)

@@ -1,0 +1,233 @@
+"""How long the first sync of a large cluster takes, and what it keeps in memory.
+
+An API server that has nothing to do but to send what is ready, and the reflectors, each in a
+process of its own. Pods are about 8 KiB and nodes 12 KiB of JSON, as real ones are.
+"""
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Credentials, Source, load
+from adapters.cluster.paths import NODES, PODS
+from adapters.cluster.reflector import Reflector
+from adapters.cluster.selection import Pace, Selection
+from adapters.cluster.sink import Identity, Thing
+from adapters.wire.kube import KubeNode, Pod
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One first sync.
+
+    Attributes:
+        seconds: until pods and nodes were both there.
+        processor: seconds of processor time of the side that syncs.
+        mib: by which it grew, with every object kept as it was read.
+        longest: seconds for which the event loop was held at most.
+        objects: that were synced.
+    """
+
+    seconds: float
+    processor: float
+    mib: float
+    longest: float
+    objects: int
+
+
+def measure(pods: int = 20_000, nodes: int = 5_000, *, streaming: bool = False) -> Sync:
+    """Sync a made-up cluster, served by a process that does nothing else."""
+    server = subprocess.Popen(  # noqa: S603
+        [sys.executable, __file__, "serve", str(pods), str(nodes)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None  # noqa: S101
+        address = server.stdout.readline().strip()
+        return _apart(address, streaming=streaming)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def measure_real(kubeconfig: Path, *, streaming: bool = True) -> Sync:
+    """Sync the cluster of a kubeconfig."""
+    return _apart(str(kubeconfig), streaming=streaming)
+
+
+def _apart(where: str, *, streaming: bool) -> Sync:
+    words = [sys.executable, __file__, "sync", where, "stream" if streaming else "pages"]
+    return Sync(**json.loads(subprocess.check_output(words)))  # noqa: S603
+
+
+class Keeper:
+    """Keeps every object as it was read."""
+
+    def __init__(self) -> None:
+        self.things: dict[tuple[str, str], Thing] = {}
+
+    def changed(self, thing: Thing) -> None:
+        """Keep it."""
+        self.things[thing.metadata.namespace, thing.metadata.name] = thing
+
+    def gone(self, what: Identity) -> None:
+        """Forget it."""
+        self.things.pop((what.namespace, what.name), None)
+
+    def unreadable(self, what: Identity, problem: str) -> None:
+        """There are none."""
+        sys.exit(f"{what}: {problem}")
+
+    def synced(self) -> None:
+        """Nothing to do."""
+
+
+async def _sync(where: str, *, streaming: bool) -> Sync:
+    made = Credentials(where) if where.startswith("http") else load(Source(kubeconfig=Path(where)))
+    keepers = Keeper(), Keeper()
+    pace = Pace(page=PAGE, streaming=streaming)
+    longest = 0.0
+
+    async def beat() -> None:
+        nonlocal longest
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - before)
+
+    async with Client(made) as client:
+        await client.find("/version")
+        size, used, began = _size(), time.process_time(), time.perf_counter()
+        reflectors = (
+            Reflector(client, Selection(PODS), Pod, keepers[0], pace=pace),
+            Reflector(client, Selection(NODES), KubeNode, keepers[1], pace=pace),
+        )
+        tasks = [asyncio.create_task(each.run()) for each in reflectors]
+        await asyncio.gather(*(each.ready.wait() for each in reflectors))
+        seconds, used = time.perf_counter() - began, time.process_time() - used
+        grown = _size() - size
+        beating = asyncio.create_task(beat())
+        again = Reflector(client, Selection(PODS), Pod, Keeper(), pace=pace)
+        tasks += [asyncio.create_task(again.run()), beating]
+        await again.ready.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return Sync(seconds, used, grown, longest, sum(len(each.things) for each in keepers))
+
+
+def _size() -> float:
+    """MiB resident now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def _pod(number: int) -> dict[str, object]:
+    name = f"train-{number:06}-worker-0"
+    fields = [{"manager": f"manager-{i}", "fieldsV1": {"f:spec": "x" * 900}} for i in range(4)]
+    env = [{"name": f"VARIABLE_{i}", "value": "v" * 40} for i in range(20)]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    container = {
+        "name": "main",
+        "image": "registry.example/train:1",
+        "env": env,
+        "resources": {"limits": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "8000"}},
+        "volumeMounts": [{"name": f"v{i}", "mountPath": f"/mnt/v{i}"} for i in range(6)],
+    }
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": f"team-{number % 40}",
+            "uid": f"00000000-0000-0000-0000-{number:012}",
+            "resourceVersion": str(number + 1),
+            "labels": {"app": name, "team": f"team-{number % 40}"},
+            "annotations": {"volcano.sh/vgpu-ids-new": f"GPU-{number},NVIDIA,8000,10:"},
+            "managedFields": fields,
+        },
+        "spec": {"nodeName": f"node-{number % 5000:05}", "containers": [container] * 2},
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+
+
+def _node(number: int) -> dict[str, object]:
+    name = f"node-{number:05}"
+    cards = ":".join(f"GPU-{number}-{i},10,81920,100,NVIDIA-A100,0,true" for i in range(8))
+    amounts = {"cpu": "128", "memory": "1056Gi", "pods": "110", "volcano.sh/vgpu-number": "80"}
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"11111111-0000-0000-0000-{number:012}",
+            "resourceVersion": str(number + 1),
+            "labels": {f"label-{i}.example/name": "value" for i in range(20)},
+            "annotations": {"volcano.sh/node-vgpu-register": cards},
+            "managedFields": [{"manager": f"m{i}", "fieldsV1": "x" * 1000} for i in range(4)],
+        },
+        "spec": {"podCIDR": "10.0.0.0/24"},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "images": [{"names": [f"registry.example/{i}"], "sizeBytes": i} for i in range(50)],
+        },
+    }
+
+
+def _pages(things: list[bytes]) -> list[bytes]:
+    starts = range(0, len(things), PAGE)
+    return [
+        b'{"metadata":{"resourceVersion":"99","continue":"%s"},"items":[%s]}'
+        % (b"%d" % (i + 1) if i + 1 < len(starts) else b"", b",".join(things[s : s + PAGE]))
+        for i, s in enumerate(starts)
+    ]
+
+
+async def _serve(pods: int, nodes: int) -> None:
+    ready = {
+        "pods": _pages([json.dumps(_pod(i)).encode() for i in range(pods)]),
+        "nodes": _pages([json.dumps(_node(i)).encode() for i in range(nodes)]),
+    }
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            target = urlsplit(head.split(b" ", 2)[1].decode())
+            query = parse_qs(target.query)
+            if "watch" in query:
+                writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(3600)
+            pages = ready.get(target.path.rpartition("/")[2], [b"{}"])
+            body = pages[int(query.get("continue", ["0"])[0])]
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+            writer.write(body)
+            await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    """Serve or sync, as the first word says; without words measure, and print the result."""
+    match sys.argv[1:]:
+        case ["serve", pods, nodes]:
+            asyncio.run(_serve(int(pods), int(nodes)))
+        case ["sync", where, way]:
+            print(json.dumps(asdict(asyncio.run(_sync(where, streaming=way == "stream")))))
+        case _:
+            print(json.dumps(asdict(measure())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Our own service, from this checkout, on a cluster of the test bed; how schedulers ask it."""
+
+import base64
+import http.client
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.api import ApiError, Object
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.nodes import FAKE
+from e2e.harness.ports import free_ports
+from e2e.harness.process import Process
+from e2e.harness.run import REPOSITORY
+from e2e.harness.schedulers import define
+from e2e.harness.webhook import CONFIGURATIONS
+
+CONFIGS = REPOSITORY / "configs"
+LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+NAMESPACE = "dragoman-system"
+ADDRESS = "http://dragoman.dragoman-system.svc:9595"
+"""Of the service, as the schedulers' example configurations have it."""
+
+_COMMAND = (sys.executable, "-c", "from adapters.cli.main import main; main()", "serve")
+
+
+@dataclass(slots=True)
+class Service:
+    """One process of it, which can be killed and started again on the same ports.
+
+    Attributes:
+        plane: the cluster.
+        name: of the process.
+        clear: its port for HTTP.
+        secure: its port for HTTPS.
+        process: the latest.
+    """
+
+    plane: ControlPlane
+    name: str
+    clear: int
+    secure: int
+    process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers in the clear."""
+        return f"http://127.0.0.1:{self.clear}"
+
+    def start(self) -> None:
+        """Start it and wait until it is ready to decide.
+
+        Raises:
+            StartError: it ended, or did not get ready.
+        """
+        command: list[str | Path] = [*_COMMAND, "--config", self._settings()]
+        environment = {"PYTHONPATH": str(REPOSITORY)}
+        self.process = self.plane.run.start(
+            self.name, command, ready=self.is_ready, environment=environment
+        )
+
+    def kill(self) -> None:
+        """Kill -9."""
+        process = self._forget()
+        process.identity.signal_group(signal.SIGKILL)
+        process.popen.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; its exit status."""
+        process = self._forget()
+        process.popen.terminate()
+        return process.popen.wait(20)
+
+    def is_ready(self) -> bool:
+        """Whether it is ready to decide."""
+        return self._ask("/readyz")[0] == http.client.OK
+
+    def get(self, path: str) -> Any:
+        """What it answers to people."""
+        return json.loads(self._ask(path)[1])
+
+    def metrics(self) -> str:
+        """What it tells Prometheus."""
+        return self._ask("/metrics")[1].decode()
+
+    def _ask(self, path: str) -> tuple[int, bytes]:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.clear, timeout=10)) as port:
+            port.request("GET", path)
+            answer = port.getresponse()
+            return answer.status, answer.read()
+
+    def _forget(self) -> Process:
+        (found,) = [each for each in self.plane.run.processes if each is self.process]
+        self.plane.run.processes.remove(found)
+        return found
+
+    def _settings(self) -> Path:
+        pair = self.plane.authority.server(f"{self.name}-port")
+        file = self.plane.run.folder / f"{self.name}.yaml"
+        settings = {
+            "listen": f"127.0.0.1:{self.clear}",
+            "store": "kubernetes",
+            "kubeconfig": str(self.plane.kubeconfig("dragoman", "system:masters")),
+            "namespace": NAMESPACE,
+            "tls": {
+                "listen": f"127.0.0.1:{self.secure}",
+                "certificate": str(pair.certificate),
+                "key": str(pair.key),
+            },
+            "log": {"format": "text"},
+        }
+        file.write_text(json.dumps(settings))
+        return file
+
+
+def install(plane: ControlPlane) -> None:
+    """What the service needs of a cluster: the definition of its ledgers, and a namespace."""
+    define(plane, CONFIGS / "crd")
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+
+
+def start_service(plane: ControlPlane, name: str = "dragoman") -> Service:
+    """Start one; it is ready to decide."""
+    clear, secure = free_ports(2)
+    made = Service(plane, name, clear, secure)
+    made.start()
+    return made
+
+
+@contextmanager
+def webhooks(service: Service) -> Iterator[None]:
+    """Let the API server ask the service about pods and bindings of the default namespace."""
+    authority = service.plane.authority.pair.certificate.read_bytes()
+    hooks = [
+        {
+            "name": f"{route}.dragoman.dev",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "failurePolicy": "Fail",
+            "timeoutSeconds": 10,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+            "rules": [
+                {
+                    "operations": ["CREATE"],
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "resources": resources,
+                }
+            ],
+            "clientConfig": {
+                "url": f"https://127.0.0.1:{service.secure}/admission/{route}",
+                "caBundle": base64.b64encode(authority).decode(),
+            },
+        }
+        for route, resources in (("pods", ["pods"]), ("bindings", ["pods/binding", "bindings"]))
+    ]
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "dragoman.dev"},
+        "webhooks": hooks,
+    }
+    service.plane.api.create(CONFIGURATIONS, configuration)
+    try:
+        yield
+    finally:
+        service.plane.api.delete(f"{CONFIGURATIONS}/dragoman.dev")
+
+
+def kube_like(service: Service, file: str, scheduler: str) -> Object:
+    """An example configuration of kube-scheduler or koord-scheduler, for this service.
+
+    Args:
+        service: that is asked.
+        file: in ``configs``.
+        scheduler: the name of its only profile.
+    """
+    found: Object = yaml.safe_load((CONFIGS / file).read_text().replace(ADDRESS, service.url))
+    for key in ("apiVersion", "kind", "leaderElection"):
+        del found[key]
+    found["profiles"][0]["schedulerName"] = scheduler
+    return found
+
+
+def volcano_like(service: Service) -> str:
+    """The example configuration of vc-scheduler, for this service."""
+    text = (CONFIGS / "volcano-scheduler-configmap.yaml").read_text()
+    data: dict[str, str] = yaml.safe_load(text.replace(ADDRESS, service.url))["data"]
+    return data["volcano-scheduler.conf"]
+
+
+def example(name: str) -> list[Object]:
+    """The objects of a file in ``configs/examples``; its nodes are kwok's, and have processors."""
+    found = []
+    for document in yaml.safe_load_all((CONFIGS / "examples" / f"{name}.yaml").read_text()):
+        if document and document["kind"] == "Node":
+            found.append(_for_kwok(document))
+        elif document:
+            found.append(document)
+    return found
+
+
+def _for_kwok(node: Object) -> Object:
+    metadata = node["metadata"]
+    metadata["annotations"] = FAKE | metadata.get("annotations", {})
+    metadata["labels"] = {"kubernetes.io/hostname": metadata["name"]} | metadata.get("labels", {})
+    amounts = {"cpu": "32", "memory": "256Gi", "pods": "200"} | node["status"]["allocatable"]
+    node["status"] = {"capacity": amounts, "allocatable": amounts}
+    return node
+
+
+def ledger(plane: ControlPlane, node: str) -> Object:
+    """What the NodeLedger of a node says, empty where there is none."""
+    try:
+        found: Object = plane.api.get(f"{LEDGERS}/{node}")["spec"]
+    except ApiError as error:
+        if error.status != http.client.NOT_FOUND:
+            raise
+        return {}
+    return found
+
+
+def held(plane: ControlPlane, node: str) -> dict[str, Object]:
+    """What a NodeLedger says is held, by the name of the pod."""
+    found = ledger(plane, node).get("allocations", ())
+    return {row["pod"].partition("/")[2]: row for row in found}
+
+
+def explained(service: Service, seconds: Callable[[], float]) -> float:
+    """What failed in the time of a block stands beside the decisions of the service.
+
+    Raises:
+        AssertionError: with the latest decisions, where the block ran out of time.
+    """
+    try:
+        return seconds()
+    except TimeoutError as late:
+        told = "\n".join(json.dumps(row) for row in service.get("/api/decisions")[:30])
+        raise AssertionError(f"{late}; the service said:\n{told}") from late

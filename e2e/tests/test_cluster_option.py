@@ -1,0 +1,83 @@
+"""``--cluster=KUBECONFIG``: the same tests on a control plane that another process has started."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.run import REPOSITORY, run
+
+pytestmark = pytest.mark.local
+
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/default/token"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with run() as this:
+        yield start_control_plane(this)
+
+
+def run_there(kubeconfig: Path, *files: str) -> tuple[int, int, str]:
+    """Run test files there, as a user does: passed, skipped, and what it said."""
+    paths = [f"e2e/tests/{name}.py" for name in files]
+    words = ["-m", "pytest", f"--cluster={kubeconfig}", "-rs", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, *words, *paths],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(done.stdout[-2000:])
+    assert done.returncode == 0
+    found = [re.search(rf"(\d+) {word}", done.stdout) for word in ("passed", "skipped")]
+    passed, skipped = [int(each[1]) if each else 0 for each in found]
+    return passed, skipped, done.stdout
+
+
+def test_with_a_certificate(plane: ControlPlane) -> None:
+    files = ("test_control_plane", "test_binding_webhook", "test_node_status", "test_kube_extender")
+
+    passed, skipped, said = run_there(plane.kubeconfig("admin", "system:masters"), *files)
+
+    assert passed > 20
+    assert skipped > 5
+    assert "starts components of its own: --cluster=local" in said
+
+
+def test_with_a_token_and_what_the_first_run_made_is_gone(plane: ControlPlane) -> None:
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": "kube-system"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    plane.api.create(
+        BINDINGS, {"metadata": {"name": "e2e"}, "subjects": [subject], "roleRef": role}
+    )
+    token = plane.api.create(ACCOUNT, {})["status"]["token"]
+    given = json.loads(plane.kubeconfig("admin", "system:masters").read_text())
+    given["users"][0]["user"] = {"token": token}
+    file = plane.run.folder / "token.kubeconfig"
+    file.write_text(json.dumps(given))
+
+    passed, skipped, _ = run_there(file, "test_control_plane", "test_node_status")
+
+    assert (passed, skipped) == (10, 1)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "pytest", f"--cluster={tmp_path / 'none'}", "-q"]
+    done = subprocess.run(
+        [*words, "e2e/tests/test_node_status.py"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "No such file or directory" in done.stdout

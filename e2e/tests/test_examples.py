@@ -1,0 +1,78 @@
+"""Every example is what the API server takes: a server-side dry run of ``configs/examples``."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.harness.api import Api, ApiError, Object
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.koordinator import DEVICES
+from e2e.harness.namespace import namespace
+from e2e.harness.run import REPOSITORY
+from e2e.harness.schedulers import define
+from e2e.harness.target import Target
+from e2e.testbed import cache
+
+EXAMPLES = sorted((REPOSITORY / "configs" / "examples").glob("*.yaml"))
+# Collection of each kind, and whether its objects live in a namespace.
+KINDS = {
+    "Node": ("/api/v1", "nodes", False),
+    "Pod": ("/api/v1", "pods", True),
+    "ConfigMap": ("/api/v1", "configmaps", True),
+    "Device": ("/apis/scheduling.koordinator.sh/v1alpha1", "devices", False),
+}
+
+
+def documents(file: Path) -> list[Object]:
+    """The objects in a file; those of a List one by one."""
+    found: list[Object] = []
+    for document in yaml.safe_load_all(file.read_text()):
+        if document:
+            found += document["items"] if document["kind"] == "List" else [document]
+    return found
+
+
+@pytest.fixture(scope="module")
+def api(target: Target) -> Iterator[Api]:
+    """A server that knows Koordinator's Device and has the namespaces of the examples."""
+    if isinstance(target, ControlPlane):
+        define(target, cache.asset("koordinator", "crd"))
+    try:
+        target.api.get(DEVICES)
+    except ApiError:
+        pytest.skip("Koordinator is not installed there")
+    wanted = {
+        document["metadata"].get("namespace", "default")
+        for file in EXAMPLES
+        for document in documents(file)
+    }
+    there = {row["metadata"]["name"] for row in target.api.get("/api/v1/namespaces")["items"]}
+    with ExitStack() as stack:
+        for name in sorted(wanted - there):
+            stack.enter_context(namespace(target.api, name))
+        yield target.api
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_every_document_is_accepted(api: Api, file: Path) -> None:
+    found = documents(file)
+    for document in found:
+        group, collection, is_in_namespace = KINDS[document["kind"]]
+        metadata = document["metadata"]
+        home = f"/namespaces/{metadata.get('namespace', 'default')}" if is_in_namespace else ""
+        path = f"{group}{home}/{collection}/{metadata['name']}"
+        query = "dryRun=All&fieldManager=dragoman-e2e&force=true&fieldValidation=Strict"
+
+        kept = api.call("PATCH", f"{path}?{query}", document, "application/apply-patch+yaml")
+
+        assert kept["metadata"]["name"] == metadata["name"]
+        assert kept["metadata"].get("annotations", {}) == metadata.get("annotations", {})
+    print(file.name, json.dumps([document["kind"] for document in found]))
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 10

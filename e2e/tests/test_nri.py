@@ -1,0 +1,80 @@
+"""What an NRI plugin is shown of a pod that was bound with annotations."""
+
+import os
+
+import pytest
+
+from e2e.harness.cluster import PODS, bind
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import start_control_plane
+from e2e.harness.image import NAME
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
+from e2e.harness.nri import start_witness
+from e2e.harness.run import run
+from e2e.harness.usage import processor_seconds
+from e2e.harness.waiting import within
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root"),
+]
+
+GRANT = "dragoman.dev/e2e-grant"
+LATE = {"metadata": {"annotations": {"late": "comes"}, "labels": {"late": "comes"}}}
+
+
+def short_lived(name: str) -> dict[str, object]:
+    """A pod whose container ends after some seconds and is started again."""
+    container = {
+        "name": "main",
+        "image": NAME,
+        "imagePullPolicy": "Never",
+        "command": ["/bin/sh", "-c", "sleep 4"],
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+    }
+    spec = {
+        "schedulerName": "nobody",
+        "hostNetwork": True,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    metadata = {"name": name, "annotations": {"author": "wrote"}, "labels": {"app": "e2e"}}
+    return {"metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize("component", ["containerd-1", "containerd-2", "containerd"])
+def test_a_plugin_is_shown_the_annotations_of_the_binding(component: str) -> None:
+    with run() as this:
+        runtime = start_containerd(start_machine(this), component)
+        first = start_witness(runtime, "first")
+        plane = start_control_plane(this)
+        start_kubelet(plane, runtime, "real")
+        uid = plane.api.create(PODS, short_lived("bound"))["metadata"]["uid"]
+        bind(plane.api, "bound", "real", {GRANT: "card-0"})
+        within(60, lambda: bool(first.events("CreateContainer")))
+        plane.api.merge(f"{PODS}/bound", LATE)
+        within(60, lambda: len(first.events("CreateContainer")) > 1)
+        later = start_witness(runtime, "later")
+
+        (sandbox,) = first.events("RunPodSandbox")
+        created, again = first.events("CreateContainer")
+        (known,) = [event for event in later.events("Synchronize") if "pod" in event]
+
+        print(f"\n{component}: the sandbox's labels {sandbox['pod']['labels']}")
+        print(f" annotations {sandbox['pod']['annotations']}")
+        print(f" the container's labels {created['container']['labels']}")
+        print(f" annotations {created['container']['annotations']}")
+        print(f" processor seconds {processor_seconds(this)}")
+        for event in (sandbox, created, again, known):
+            pod = event["pod"]
+            assert (pod["uid"], pod["namespace"], pod["name"]) == (uid, "default", "bound")
+            assert pod["annotations"][GRANT] == "card-0"
+            assert pod["annotations"]["author"] == "wrote"
+            assert pod["labels"]["app"] == "e2e"
+            assert "late" not in pod["annotations"] | pod["labels"]
+        container = created["container"]
+        assert container["name"] == "main"
+        assert container["pod_sandbox_id"] == sandbox["pod"]["id"]
+        assert "NVIDIA_VISIBLE_DEVICES=void" in container["env"]
+        assert GRANT not in container["annotations"]

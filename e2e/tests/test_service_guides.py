@@ -1,0 +1,307 @@
+"""Stock schedulers, configured as in ``configs``, bind the pods of all three guides."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from e2e.harness.api import Object
+from e2e.harness.bulk import create_all
+from e2e.harness.cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.inventory import Gpu, add_inventory, described, gpus, volcano
+from e2e.harness.koordinator import DEVICES
+from e2e.harness.process import StartError
+from e2e.harness.schedulers import (
+    define,
+    start_koord_scheduler_alone,
+    start_kube_scheduler,
+    start_volcano_controllers,
+    start_volcano_scheduler,
+)
+from e2e.harness.service import (
+    LEDGERS,
+    Service,
+    example,
+    explained,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+    volcano_like,
+    webhooks,
+)
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+
+pytestmark = pytest.mark.local
+
+GUIDES = ("volcano-hami-core", "koordinator-gpu-share", "metax-share", "metax-specific-card")
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def guides() -> dict[str, Object]:
+    """Every pod of the guides that waits for a scheduler, by its name."""
+    return {
+        document["metadata"]["name"]: document
+        for guide in GUIDES
+        for document in example(guide)
+        if document["kind"] == "Pod" and "nodeName" not in document["spec"]
+    }
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A cluster with the nodes and devices of the guides, and with the pod that runs already."""
+    found = [document for guide in GUIDES for document in example(guide)]
+    with cluster([row for row in found if row["kind"] == "Node"]) as plane:
+        define(plane, cache.asset("koordinator", "crd"))
+        install(plane)
+        create_all(plane.api, DEVICES, [row for row in found if row["kind"] == "Device"])
+        running = [row for row in found if row.get("spec", {}).get("nodeName")]
+        create_all(plane.api, PODS, running)
+        wait_for_nodes(plane.api)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Service:
+    made = start_service(plane)
+    seconds = explained(made, lambda: within(30, lambda: "running-example" in held(plane, "gpu-b")))
+    print(f"the ledgers were there {seconds:.1f} s after the service was ready")
+    return made
+
+
+def add(plane: ControlPlane, pod: Object, scheduler: str) -> str:
+    """A guide's pod for this scheduler; its name."""
+    name = f"{scheduler}-{pod['metadata']['name']}"
+    spec = pod["spec"] | {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
+    plane.api.create(PODS, {"metadata": pod["metadata"] | {"name": name}, "spec": spec})
+    return name
+
+
+def placed(service: Service, pod: Object, scheduler: str) -> Object:
+    """A guide's pod when it runs; it stands in the ledger of its node, once."""
+    plane = service.plane
+    name = add(plane, pod, scheduler)
+    try:
+        seconds = explained(service, lambda: within(60, lambda: node_of(plane.api, name) != ""))
+    except AssertionError as late:
+        raise AssertionError(f"{late}\n{events(plane.api, name)}") from late
+    print(f"{name}: on {node_of(plane.api, name)} after {seconds:.1f} s")
+    assert name in held(plane, node_of(plane.api, name))
+    found = plane.api.get(f"{PODS}/{name}")
+    assert found["metadata"]["uid"] == held(plane, node_of(plane.api, name))[name]["uid"]
+    return found
+
+
+def gone(plane: ControlPlane, pod: Object) -> None:
+    """Delete a pod, and wait until the ledger has forgotten it."""
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+    seconds = within(20, lambda: name not in held(plane, node))
+    print(f"{name}: its cards were free again after {seconds:.2f} s")
+
+
+def is_as_volcanos_guide_says(pod: Object) -> None:
+    written = pod["metadata"]["annotations"]
+    assert pod["spec"]["nodeName"] == "gpu-hami-core"
+    card, vendor, memory, compute = written["volcano.sh/vgpu-ids-new"].strip(":").split(",")
+    assert card.startswith("GPU-201080aa-")
+    assert (vendor, memory, compute) == ("NVIDIA", "3000", "50")
+    assert written["volcano.sh/devices-to-allocate"] == written["volcano.sh/vgpu-ids-new"]
+    assert written["volcano.sh/vgpu-node"] == "gpu-hami-core"
+    assert written["volcano.sh/bind-phase"] == "allocating"
+
+
+def is_as_koordinators_guide_says(pod: Object) -> None:
+    assert pod["spec"]["nodeName"] == "gpu-b"
+    (given,) = json.loads(
+        pod["metadata"]["annotations"]["scheduling.koordinator.sh/device-allocated"]
+    )["gpu"]
+    assert given["minor"] == 1, "half of card 0 is taken by the pod that runs"
+    assert given["resources"] == {
+        "koordinator.sh/gpu-core": "50",
+        "koordinator.sh/gpu-memory": "11520Mi",
+        "koordinator.sh/gpu-memory-ratio": "50",
+    }
+    assert pod["metadata"]["labels"]["hami.io/vgpu-node"] == "gpu-b"
+
+
+def is_as_metaxs_guide_says(pod: Object) -> None:
+    written = pod["metadata"]["annotations"]
+    ((given,),) = json.loads(written["metax-tech.com/gpu-devices-allocated"])
+    assert (given["compute"], given["vRam"]) == (60, 4096)
+    assert (
+        written["hami.io/metax-sgpu-devices-allocated"] == f"{given['uuid']},Metax-SGPU,4096,60:;"
+    )
+    assert written["hami.io/vgpu-node"] == pod["spec"]["nodeName"]
+
+
+def is_on_the_card_that_its_author_named(pod: Object) -> None:
+    written = pod["metadata"]["annotations"]
+    assert pod["spec"]["nodeName"] == "metax-specific-node"
+    named = written["metax-tech.com/use-gpuuuid"]
+    assert named in written["hami.io/metax-sgpu-devices-allocated"]
+
+
+CHECKS: dict[str, Callable[[Object], None]] = {
+    "hami-pod": is_as_volcanos_guide_says,
+    "pod-example": is_as_koordinators_guide_says,
+    "sample-pod": is_as_metaxs_guide_says,
+    "sample-pod-specific": is_on_the_card_that_its_author_named,
+}
+
+
+def test_the_ledgers_say_what_the_nodes_say_and_what_runs_is_adopted(service: Service) -> None:
+    cards = ledger(service.plane, "gpu-hami-core")["cards"]
+    assert [card["memory"] for card in cards] == [11178 * MIB] * 8
+    running = held(service.plane, "gpu-b")["running-example"]
+    assert [grant["memory"] for grant in running["grants"]] == [11520 * MIB]
+    assert "unread" not in running
+
+
+def test_kube_scheduler_binds_the_pods_of_all_guides(
+    service: Service, guides: dict[str, Object]
+) -> None:
+    plane = service.plane
+    configuration = kube_like(service, "kube-scheduler-config.yaml", "kube")
+    with turn(partial(start_kube_scheduler, plane, configuration), plane):
+        for name, check in CHECKS.items():
+            found = placed(service, guides[name], "kube")
+            check(found)
+            gone(plane, found)
+
+
+def test_koord_scheduler_binds_its_guides_pod_and_the_others(
+    service: Service, guides: dict[str, Object]
+) -> None:
+    plane = service.plane
+    configuration = kube_like(service, "koord-scheduler-config.yaml", "koord")
+    with turn(partial(start_koord_scheduler_alone, plane, configuration), plane):
+        for name in ("pod-example", "hami-pod", "sample-pod"):
+            found = placed(service, guides[name], "koord")
+            CHECKS[name](found)
+            gone(plane, found)
+
+
+def test_vc_scheduler_plans_and_the_webhook_writes_the_cards_into_its_binding(
+    service: Service, guides: dict[str, Object]
+) -> None:
+    plane = service.plane
+    start_volcano_controllers(plane)
+    start = partial(start_volcano_scheduler, plane, volcano_like(service))
+    with webhooks(service), turn(start, plane):
+        found = placed(service, guides["hami-pod"], "volcano")
+        is_as_volcanos_guide_says(found)
+        assert found["spec"]["containers"][0]["env"] == [
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+        ]
+        two = placed(service, guides["hami-pod-two-cards"], "volcano")
+        assert two["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].count("NVIDIA,8000") == 2
+        verbs = {row["verb"] for row in service.get("/api/decisions")}
+        assert {"allocate", "binding", "admit"} <= verbs
+        gone(plane, found)
+        gone(plane, two)
+
+
+def test_the_side_door_of_bindings_is_closed_too(
+    service: Service, guides: dict[str, Object]
+) -> None:
+    plane = service.plane
+    with webhooks(service):
+        name = add(plane, guides["hami-pod"], "nobody")
+        target = {"apiVersion": "v1", "kind": "Node", "name": "gpu-hami-core"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        plane.api.create("/api/v1/namespaces/default/bindings", body)
+
+        found = plane.api.get(f"{PODS}/{name}")
+        is_as_volcanos_guide_says(found)
+        assert name in held(plane, "gpu-hami-core")
+        gone(plane, found)
+
+
+def test_settings_of_a_scheduler_that_come_later_are_learned(service: Service) -> None:
+    """The geometries of the MIG guide stand in a config map; nodes are read anew by them."""
+    plane = service.plane
+    found = {row["kind"]: row for row in example("volcano-mig") if row["kind"] != "Pod"}
+    plane.api.create("/api/v1/nodes", found["Node"])
+    within(20, lambda: "cards" in ledger(plane, "gpu-mig"))
+    before = ledger(plane, "gpu-mig")
+    settings = found["ConfigMap"]
+    text = settings["data"]["device-config.yaml"]
+    settings["data"]["device-config.yaml"] = text.replace("1g.5gb", "1g.other")
+    maps = "/api/v1/namespaces/kube-system/configmaps"
+
+    plane.api.create(maps, settings)
+
+    within(20, lambda: "1g.other" in json.dumps(ledger(plane, "gpu-mig")))
+    plane.api.merge(f"{maps}/{settings['metadata']['name']}", {"data": {"device-config.yaml": "["}})
+    time.sleep(1)
+    assert "1g.other" in json.dumps(ledger(plane, "gpu-mig")), "the earlier ones stay"
+    plane.api.delete(f"{maps}/{settings['metadata']['name']}")
+    within(20, lambda: ledger(plane, "gpu-mig")["cards"] == before["cards"])
+
+
+def test_cards_come_fail_and_go_with_what_their_node_says(service: Service) -> None:
+    plane = service.plane
+    cards = gpus("changing", 2)
+    add_inventory(plane.api, [described("changing", volcano(cards))])
+    path = "/api/v1/nodes/changing"
+
+    def says(*cards: Gpu) -> None:
+        plane.api.merge(path, {"metadata": {"annotations": dict(volcano(cards).annotations)}})
+
+    def healthy() -> list[bool]:
+        rows = ledger(plane, "changing").get("cards", ())
+        return [row.get("healthy", True) for row in rows]
+
+    within(20, lambda: healthy() == [True, True])
+    says(replace(cards[0], healthy=False), cards[1])
+    within(20, lambda: healthy() == [False, True])
+    says(cards[1])
+    within(20, lambda: healthy() == [True])
+    plane.api.merge(path, {"metadata": {"labels": {"nothing": "of-ours"}}})
+    time.sleep(1)
+    changes = ledger(plane, "changing")["changes"]
+    plane.api.merge(path, {"metadata": {"labels": {"nothing": "at-all"}}})
+    time.sleep(1)
+    assert ledger(plane, "changing")["changes"] == changes, "nothing of ours has changed"
+    plane.api.delete(path)
+    within(20, lambda: ledger(plane, "changing") == {})
+
+
+def test_a_ledger_that_somebody_deletes_is_made_again_from_what_runs(service: Service) -> None:
+    plane = service.plane
+    before = held(plane, "gpu-b")
+    plane.api.delete(f"{LEDGERS}/gpu-b")
+
+    seconds = within(30, lambda: held(plane, "gpu-b").keys() == before.keys())
+    print(f"made again after {seconds:.1f} s")
+    grants = {name: row["grants"] for name, row in held(plane, "gpu-b").items()}
+    assert grants == {name: row["grants"] for name, row in before.items()}
+
+
+def test_every_watch_is_fresh_and_the_service_ends_in_order(service: Service) -> None:
+    stale = {
+        line.split('"')[1]: float(line.split()[-1])
+        for line in service.metrics().splitlines()
+        if line.startswith("dragoman_watch_staleness_seconds{")
+    }
+    assert stale.keys() >= {"pods", "nodes", "devices", "ledgers"}
+    assert max(stale.values()) < 120
+    assert service.stop() == 0
+    service.start()
+
+
+def test_a_cluster_without_the_definition_of_ledgers_is_told_in_a_sentence(
+    target: ControlPlane,
+) -> None:
+    with pytest.raises(StartError, match="the cluster does not know NodeLedgers"):
+        start_service(target, "undefined")
+    target.run.processes.pop()
