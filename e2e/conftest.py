@@ -23,6 +23,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the tests run: components of the test bed (the default), the cluster of "
         "configs/kind-cluster.yaml, or the one of a kubeconfig, as its administrator",
     )
+    parser.addoption(
+        "--address",
+        help="where the API server of a kubeconfig finds this machine, if not at the address "
+        "from which this machine reaches it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +48,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         elif chosen == "kind":
             yield kind(this.folder)
         else:
-            yield existing(Path(chosen), this.folder)
+            yield existing(Path(chosen), this.folder, request.config.getoption("--address"))
 
 
 @pytest.fixture(scope="module")

@@ -134,8 +134,15 @@ def metax_whole(count: int) -> Saying:
     return Saying(resources={"metax-tech.com/gpu": str(count)})
 
 
-def koordinator(cards: Sequence[Gpu], vendor: str = "nvidia") -> Saying:
+def koordinator(
+    cards: Sequence[Gpu], vendor: str = "nvidia", *, with_shared: bool = False
+) -> Saying:
     """As koordlet describes cards and koord-manager sums them up on the node.
+
+    Args:
+        cards: by ascending minor, at least one.
+        vendor: of all of them.
+        with_shared: ``gpu.shared`` too, as with the gate EnableSyncGPUSharedResource.
 
     Source: koordinator pkg/koordlet/statesinformer/impl/states_device_linux.go, and
     pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go.
@@ -163,9 +170,13 @@ def koordinator(cards: Sequence[Gpu], vendor: str = "nvidia") -> Saying:
     full = str(100 * len(usable))
     memory = f"{sum(card.memory for card in usable)}Mi"
     resources = {CORE: full, RATIO: full, "koordinator.sh/gpu-memory": memory}
+    if vendor == "nvidia":
+        resources["koordinator.sh/gpu"] = full
+    if with_shared:
+        resources["koordinator.sh/gpu.shared"] = full
     return Saying(
         labels=labels,
-        resources=resources | ({"koordinator.sh/gpu": full} if vendor == "nvidia" else {}),
+        resources=resources,
         device={"devices": devices},
     )
 
