@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from e2e.harness import cgroups
 from e2e.harness.agent import Host, start_agent
 from e2e.harness.api import ApiError
 from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import ControlPlane
+from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cri import Cri
 from e2e.harness.machine import start_machine
 from e2e.harness.run import REPOSITORY, run
@@ -50,14 +51,20 @@ def node_ledger(name: str, uid: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> ControlPlane:
-    api = control_plane.api
+def cluster() -> Iterator[ControlPlane]:
+    with run() as this:
+        try:
+            plane = start_control_plane(this)
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        _define(plane)
+        yield plane
+
+
+def _define(plane: ControlPlane) -> None:
+    api = plane.api
     definition = yaml.safe_load((REPOSITORY / "configs/crd/nodeledgers.yaml").read_text())
-    try:
-        api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    except ApiError as error:
-        if error.status != 409:  # another test has defined it
-            raise
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 
     def is_served() -> bool:
         try:
@@ -66,7 +73,6 @@ def cluster(control_plane: ControlPlane) -> ControlPlane:
             return False
 
     within(10, is_served)
-    return control_plane
 
 
 def kubeconfig(cluster: ControlPlane, node: str) -> Path:
