@@ -45,10 +45,10 @@ def main() -> None:
             measure_update(inventory, ledgers[nodes // 2])
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
+    node.measure(tell)
     measure_sync()
     for result in service.measure():
         tell(*result)
-    node.measure(tell)
 
 
 def measure_fit(name: str, inventory: Inventory, ledgers: Sequence[NodeLedger]) -> None:

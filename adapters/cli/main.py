@@ -119,6 +119,17 @@ def _schedule(
         raise typer.Exit(SOME_NOT_PLACED)
 
 
+@app.command("node")
+def _node(
+    config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
+) -> None:
+    """Run the node agent: containers get what their pods were granted, or do not start.
+
+    Exit status: 0 told to end, 2 bad configuration.
+    """
+    become_agent(config)
+
+
 @app.command("serve")
 def _serve(
     config: Annotated[
@@ -159,17 +170,6 @@ def _demo(
     from adapters.cli.demo import demo
 
     demo(inventory)
-
-
-@app.command("node")
-def _node(
-    config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
-) -> None:
-    """Run the node agent: containers get what their pods were granted, or do not start.
-
-    Exit status: 0 told to end, 2 bad configuration.
-    """
-    become_agent(config)
 
 
 def _watch(pods: Sequence[Pod]) -> Iterable[Pod]:

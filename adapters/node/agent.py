@@ -9,7 +9,7 @@ from adapters.dialects.koordinator import keys as koordinator
 from adapters.dialects.metax import keys as metax
 from adapters.dialects.volcano import keys as volcano
 from adapters.node.adjust import Equipment, share, void
-from adapters.node.claim import ClaimError, agree, served
+from adapters.node.claim import VISIBLE, ClaimError, agree, served
 from adapters.node.grants import Grants, Standing
 from adapters.node.host import HostError, realize
 from adapters.node.nri import Adjustment, Container, PodSandbox, State
@@ -134,9 +134,14 @@ class Agent:
 
 
 def asks(pod: PodSandbox, container: Container) -> bool:
-    """Whether somebody has promised the container a share; true at worst too often."""
+    """Whether somebody has promised the container a card; true at worst too often.
+
+    A device plugin has if the container names cards by uuid: the ledger will say that its pod is
+    served elsewhere, and until then nobody may take that card away.
+    """
     return not RESULTS.isdisjoint(pod.annotations) or any(
-        line.startswith(f"{MARK}=") for line in container.env
+        line.startswith((f"{MARK}=", f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
+        for line in container.env
     )
 
 

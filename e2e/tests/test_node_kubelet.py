@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from adapters.wire.ledger import encode
 from core.card import Card
@@ -16,18 +15,17 @@ from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB
 from e2e.harness.agent import Host, RunningAgent, start_agent
-from e2e.harness.api import ApiError
 from e2e.harness.containerd import start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.image import NAME
 from e2e.harness.kubelet import start_kubelet
+from e2e.harness.ledgers import PATH, define_ledgers
 from e2e.harness.machine import start_machine
-from e2e.harness.run import REPOSITORY, run
+from e2e.harness.run import run
 from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
 PODS = "/api/v1/namespaces/default/pods"
-LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root")
 
@@ -38,7 +36,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Running
         try:
             runtime = start_containerd(start_machine(this), request.param)
             plane = start_control_plane(this)
-            _define(plane)
+            define_ledgers(plane)
             host = Host.make(this.folder / "host")
             kubeconfig = plane.kubeconfig("admin", "system:masters")
             source = {"ledger": {"kubeconfig": str(kubeconfig)}}
@@ -47,19 +45,6 @@ def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Running
         except NotBuiltError as missing:
             pytest.skip(str(missing))
         yield plane, agent
-
-
-def _define(plane: ControlPlane) -> None:
-    definition = yaml.safe_load((REPOSITORY / "configs/crd/nodeledgers.yaml").read_text())
-    plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-
-    def is_served() -> bool:
-        try:
-            return "items" in plane.api.get(LEDGERS)
-        except ApiError:
-            return False
-
-    within(10, is_served)
 
 
 def pod() -> dict[str, Any]:
@@ -112,7 +97,7 @@ def test_a_pod_starts_with_its_share_when_its_grant_has_come(
     agent.wait_for("container.refused", seconds=30)
     before = plane.api.get(f"{PODS}/shared")["status"].get("phase")
 
-    plane.api.create(LEDGERS, record(uid))
+    plane.api.create(PATH, record(uid))
     within(60, lambda: plane.api.get(f"{PODS}/shared")["status"].get("phase") == "Running")
 
     assert before == "Pending"

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
@@ -22,16 +22,14 @@ from core.node import Node
 from core.quantity import GIB
 from e2e.harness import cgroups
 from e2e.harness.agent import Host, start_agent
-from e2e.harness.api import ApiError
 from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import ControlPlane
+from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cri import Cri
+from e2e.harness.ledgers import PATH, define_ledgers
 from e2e.harness.machine import start_machine
-from e2e.harness.run import REPOSITORY, run
-from e2e.harness.waiting import within
+from e2e.harness.run import run
 from e2e.testbed.cache import NotBuiltError
 
-GROUP = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 RULES = "/apis/rbac.authorization.k8s.io/v1"
 
 
@@ -50,23 +48,14 @@ def node_ledger(name: str, uid: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> ControlPlane:
-    api = control_plane.api
-    definition = yaml.safe_load((REPOSITORY / "configs/crd/nodeledgers.yaml").read_text())
-    try:
-        api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    except ApiError as error:
-        if error.status != 409:  # another test has defined it
-            raise
-
-    def is_served() -> bool:
+def cluster() -> Iterator[ControlPlane]:
+    with run() as this:
         try:
-            return "items" in api.get(GROUP)
-        except ApiError:
-            return False
-
-    within(10, is_served)
-    return control_plane
+            plane = start_control_plane(this)
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        define_ledgers(plane)
+        yield plane
 
 
 def kubeconfig(cluster: ControlPlane, node: str) -> Path:
@@ -88,7 +77,7 @@ def kubeconfig(cluster: ControlPlane, node: str) -> Path:
 
 def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: ControlPlane) -> None:
     config = kubeconfig(cluster, "watched")
-    cluster.api.create(GROUP, node_ledger("other", "uid-other"))
+    cluster.api.create(PATH, node_ledger("other", "uid-other"))
 
     async def follow() -> list[object]:
         grants = LedgerGrants()
@@ -103,15 +92,15 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
             seen.append((uid, standing))
 
         await asyncio.sleep(0.5)
-        await call(cluster.api.create, GROUP, node_ledger("watched", "uid-1"))
+        await call(cluster.api.create, PATH, node_ledger("watched", "uid-1"))
         await until("uid-1", Standing.NOTHING)
-        held = await call(cluster.api.get, f"{GROUP}/watched")
+        held = await call(cluster.api.get, f"{PATH}/watched")
         changed = node_ledger("watched", "uid-2")
         changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
-        await call(cluster.api.replace, f"{GROUP}/watched", changed)
+        await call(cluster.api.replace, f"{PATH}/watched", changed)
         await until("uid-2", Standing.NOTHING)
         seen.append(grants.of("uid-other", "none"))
-        await call(cluster.api.call, "DELETE", f"{GROUP}/watched")
+        await call(cluster.api.call, "DELETE", f"{PATH}/watched")
         await until("uid-2", Standing.UNKNOWN)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -134,7 +123,7 @@ def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -
         with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
             cri.wait()
             sandbox = cri.sandbox("train", "uid-1", {"volcano.sh/vgpu-ids-new": "not read"})
-            cluster.api.create(GROUP, node_ledger("real", "uid-1"))
+            cluster.api.create(PATH, node_ledger("real", "uid-1"))
 
             container = cri.run(sandbox, "main")
 

@@ -73,6 +73,16 @@ def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: Prof
     assert agent(profile, None).adjust(ASKING, container()) is Absent.GRANT
 
 
+@pytest.mark.parametrize("cards", ["GPU-0", "MIG-1,MIG-2"])
+def test_a_card_from_a_device_plugin_is_not_taken_away_before_the_ledger_knows(
+    profile: Profile, cards: str
+) -> None:
+    plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
+
+    assert agent(profile, None).adjust(PodSandbox(uid="x"), plugged) is Absent.GRANT
+    assert agent(profile, ledger()).adjust(PodSandbox(uid="x"), plugged) is Absent.GRANT
+
+
 def test_a_share_that_some_service_only_holds_does_not_count(profile: Profile) -> None:
     held = ledger(HALF, state=Firmness.HELD)
 
