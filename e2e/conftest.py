@@ -1,8 +1,6 @@
 """Fixtures of the end-to-end tests: the cluster that is shared, and logs on failure."""
 
-import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ from e2e.harness.control_plane import start_control_plane
 from e2e.harness.namespace import namespace
 from e2e.harness.run import Run, run
 from e2e.harness.target import Target, existing, kind
-from e2e.testbed.cache import NotBuiltError
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,31 +55,10 @@ def home(target: Target) -> Iterator[str]:
         yield path
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    """Skip what cannot run here."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot run on another cluster."""
     if item.get_closest_marker("local") and item.config.getoption("--cluster") != "local":
         pytest.skip("starts components of its own: --cluster=local")
-    with _skipped_if_not_built():
-        yield
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None]:
-    """Skip what cannot run here."""
-    with _skipped_if_not_built():
-        yield
-
-
-@contextmanager
-def _skipped_if_not_built() -> Iterator[None]:
-    """A part that the test bed lacks skips the test; on CI, which builds them all, it fails it."""
-    try:
-        yield
-    except NotBuiltError as missing:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(str(missing))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -45,12 +45,8 @@ class Real:
 def real() -> Iterator[Real]:
     """A control plane for the length of a block; the test is skipped where none can be."""
     control_plane = pytest.importorskip("e2e.harness.control_plane", reason=REASON)
-    cache = pytest.importorskip("e2e.testbed.cache", reason=REASON)
     with pytest.importorskip("e2e.harness.run", reason=REASON).run() as run:
-        try:
-            plane = control_plane.start_control_plane(run)
-        except cache.NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = control_plane.start_control_plane(run)
         yield Real(plane, plane.kubeconfig("cluster-tests", "system:masters"))
 
 

@@ -18,12 +18,8 @@ def cluster() -> Iterator[Any]:
     """A control plane of its own that knows NodeLedgers."""
     reason = "needs the test bed's harness"
     control_plane = pytest.importorskip("e2e.harness.control_plane", reason=reason)
-    cache = pytest.importorskip("e2e.testbed.cache", reason=reason)
     with pytest.importorskip("e2e.harness.run", reason=reason).run() as run:
-        try:
-            plane = control_plane.start_control_plane(run)
-        except cache.NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = control_plane.start_control_plane(run)
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         plane.api.create(crds, yaml.safe_load(CRD.read_text()))
         while not is_served(plane.api):
