@@ -4,7 +4,7 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -27,8 +27,14 @@ test: unit  ## all tests: unit, and e2e where the test bed is built
 
 unit: .venv/.stamp  ## tests without a cluster; 100 % branches where the code is pure
 	$(BIN)/pytest --cov
+	@$(MAKE) --no-print-directory gate
+
+gate: .venv/.stamp
 	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
 		--fail-under=100 --show-missing --skip-covered
+
+again: .venv/.stamp  ## the tests that failed last, once more
+	$(BIN)/pytest core adapters e2e --last-failed --last-failed-no-failures none -rs
 
 testbed:  ## the real components for e2e, built once into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
