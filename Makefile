@@ -4,7 +4,7 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed e2e e2e-kind demo demo-schedule bench golden fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed e2e e2e-kind demo demo-schedule bench golden proto fuzz clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -57,6 +57,10 @@ bench: .venv/.stamp  ## one JSON object a line
 
 golden: .venv/.stamp  ## rewrite the golden files; the diff is the review
 	$(BIN)/pytest --rewrite-golden core adapters
+
+proto: .venv/.stamp  ## the gRPC messages anew from their proto file
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
+		adapters/sidecar/grpc/dragoman.proto
 
 fuzz: .venv/.stamp  ## the same properties, for hours
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --timeout=0

@@ -11,7 +11,7 @@ from typing import Any
 from adapters.cluster.binding import Binder as ApiBinder
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Source, load
-from adapters.cluster.error import NOT_FOUND, ClusterError
+from adapters.cluster.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.events import Events as ApiEvents
 from adapters.cluster.events import Regarding
 from adapters.cluster.lease import Election
@@ -27,20 +27,16 @@ from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
 from adapters.sidecar.publishing import Publisher
 from adapters.sidecar.reconciling import Reconciler, unadopted
+from adapters.sidecar.retrying import Retrying
 from adapters.sidecar.runtime import Cluster, Runtime
 from adapters.sidecar.scheduler_settings import NAMES, SchedulerSettings, SettingsSink
+from adapters.sidecar.service import Service
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import Sink as LedgerSink
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, full_name
 
 LEASE = "dragoman-reconciler"
-
-RETRY = 0.5
-"""Seconds between two looks for room for refused pods."""
-
-RETRIED = 100
-"""Refused pods for which room is looked for at once."""
 
 RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a pod that was refused and has room now; its value only has to be a new one."""
@@ -227,7 +223,7 @@ class InCluster:
             self._events.run(),
             self._reconcile(election, runtime, reconciler.run, publisher.run),
             _until_adopted(runtime, mirror),
-            self._retry(runtime),
+            self._retrying(service).run(),
         ]
 
     async def check(self) -> None:
@@ -270,25 +266,16 @@ class InCluster:
             self._lease_problem = text
             self._log.warning("lease.failed", namespace=self._namespace, name=LEASE, text=text)
 
-    async def _retry(self, runtime: Runtime) -> None:
-        """Wake the schedulers of refused pods as soon as there is room for these.
+    def _retrying(self, service: Service) -> Retrying:
+        async def wake(pod: Pod, turn: str) -> None:
+            meta = pod.metadata
+            await self._live.annotate(meta.namespace, meta.name, meta.uid, {RETRIED_AT: turn})
 
-        kube-scheduler and koord-scheduler look again at a pod that they could not place when the
-        pod changes; what a ledger has free they cannot see. vc-scheduler looks every second.
-        """
-        service, seen = runtime.service, -1
-        while True:
-            await asyncio.sleep(RETRY)
-            if service.missing or seen == service.book.revision:
-                continue
-            seen = service.book.revision
-            for pod in service.retry(RETRIED):
-                meta = pod.metadata
-                turn = {RETRIED_AT: str(service.book.revision)}
-                try:
-                    await self._live.annotate(meta.namespace, meta.name, meta.uid, turn)
-                except ClusterError as error:
-                    self._log.info("retry.failed", pod=meta.name, text=str(error))
+        def failed(pod: Pod, error: OSError) -> bool:
+            self._log.info("retry.failed", pod=full_name(pod), text=str(error))
+            return not isinstance(error, ClusterError) or error.status not in (NOT_FOUND, CONFLICT)
+
+        return Retrying(service, wake, failed)
 
     def _reflector(self, selection: Selection, kind: type[Any], sink: Any) -> "Reflector[Any]":
         def told(error: ClusterError) -> None:

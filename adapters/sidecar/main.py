@@ -107,6 +107,8 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
             loop.add_signal_handler(one, stop)
         for task in (*work, runtime.follow(), runtime.tick(), _follow_policy(wish, runtime, log)):
             tasks.start(task, stop)
+        if settings.grpc:
+            tasks.start(await _grpc(settings.grpc, runtime, stack, log), stop)
         for port in ports:
             if port.certificate is not None:
                 tasks.start(server.renew(port.certificate, POLL, _unusable(log)), stop)
@@ -114,6 +116,17 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
             *(one.serve(sockets=[port.listener]) for one, port in zip(servers, ports, strict=True))
         )
         log.info("service.stopped")
+
+
+async def _grpc(listen: str, runtime: Runtime, stack: AsyncExitStack, log: Logger) -> Task:
+    """Answer over gRPC as well; what must run beside it."""
+    from adapters.sidecar.grpc.server import GrpcServer  # slow to import, and not for everybody
+
+    made = GrpcServer(runtime.service, listen, runtime.journal.failed)
+    await made.start()
+    stack.push_async_callback(made.stop)
+    log.info("grpc.started", address=listen)
+    return made.run()
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,11 @@ class Service:
         elif uid and len(self._waiting) < WAITING:
             self._waiting[uid] = asking
 
+    @property
+    def waiting(self) -> int:
+        """How many refused pods are remembered."""
+        return len(self._waiting)
+
     def retry(self, most: int) -> list[Pod]:
         """Pods that were refused and fit somewhere now; each is told once, until refused again.
 

@@ -1,0 +1,1 @@
+"""The service over gRPC, for programs of its machine; the messages are in dragoman.proto."""

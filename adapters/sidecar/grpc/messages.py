@@ -1,0 +1,72 @@
+"""The book as messages of ``dragoman.proto``."""
+
+from collections.abc import Iterable
+
+from adapters.sidecar.grpc import dragoman_pb2 as pb
+from core.card import Card
+from core.grant import Grant
+from core.ledger import NodeLedger
+from core.usage import CardUse
+
+
+def cards(ledger: NodeLedger) -> list[pb.Card]:
+    """A node's cards, and who holds them."""
+    return [
+        _card(ledger, card, use) for card, use in zip(ledger.node.cards, ledger.uses, strict=True)
+    ]
+
+
+def grants(given: Iterable[Grant]) -> list[pb.Grant]:
+    """What a pod was given."""
+    return [
+        pb.Grant(
+            container=grant.container,
+            card=grant.card,
+            memory=grant.memory,
+            compute=grant.compute,
+            exclusive=grant.exclusive,
+            mig_profile=grant.slice.profile if grant.slice else "",
+            mig_start=grant.slice.start if grant.slice else 0,
+        )
+        for grant in given
+    ]
+
+
+def change(name: str, ledger: NodeLedger | None, problem: str | None) -> pb.LedgerChange:
+    """A node as it is now."""
+    if problem is not None:
+        return pb.LedgerChange(node=name, problem=problem)
+    if ledger is None:
+        return pb.LedgerChange(node=name, gone=True)
+    return pb.LedgerChange(node=name, version=ledger.version, cards=cards(ledger))
+
+
+def _card(ledger: NodeLedger, card: Card, use: CardUse) -> pb.Card:
+    return pb.Card(
+        node=ledger.node.name,
+        uuid=card.uuid,
+        index=card.index,
+        vendor=card.vendor,
+        model=card.model,
+        mode=card.mode.value,
+        healthy=card.healthy,
+        dialects=sorted(card.dialects),
+        memory=card.memory,
+        used_memory=use.memory,
+        used_compute=use.compute,
+        slots=card.slots,
+        used_slots=use.slots,
+        sharers=[
+            pb.Sharer(
+                pod=held.pod,
+                uid=held.uid,
+                dialect=held.dialect,
+                memory=holder.memory,
+                compute=holder.compute,
+                state=held.state.value,
+                blocking=holder.blocked,
+            )
+            for holder in use.holders
+            for held in (ledger.allocations[holder.uid],)
+        ],
+    )

@@ -1,0 +1,392 @@
+"""The gRPC port over a real unix socket: every call, every error, health and reflection."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import run as run_command
+from typing import Any
+
+import grpc
+import orjson
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from adapters.dialects.adopt import adopt
+from adapters.sidecar.grpc import dragoman_pb2 as pb
+from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
+from adapters.sidecar.grpc.server import SERVICE, GrpcServer
+from adapters.sidecar.ports import BindError, Outcome
+from adapters.sidecar.tests.builders import DIALECTS, Bench, Json, a_node, a_pod, a_service
+from adapters.sidecar.tests.test_serve import serving
+from adapters.stores.store import StoreError
+from core.quantity import MIB
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@dataclass
+class Line:
+    """A client with the service that it asks."""
+
+    bench: Bench
+    server: GrpcServer
+    channel: grpc.aio.Channel
+    failures: list[Exception]
+
+    def __post_init__(self) -> None:
+        self.stub: Any = pb_grpc.DragomanStub(self.channel)  # type: ignore[no-untyped-call]
+
+    async def allocate(self, name: str, *nodes: str, bind: bool = False) -> Any:
+        wanted = pb.AllocateRequest(pod=pb.Pod(name=name), nodes=nodes, bind=bind)
+        return await self.stub.Allocate(wanted)
+
+    async def refused(self, call: Coroutine[Any, Any, Any]) -> tuple[str, str]:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        return caught.value.code().name, caught.value.details() or ""
+
+    def bookings(self) -> int:
+        return sum(len(ledger.allocations) for ledger in self.bench.service.book.inventory)
+
+
+@asynccontextmanager
+async def a_line(folder: Path, *pods: Json) -> AsyncIterator[Line]:
+    bench = await a_service(pods=pods)
+    failures: list[Exception] = []
+
+    def failed(_: str, error: Exception) -> str:
+        failures.append(error)
+        return "n-1"
+
+    listen = f"unix:{folder / 's'}"
+    server = GrpcServer(bench.service, listen, failed)
+    await server.start()
+    running = asyncio.create_task(server.run())
+    try:
+        async with grpc.aio.insecure_channel(listen) as channel:
+            yield Line(bench, server, channel, failures)
+    finally:
+        running.cancel()
+        await server.stop()
+
+
+Test = Callable[[Line], Coroutine[Any, Any, None]]
+
+
+def on(folder: Path, *pods: Json) -> Callable[[Test], None]:
+    """Run a test at once, on a service with these pods."""
+
+    def tried(test: Test) -> None:
+        async def main() -> None:
+            async with a_line(folder, *pods) as line:
+                await test(line)
+
+        asyncio.run(main())
+
+    return tried
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("g")  # the path of a socket must be short
+
+
+def test_a_pod_gets_cards_for_good_and_the_same_when_it_asks_again(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        first = await line.allocate("p")
+        again = await line.allocate("p")
+
+        assert (first.node, list(first.grants)) == (again.node, list(again.grants))
+        assert first.grants[0].memory == 4000 * MIB
+        assert not first.bound
+        assert first.annotations["volcano.sh/vgpu-node"] == first.node
+        assert line.bookings() == 1
+        assert line.bench.cluster.bindings == 0
+        assert line.bench.journal.told[-1].outcome is Outcome.HELD
+
+
+def test_a_pod_is_bound_where_that_is_wished(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        given = await line.allocate("p", "n2", bind=True)
+
+        pod = await line.bench.cluster.get("default", "p")
+        assert pod is not None
+        assert (given.node, given.bound) == ("n2", True)
+        assert pod.spec.node_name == "n2"
+        ledger = line.bench.service.book.ledger("n2")
+        assert ledger is not None
+        found = adopt(pod, ledger.node, DIALECTS)
+        assert found is not None
+        assert [grant.card for grant in found.grants] == [grant.card for grant in given.grants]
+        assert await line.refused(line.allocate("p")) == (
+            "FAILED_PRECONDITION",
+            "pod default/p is bound already, or has finished",
+        )
+        wanted = pb.ReleaseRequest(uid="uid-p", node="n2", attempt=given.attempt)
+        code, _ = await line.refused(line.stub.Release(wanted))
+        assert code == "FAILED_PRECONDITION"
+        assert line.bookings() == 1
+
+
+def test_what_was_given_is_taken_back_by_whoever_has_the_attempt(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        first = await line.allocate("p")
+        again = await line.allocate("p")
+
+        def released(attempt: int) -> Any:
+            wanted = pb.ReleaseRequest(uid="uid-p", node=first.node, attempt=attempt)
+            return line.stub.Release(wanted)
+
+        code, text = await line.refused(released(first.attempt))
+        assert code == "FAILED_PRECONDITION"
+        assert "later attempt" in text
+        assert (await released(again.attempt)).released
+        assert not (await released(again.attempt)).released
+        assert line.bookings() == 0
+
+
+def test_a_refusal_says_why(folder: Path) -> None:
+    pods = (a_pod("big", memory=9000), a_pod("bad", memory="-1"), a_pod("none", limits={"cpu": 1}))
+
+    @on(folder, *pods, a_pod())
+    async def _(line: Line) -> None:
+        code, text = await line.refused(line.allocate("big"))
+        assert code == "RESOURCE_EXHAUSTED"
+        assert "memory 808 MiB short" in text
+        assert line.bench.journal.told[-1].outcome is Outcome.REFUSED
+        code, text = await line.refused(line.allocate("bad"))
+        assert code == "INVALID_ARGUMENT"
+        assert "vgpu-memory" in text
+        assert (await line.refused(line.allocate("none")))[0] == "FAILED_PRECONDITION"
+        assert (await line.refused(line.allocate("who")))[0] == "NOT_FOUND"
+        assert (await line.refused(line.allocate("p", "nowhere")))[0] == "RESOURCE_EXHAUSTED"
+        assert line.bookings() == 0
+        await line.allocate("p", "n1")
+        assert (await line.refused(line.allocate("p", "n2")))[0] == "ALREADY_EXISTS"
+
+
+def test_a_binding_that_fails_is_no_success(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        line.bench.cluster.answers = [BindError(403, "no"), BindError(0, "silence")]
+
+        assert await line.refused(line.allocate("p", bind=True)) == ("ABORTED", "403: no")
+        assert line.bookings() == 0
+        assert await line.refused(line.allocate("p", bind=True)) == ("UNAVAILABLE", "silence")
+        assert line.bookings() == 1
+
+
+def test_a_store_that_does_not_answer_is_told_and_so_is_the_unforeseen(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        line.bench.store.failures = [StoreError("gone")]
+        assert await line.refused(line.allocate("p")) == ("UNAVAILABLE", "gone")
+
+        line.bench.service.readings.read = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+
+        code, text = await line.refused(line.allocate("p"))
+        assert (code, text.split()[-1]) == ("INTERNAL", "n-1")
+        assert isinstance(line.failures[0], ZeroDivisionError)
+
+
+def test_two_at_once_never_get_one_share_twice(folder: Path) -> None:
+    pods = [a_pod(f"p{number}", memory=8192) for number in range(8)]
+
+    @on(folder, *pods)
+    async def _(line: Line) -> None:
+        asked = (line.allocate(f"p{number}") for number in range(8))
+        given = await asyncio.gather(*asked, return_exceptions=True)
+
+        won = [each for each in given if isinstance(each, pb.AllocateResponse)]
+        assert len(won) == 4
+        assert len({grant.card for each in won for grant in each.grants}) == 4
+        assert all(not ledger.problems() for ledger in line.bench.service.book.inventory)
+
+
+def test_explain_tells_of_known_pods_and_of_manifests_and_gives_nothing_away(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        known = await line.stub.Explain(pb.ExplainRequest(pod=pb.Pod(name="p")))
+        assert sorted(known.fits) == ["n1", "n2"]
+        assert known.best in known.fits
+        assert known.dialect == "volcano"
+        big = pb.ExplainRequest(manifest=orjson.dumps(a_pod("big", memory=9000)))
+        told = await line.stub.Explain(big)
+        assert told.refused["n1"] == "2 of 2 cards: memory 808 MiB short"
+        assert (told.best, list(told.preemption_may_help)) == ("", [])
+        assert told.summary.startswith("0 of 2 nodes fit")
+        plain = pb.ExplainRequest(manifest=orjson.dumps(a_pod("q", limits={"cpu": 1})))
+        assert (await line.stub.Explain(plain)).dialect == ""
+        for garbage in (b"", b"{", b"\xff"):
+            call = line.stub.Explain(pb.ExplainRequest(manifest=garbage))
+            assert (await line.refused(call))[0] == "INVALID_ARGUMENT"
+        assert line.bookings() == 0
+
+
+def test_cards_are_listed_page_by_page_with_their_sharers(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        given = await line.allocate("p", "n2")
+
+        first = await line.stub.ListCards(pb.ListCardsRequest(page_size=1))
+        assert {card.node for card in first.cards} == {"n1"}
+        token = first.next_page_token
+        last = await line.stub.ListCards(pb.ListCardsRequest(page_size=1, page_token=token))
+        assert last.next_page_token == ""
+        (used,) = [card for card in last.cards if card.sharers]
+        assert used.uuid == given.grants[0].card
+        assert (used.used_memory, used.used_slots, used.mode) == (4000 * MIB, 1, "shared")
+        assert [(one.pod, one.state) for one in used.sharers] == [("default/p", "committed")]
+        one = await line.stub.ListCards(pb.ListCardsRequest(node="n1"))
+        assert len(one.cards) == 2
+        assert not (await line.stub.ListCards(pb.ListCardsRequest(node="n9"))).cards
+
+
+def test_a_watch_tells_all_then_what_changes(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        call = line.stub.WatchLedger(pb.WatchLedgerRequest())
+        told = [await call.read() for _ in range(3)]
+        assert [each.node for each in told] == ["n1", "n2", ""]
+        assert told[2].synced
+
+        await line.allocate("p", "n2")
+        change = await call.read()
+        assert (change.node, change.version > told[1].version) == ("n2", True)
+        assert sum(len(card.sharers) for card in change.cards) == 1
+
+        stored = await line.bench.store.read("n1")
+        assert stored is not None
+        await line.bench.store.delete("n1", stored.version)
+        await line.bench.see()
+        gone = await call.read()
+        assert (gone.node, gone.gone) == ("n1", True)
+        call.cancel()
+
+
+def test_a_watch_of_some_nodes_tells_of_no_others(folder: Path) -> None:
+    @on(folder)
+    async def _(line: Line) -> None:
+        call = line.stub.WatchLedger(pb.WatchLedgerRequest(nodes=["n2"]))
+
+        assert [(await call.read()).node for _ in range(2)] == ["n2", ""]
+        call.cancel()
+
+
+def test_before_the_ledgers_are_known_every_call_and_health_say_not_yet(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        health: Any = health_pb2_grpc.HealthStub(line.channel)
+        watch = health.Watch(health_pb2.HealthCheckRequest(service=SERVICE))
+        states = {(await watch.read()).status}
+        while health_pb2.HealthCheckResponse.SERVING not in states:
+            states = {(await watch.read()).status}
+        line.bench.service.unknown("pods")
+
+        for call in (
+            line.allocate("p"),
+            line.stub.Release(pb.ReleaseRequest()),
+            line.stub.Explain(pb.ExplainRequest()),
+            line.stub.ListCards(pb.ListCardsRequest()),
+            line.stub.WatchLedger(pb.WatchLedgerRequest()).read(),
+        ):
+            assert await line.refused(call) == ("UNAVAILABLE", "not known yet: pods")
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watch.cancel()
+
+
+def test_reflection_describes_the_calls(folder: Path) -> None:
+    @on(folder)
+    async def _(line: Line) -> None:
+        channel: Any = line.channel
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        call = stub.ServerReflectionInfo(iter([asked]))
+
+        answer = await call.read()
+
+        names = {each.name for each in answer.list_services_response.service}
+        assert {SERVICE, "grpc.health.v1.Health"} <= names
+
+
+def test_a_socket_is_taken_from_the_dead_and_not_from_the_living(folder: Path) -> None:
+    path = folder / "s"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
+        left.bind(str(path))
+
+    @on(folder)
+    async def _(line: Line) -> None:
+        assert path.stat().st_mode & 0o777 == 0o660
+        with pytest.raises(OSError, match="another service"):
+            GrpcServer(line.bench.service, f"unix:{path}", lambda *_: "")
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "example.org:1"])
+def test_nobody_on_the_network_can_ask(listen: str) -> None:
+    async def main() -> None:
+        bench = await a_service(a_node("n1"))
+        with pytest.raises(OSError, match="loopback"):
+            GrpcServer(bench.service, listen, lambda *_: "")
+
+    asyncio.run(main())
+
+
+def test_a_file_is_not_taken_for_a_socket_and_a_port_of_this_machine_will_do(folder: Path) -> None:
+    path = folder / "file"
+    path.write_text("mine")
+
+    async def main() -> None:
+        bench = await a_service(a_node("n1"))
+        with pytest.raises(OSError, match="is no socket"):
+            GrpcServer(bench.service, f"unix:{path}", lambda *_: "")
+        server = GrpcServer(bench.service, "127.0.0.1:0", lambda *_: "")
+        await server.start()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            stub: Any = pb_grpc.DragomanStub(channel)  # type: ignore[no-untyped-call]
+            assert len((await stub.ListCards(pb.ListCardsRequest())).cards) == 2
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_the_process_answers_where_its_settings_say_and_gives_the_socket_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = f"unix:{folder / 's'}"
+    monkeypatch.setenv("DRAGOMAN_GRPC", listen)
+
+    with serving(folder, "--store", "memory") as running:
+        running.get("/local/pods", a_pod())
+        with grpc.insecure_channel(listen) as channel:
+            stub: Any = pb_grpc.DragomanStub(channel)  # type: ignore[no-untyped-call]
+            wanted = pb.AllocateRequest(pod=pb.Pod(name="p"), bind=True)
+            given = stub.Allocate(wanted)
+            cards = stub.ListCards(pb.ListCardsRequest(node=given.node)).cards
+            watch = stub.WatchLedger(pb.WatchLedgerRequest())
+            assert next(watch).node
+            log = running.log.read_text()
+            assert running.stop() == 0
+    assert [one.uid for card in cards for one in card.sharers].count("uid-p") == 1
+    assert not (folder / "s").exists()
+    assert "Traceback" not in log
+
+
+def test_what_is_generated_is_what_the_proto_file_says(tmp_path: Path) -> None:
+    where = Path("adapters/sidecar/grpc")
+    outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", *outputs]
+
+    run_command([*command, str(where / "dragoman.proto")], cwd=REPOSITORY, check=True)  # noqa: S603
+
+    for made in sorted((tmp_path / where).iterdir()):
+        assert made.read_bytes() == (REPOSITORY / where / made.name).read_bytes(), "make proto"
