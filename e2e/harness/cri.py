@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import grpc  # type: ignore[import-untyped]  # types-grpcio is not among the tools yet
+import grpc
 
 from adapters.node.protobuf import fields, integer, message, signed, string, text
 from e2e.harness.image import NAME
@@ -180,7 +180,9 @@ class Cri:
         return _first_text(self._call(method, asked))
 
     def _call(self, method: str, asked: bytes, service: str = SERVICE) -> bytes:
-        call = self.channel.unary_unary(f"{service}/{method}")
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(
+            f"{service}/{method}"
+        )
         try:
             answer = call(asked, timeout=30)
         except grpc.RpcError as error:
