@@ -477,7 +477,7 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     # What the library would write, put where it would write it.
     own = place.host.folder / "vgpu" / "containers" / "uid-1_main"
     (own / Path(cache).name).write_bytes(_region())
-    assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
+    assert Path(cache).name in place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split()
 
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         told = answer.read().decode().splitlines()
