@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -82,6 +83,7 @@ def place(daemon: Place) -> Iterator[Place]:
         process.stop()
         daemon.run.processes.remove(process)
     daemon.cri.clear()
+    shutil.rmtree(daemon.host.folder / "vgpu" / "containers", ignore_errors=True)
 
 
 def card(index: int) -> Card:
@@ -477,7 +479,7 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     # What the library would write, put where it would write it.
     own = place.host.folder / "vgpu" / "containers" / "uid-1_main"
     (own / Path(cache).name).write_bytes(_region())
-    assert Path(cache).name in place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split()
+    assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
 
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         told = answer.read().decode().splitlines()
