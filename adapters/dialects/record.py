@@ -13,6 +13,9 @@ from core.request import Phase
 
 KEY = "dragoman.dev/allocation"
 
+MARK = "DRAGOMAN_SHARE"
+"""A variable that admission sets on each container that asks for a share; its value is not read."""
+
 
 class _Slice(msgspec.Struct, frozen=True, rename="camel"):
     profile: str

@@ -27,9 +27,6 @@ RESULTS = frozenset(
 )
 """Annotations that say that a scheduler has given the pod something. What they say is not read."""
 
-MARK = "DRAGOMAN_SHARE"
-"""A variable that admission sets on each container that asks for a share; its value is not read."""
-
 NOTHING = Adjustment()
 
 
@@ -140,7 +137,7 @@ def asks(pod: PodSandbox, container: Container) -> bool:
     served elsewhere, and until then nobody may take that card away.
     """
     return not RESULTS.isdisjoint(pod.annotations) or any(
-        line.startswith((f"{MARK}=", f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
+        line.startswith((f"{record.MARK}=", f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
         for line in container.env
     )
 

@@ -5,7 +5,7 @@ cards that comes with it is adopted if it is sound, corrected on the same node i
 refused if nothing fits there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -32,6 +32,9 @@ from core.reason import Reason
 CLOSED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """What keeps NVIDIA's runtime from giving a container any card; only the node hook opens it.
 Source: NVIDIA/nvidia-container-toolkit internal/config/image/devices.go."""
+
+MARKED = {"name": record.MARK, "value": "1"}
+"""By which the node hook knows that a container must not start before it has its share."""
 
 FORBIDDEN = 403
 CONFLICT = 409
@@ -205,7 +208,7 @@ def _defaults(pod: Pod, asking: Asking) -> Patch:
 
 
 def _close(raw: bytes, asking: Asking) -> Patch:
-    """Every container that asks for a share starts without any card."""
+    """Every container that asks for a share starts without any card, and says that it asked."""
     asked = {ask.container for ask in asking.request.asks}
     spec = admission.read_environments(raw).spec
     patch: Patch = []
@@ -215,14 +218,20 @@ def _close(raw: bytes, asking: Asking) -> Patch:
     ):
         for place, container in enumerate(containers):
             if container.name in asked:
-                patch += _void(f"/spec/{field}/{place}/env", container.env)
+                patch += _set(f"/spec/{field}/{place}/env", container.env, (CLOSED, MARKED))
     return patch
 
 
-def _void(path: str, env: list[admission.Variable] | None) -> Patch:
+def _set(
+    path: str, env: list[admission.Variable] | None, wanted: Sequence[Mapping[str, str]]
+) -> Patch:
+    """Variables as they must be, wherever they stand."""
     if env is None:
-        return [{"op": "add", "path": path, "value": [CLOSED]}]
-    there = [place for place, one in enumerate(env) if one.name == CLOSED["name"]]
-    if not there:
-        return [{"op": "add", "path": f"{path}/-", "value": CLOSED}]
-    return [{"op": "replace", "path": f"{path}/{place}", "value": CLOSED} for place in there]
+        return [{"op": "add", "path": path, "value": list(wanted)}]
+    patch: Patch = []
+    for variable in wanted:
+        there = [place for place, one in enumerate(env) if one.name == variable["name"]]
+        patch += [{"op": "replace", "path": f"{path}/{at}", "value": variable} for at in there]
+        if not there:
+            patch.append({"op": "add", "path": f"{path}/-", "value": variable})
+    return patch

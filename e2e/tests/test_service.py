@@ -243,7 +243,10 @@ def test_three_schedulers_bind_pods_of_two_vocabularies_on_the_same_cards(
         assert f"GPU-{node}" in annotations(plane, name)[key]
         assert ledger(plane, node)[name]["grants"][0]["card"] == f"GPU-{node}"
     created = plane.api.get(f"{PODS}/by-volcano")["spec"]["containers"][0]["env"]
-    assert created == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    assert {one["name"]: one["value"] for one in created} == {
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "DRAGOMAN_SHARE": "1",
+    }
     assert sum(card["usedMemoryMiB"] for card in service.get("/api/cards")) == 2 * 4000 + 4096
 
 

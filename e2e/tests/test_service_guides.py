@@ -200,7 +200,8 @@ def test_vc_scheduler_plans_and_the_webhook_writes_the_cards_into_its_binding(
         found = placed(service, guides["hami-pod"], "volcano")
         is_as_volcanos_guide_says(found)
         assert found["spec"]["containers"][0]["env"] == [
-            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+            {"name": "DRAGOMAN_SHARE", "value": "1"},
         ]
         two = placed(service, guides["hami-pod-two-cards"], "volcano")
         assert two["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].count("NVIDIA,8000") == 2

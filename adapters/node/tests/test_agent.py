@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.agent import MARK, NOTHING, Absent, Agent, ServeError
+from adapters.dialects import record
+from adapters.node.agent import NOTHING, Absent, Agent, ServeError
 from adapters.node.grants import LedgerGrants, Standing
 from adapters.node.host import HostError, discard, realize
 from adapters.node.nri import Adjustment, Container, PodSandbox, State
@@ -66,7 +67,7 @@ def test_the_bounds_of_an_earlier_container_do_not_outlive_it(
 
 
 def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: Profile) -> None:
-    marked = container(f"{MARK}=1")
+    marked = container(f"{record.MARK}=1")
 
     assert agent(profile, ledger()).adjust(replace(ASKING, uid="x"), container()) is Absent.GRANT
     assert agent(profile, ledger()).adjust(replace(POD, uid="x"), marked) is Absent.GRANT

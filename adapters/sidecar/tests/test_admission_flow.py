@@ -70,7 +70,10 @@ def test_the_door_of_every_container_that_asks_is_closed_and_of_no_other() -> No
     answer = run(admit(pod))
 
     made = patched(pod, response(answer)["patch"])
-    closed = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    closed = [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+        {"name": "DRAGOMAN_SHARE", "value": "1"},
+    ]
     assert made["spec"]["initContainers"][0]["env"] == closed
     assert made["spec"]["containers"][0]["env"] == closed
     assert made["spec"]["containers"][1] == pod["spec"]["containers"][1]
@@ -91,6 +94,7 @@ def test_what_an_author_lets_his_container_see_is_overwritten_wherever_it_stands
         ("NVIDIA_VISIBLE_DEVICES", "void"),
         ("OTHER", "1"),
         ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("DRAGOMAN_SHARE", "1"),
     ]
 
 
