@@ -130,7 +130,9 @@ class Election:
     async def _renew(self) -> None:
         """Renew until it is lost, or nobody could be reached for too long."""
         renewed = time.monotonic()
-        while time.monotonic() - renewed < self._term.renew:
+        # Whoever ends this says so twice: should a cancellation get lost on the way, a lease that
+        # nobody works for must not be renewed for ever.
+        while self.leading and time.monotonic() - renewed < self._term.renew:
             await asyncio.sleep(self._term.retry)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(

@@ -5,7 +5,7 @@ are written when they differ from what the node's own record of its cards says, 
 kubelet has reset them, and never otherwise.
 """
 
-from asyncio import Event, wait_for
+from asyncio import Event, timeout
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -137,7 +137,8 @@ class Publisher:
             due, self._due = self._due, set()
             again = {node for node in sorted(due) if not await self.publish(node)}
             with suppress(TimeoutError):
-                await wait_for(self._woken.wait(), POLL if again else None)
+                async with timeout(POLL if again else None):
+                    await self._woken.wait()
             self._due |= again
 
     async def publish(self, name: str) -> bool:

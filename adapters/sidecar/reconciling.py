@@ -4,7 +4,7 @@ Cards come and go with their nodes; what others bound is adopted; what never was
 gone, is taken back. What is to be done is decided in ``reconciler``.
 """
 
-from asyncio import Event, wait_for
+from asyncio import Event, timeout
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -141,7 +141,8 @@ class Reconciler:
             if not due:
                 self._woken.clear()
                 with suppress(TimeoutError):
-                    await wait_for(self._woken.wait(), POLL)
+                    async with timeout(POLL):
+                        await self._woken.wait()
 
     async def _one(self, node: str) -> None:
         try:

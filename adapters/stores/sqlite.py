@@ -90,7 +90,8 @@ class SqliteStore:
             for change in found:
                 yield change
             try:
-                await asyncio.wait_for(self._changed.wait(), self._poll)
+                async with asyncio.timeout(self._poll):
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

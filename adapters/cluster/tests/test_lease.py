@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from adapters.cluster.client import Client
+from adapters.cluster.credentials import Credentials
 from adapters.cluster.lease import Election, Term
 from adapters.cluster.tests.objects import Objects
-from adapters.cluster.tests.server import client, serving
+from adapters.cluster.tests.server import QUICK, Reply, Request, client, serving
+from adapters.cluster.transport import Query
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = Term(duration=1.0, renew=0.6, retry=0.05)
@@ -115,3 +118,36 @@ def test_what_the_work_raises_is_raised_and_the_lease_given_back() -> None:
         assert holder(objects) == ""
 
     run(test)
+
+
+class Deaf(Client):
+    """Loses the cancellation of a request: the answer has come, and that is all that counts."""
+
+    async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
+        asking = asyncio.ensure_future(super().replace(path, body, query))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            return await asking
+
+
+def test_a_leader_whose_end_gets_lost_in_a_request_gives_the_lease_back_all_the_same() -> None:
+    async def main() -> None:
+        objects = Objects()
+        renewing = asyncio.Event()
+
+        async def slow(request: Request, reply: Reply) -> None:
+            if request.method == "PUT":
+                renewing.set()
+                await asyncio.sleep(0.05)
+            await objects(request, reply)
+
+        async with serving(slow) as server, Deaf(Credentials(server.server), QUICK) as api:
+            task = asyncio.create_task(Election(api, "n", "l", "a", TERM).run(work))
+            async with asyncio.timeout(5):
+                await renewing.wait()
+                await stop(task)
+        assert task.cancelled()
+        assert holder(objects) == ""
+
+    asyncio.run(main())

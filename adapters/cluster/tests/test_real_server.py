@@ -354,7 +354,7 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
 
 
 CANDIDATE = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Source, load
@@ -368,6 +368,8 @@ async def main():
             await asyncio.sleep(3600)
         await election.run(work)
 
+# A shell that starts the tests in the background lets all of them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -194,3 +195,21 @@ def test_a_write_that_fails_is_told_and_made_again() -> None:
         assert await rig.publisher.publish("gone")
 
     asyncio.run(tried())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_publisher_that_is_woken_just_before_its_end_ends(turns: int) -> None:
+    async def main() -> None:
+        rig = a_rig()
+        running = asyncio.create_task(rig.publisher.run())
+        await asyncio.sleep(0.05)
+        rig.publisher.look_at("n1")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+
+        await asyncio.wait({running}, timeout=2)
+
+        assert running.cancelled()
+
+    asyncio.run(main())

@@ -420,3 +420,21 @@ def test_somebody_who_writes_between_makes_it_look_again() -> None:
         assert len((await rig.ledger()).node.cards) == 3
 
     asyncio.run(tried())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_reconciler_that_is_woken_just_before_its_end_ends(turns: int) -> None:
+    async def main() -> None:
+        rig = await a_rig()
+        running = asyncio.create_task(rig.reconciler.run())
+        await asyncio.sleep(0.05)
+        rig.reconciler.look_at("n1")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+
+        await asyncio.wait({running}, timeout=2)
+
+        assert running.cancelled(), "it would work on after its Lease is another's"
+
+    asyncio.run(main())
