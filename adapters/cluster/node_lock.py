@@ -78,11 +78,15 @@ class NodeLocks:
         self._pods = pods
         self._now = now
 
-    async def take(self, node: str, namespace: str, name: str) -> None:
+    async def take(self, node: str, namespace: str, name: str) -> bool:
         """Lock a node for a pod; a lock that the pod has already stays as it is.
 
-        A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, or when
-        nobody can read it: HAMi lets the last one block a node for ever.
+        A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, runs already
+        or is bound elsewhere, or when nobody can read it: HAMi lets the last one block a node for
+        ever.
+
+        Returns:
+            whether the pod had no lock before.
 
         Raises:
             LockedError: another pod has it.
@@ -96,9 +100,9 @@ class NodeLocks:
             text = (found.metadata.annotations or {}).get(KEY)
             if text is not None:
                 lock = Lock.read(text)
-                if lock.is_of(namespace, name):
-                    return
-                if not await self._is_void(lock):
+                if lock.is_of(namespace, name) and not self._is_old(lock):
+                    return False
+                if not await self._is_void(lock, node):
                     raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
             mine = Lock(self._now(), namespace, name).write()
             try:
@@ -108,7 +112,7 @@ class NodeLocks:
                 if error.status != CONFLICT or failures == _ATTEMPTS:
                     raise
             else:
-                return
+                return True
             await asyncio.sleep(pause(failures, first=0.1))
 
     async def give_back(self, node: str, namespace: str, name: str) -> None:
@@ -133,9 +137,16 @@ class NodeLocks:
                 return
             await asyncio.sleep(pause(failures, first=0.1))
 
-    async def _is_void(self, lock: Lock) -> bool:
-        if lock.since is None or abs(self._now() - lock.since) > EXPIRY:
+    def _is_old(self, lock: Lock) -> bool:
+        return lock.since is None or abs(self._now() - lock.since) > EXPIRY
+
+    async def _is_void(self, lock: Lock, node: str) -> bool:
+        if self._is_old(lock):
             return True
         if not (lock.namespace and lock.name):
             return False
-        return await self._pods.get(lock.namespace, lock.name) is None
+        pod = await self._pods.get(lock.namespace, lock.name)
+        if pod is None or (pod.spec.node_name or node) != node:
+            return True
+        # The kubelet asks the plugin for all containers before the first of them starts.
+        return pod.status.phase in ("Running", "Succeeded", "Failed")

@@ -151,6 +151,17 @@ class Dialect(Protocol):
         """
         ...
 
+    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:
+        """Whether the node's device plugin learns by a lock on the node which pod it serves.
+
+        Then the lock must be the pod's when it is bound, and nobody else's.
+
+        Args:
+            request: what was read from the pod.
+            node: where it goes.
+        """
+        ...
+
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries this vocabulary's record of what it was given."""
         ...

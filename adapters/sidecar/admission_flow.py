@@ -14,7 +14,7 @@ from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.sidecar.asking import Asking, read
 from adapters.sidecar.committing import Busy, Committed
-from adapters.sidecar.ports import Decided, Outcome
+from adapters.sidecar.ports import Decided, NodeLocked, Outcome
 from adapters.sidecar.service import (
     Service,
     UnknownPod,
@@ -100,6 +100,9 @@ class AdmissionFlow:
         except DialectError as error:
             told = replace(told, outcome=Outcome.INVALID, cause="invalid", text=str(error))
             return self._refuse(question, FORBIDDEN, told)
+        except NodeLocked as error:
+            told = replace(told, outcome=Outcome.REFUSED, cause="locked", text=str(error))
+            return self._refuse(question, CONFLICT, told)
         except (UnknownPod, Busy) as error:
             return self._refuse(
                 question, CONFLICT, replace(told, cause="retry", text=f"try again: {error}")
@@ -125,7 +128,7 @@ class AdmissionFlow:
             return admission.allowed(question.uid)
         found: Committed | Reason | None = self._service.posting(asking.request.uid, node)
         if found is None:
-            found = await self._service.committer.commit(asking, node, claimed)
+            found, _ = await self._service.commit(asking, node, claimed)
         if isinstance(found, Reason):
             text = f"{node}: {found.text()}"
             cause = main_cause([found])

@@ -15,6 +15,7 @@ from adapters.cluster.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.events import Events as ApiEvents
 from adapters.cluster.events import Regarding
 from adapters.cluster.lease import Election
+from adapters.cluster.node_lock import NodeLocks as ApiLocks
 from adapters.cluster.nodes import Nodes as ApiNodes
 from adapters.cluster.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
 from adapters.cluster.pods import Pods as LivePods
@@ -23,6 +24,7 @@ from adapters.cluster.selection import Selection
 from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
+from adapters.sidecar.locking import ClusterLocks
 from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
 from adapters.sidecar.publishing import Publisher
@@ -121,13 +123,19 @@ class InCluster:
         self._events = ApiEvents(self._client, self._identity)
         self._namespace = settings.namespace
         self._publish = settings.publish
+        self._locks = ClusterLocks(
+            ApiLocks(ApiNodes(self._client), self._live),
+            lambda node, text: log.warning("lock.kept", node=node, text=text),
+        )
+        # Who publishes the resources of a plugin has none that could give a lock back.
+        self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = ""
 
     def cluster(self) -> Cluster:
         """What the service sees of the cluster."""
         binder = ClusterBinder(ApiBinder(self._client))
-        return Cluster(binder, self._pods, ClusterEvents(self._events))
+        return Cluster(binder, self._pods, ClusterEvents(self._events), self._locks)
 
     def tasks(self, runtime: Runtime) -> list[Task]:
         """What keeps a service fed; not ready before all of it has come once."""
@@ -141,6 +149,8 @@ class InCluster:
 
         mirror = Mirror(look_at)
         self._pods.mirror = mirror
+        if self._locking:
+            self._locks.mirror = mirror
         told = Told(
             runtime.metrics.registry,
             self._events,

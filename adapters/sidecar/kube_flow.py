@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.asking import Asking
 from adapters.sidecar.committing import Busy
-from adapters.sidecar.ports import BindError, Decided, Outcome
+from adapters.sidecar.ports import BindError, Decided, NodeLocked, Outcome
 from adapters.sidecar.scores import scaled
 from adapters.sidecar.service import Service, UnknownPod, invalid, main_cause
 from adapters.wire import extender
@@ -97,6 +97,8 @@ class KubeFlow:
             found = await self._service.bind(asking, args.node)
         except DialectError as error:
             return self._not_bound(_with(told, Outcome.INVALID, "invalid", str(error)))
+        except NodeLocked as error:
+            return self._not_bound(_with(told, Outcome.REFUSED, "locked", str(error)))
         except (UnknownPod, Busy) as error:
             return self._not_bound(_with(told, Outcome.ERROR, "retry", str(error)))
         except BindError as error:

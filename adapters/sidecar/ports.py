@@ -1,11 +1,11 @@
 """What the service sees of the world: a few protocols that the composition root fills in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from adapters.wire.kube import Pod
+from adapters.wire.kube import KubeNode, Pod
 
 _REQUEST_TIMEOUT = 408
 
@@ -59,6 +59,54 @@ class Pods(Protocol):
             OSError: the answer did not come.
         """
         ...
+
+
+class NodeLocked(RuntimeError):  # noqa: N818 (it is no error: try again)
+    """A node's device plugin is busy with another pod; the text names both."""
+
+
+class NodeLocks(Protocol):
+    """Whose turn it is at device plugins that learn by a lock on the node whom they serve."""
+
+    async def take(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
+        """Lock a node for a pod that is about to be bound there.
+
+        The plugin gives the lock back when it has served the pod.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            needed: whether this node's plugin goes by the lock.
+
+        Returns:
+            whether it must be given back if the pod is not bound: False where there is no need of
+            a lock, and where an earlier attempt to bind the pod has taken it.
+
+        Raises:
+            NodeLocked: another pod has it.
+            OSError: the answer did not come.
+        """
+        ...
+
+    async def give_back(self, pod: Pod, node: str) -> None:
+        """Unlock a node if the lock is the pod's. What fails is left: locks grow old."""
+        ...
+
+
+class NoLocks:
+    """Where there are no device plugins; implements ``NodeLocks``."""
+
+    async def take(
+        self,
+        pod: Pod,  # noqa: ARG002
+        node: str,  # noqa: ARG002
+        needed: Callable[[KubeNode], bool],  # noqa: ARG002
+    ) -> bool:
+        """There is nothing to lock."""
+        return False
+
+    async def give_back(self, pod: Pod, node: str) -> None:
+        """There is nothing to unlock."""
 
 
 class Events(Protocol):

@@ -14,7 +14,7 @@ from adapters.sidecar.card_metrics import CardMetrics
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.journal import Journal, Logger
 from adapters.sidecar.metrics import Metrics
-from adapters.sidecar.ports import Binder, Events, Pods
+from adapters.sidecar.ports import Binder, Events, NodeLocks, NoLocks, Pods
 from adapters.sidecar.service import Ports, Service
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
@@ -42,11 +42,13 @@ class Cluster:
         binder: binds pods.
         pods: knows them.
         events: tells people.
+        locks: of nodes whose device plugins go by them.
     """
 
     binder: Binder
     pods: Pods
     events: Events
+    locks: NodeLocks = field(default_factory=NoLocks)
 
 
 class Runtime:
@@ -74,7 +76,15 @@ class Runtime:
         self.metrics = Metrics()
         self.journal = Journal(log, self.metrics)
         clock = SystemClock()
-        ports = Ports(store, cluster.binder, cluster.pods, cluster.events, clock, self.journal)
+        ports = Ports(
+            store,
+            cluster.binder,
+            cluster.pods,
+            cluster.events,
+            clock,
+            self.journal,
+            cluster.locks,
+        )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.lost: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.book)

@@ -6,7 +6,8 @@ gRPC service are made of what stands here.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
@@ -22,6 +23,8 @@ from adapters.sidecar.ports import (
     Decided,
     Events,
     Journal,
+    NodeLocks,
+    NoLocks,
     Outcome,
     Pods,
 )
@@ -30,6 +33,7 @@ from adapters.stores.store import Store
 from adapters.wire.kube import Pod, annotations, full_name
 from core.allocate import allocate
 from core.decision import Decision
+from core.grant import Grant
 from core.reason import Cause, Reason
 
 SECOND = 1_000_000_000
@@ -60,6 +64,7 @@ class Ports:
     events: Events
     clock: Clock
     journal: Journal
+    locks: NodeLocks = field(default_factory=NoLocks)
 
 
 class Service:
@@ -165,16 +170,44 @@ class Service:
             return replace(result, annotations={**result.annotations, **ours})
         return result
 
+    async def commit(
+        self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
+    ) -> tuple[Committed | Reason, bool]:
+        """Give a pod its cards on a node, and the turn at its device plugin if it has turns.
+
+        Returns:
+            what the committer says, and whether there is a turn to give back if the pod is not
+            bound.
+
+        Raises:
+            NodeLocked: it is another pod's turn; nothing was given.
+            Busy: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
+        """
+        needed = partial(asking.dialect.pairs_by_lock, asking.request)
+        locked = await self.ports.locks.take(asking.pod, node, needed)
+        try:
+            found = await self.committer.commit(asking, node, claimed)
+        except (Busy, OSError):
+            if locked:
+                await self.ports.locks.give_back(asking.pod, node)
+            raise
+        if locked and isinstance(found, Reason):
+            await self.ports.locks.give_back(asking.pod, node)
+            locked = False
+        return found, locked
+
     async def bind(self, asking: Asking, node: str) -> Committed | Reason:
         """Give a pod its cards on a node, and bind it there with one Binding.
 
         Raises:
+            NodeLocked: it is another pod's turn at the node's device plugin.
             BindError: the Binding was not answered with success. What was given away for it is
                 taken back if the pod is sure not to be bound; else it stays until that is known.
             Busy: the ledger could not be written.
             OSError: the store did not answer.
         """
-        committed = await self.committer.commit(asking, node)
+        committed, locked = await self.commit(asking, node)
         if isinstance(committed, Reason):
             return committed
         result = self.written(asking, committed)
@@ -186,6 +219,8 @@ class Service:
             if not await self._bound_already(pod, node, error):
                 if error.definite and committed.fresh:
                     await self._take_back(asking, node, committed.since)
+                if error.definite and locked:
+                    await self.ports.locks.give_back(pod, node)
                 raise
         finally:
             self._posting.pop(asking.request.uid, None)

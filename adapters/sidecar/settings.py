@@ -97,6 +97,8 @@ class Settings(Section):
         hold_seconds: for how long a plan of vc-scheduler holds its cards without a Binding.
         publish: vocabularies whose extended resources are written to the status of nodes, where no
             device plugin does it.
+        node_lock: ``auto`` takes the lock by which MetaX's device plugin learns whom it serves, on
+            nodes that the plugin describes, unless ``metax`` is published; ``never`` leaves it.
         policy: for pods that do not say themselves.
         log: what is written.
     """
@@ -109,6 +111,7 @@ class Settings(Section):
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[Literal["volcano", "koordinator", "metax"], ...], _LISTED] = ()
+    node_lock: Literal["auto", "never"] = "auto"
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
 

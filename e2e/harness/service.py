@@ -5,9 +5,9 @@ import http.client
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Service:
         clear: its port for HTTP.
         secure: its port for HTTPS.
         process: the latest.
+        more: settings, besides those that every test needs.
     """
 
     plane: ControlPlane
@@ -48,6 +49,7 @@ class Service:
     clear: int
     secure: int
     process: Process | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -114,7 +116,9 @@ class Service:
                 "certificate": str(pair.certificate),
                 "key": str(pair.key),
             },
+            "nodeLock": "never",  # kwok's nodes have no device plugin that would unlock them
             "log": {"format": "text"},
+            **self.more,
         }
         file.write_text(json.dumps(settings))
         return file
@@ -126,10 +130,16 @@ def install(plane: ControlPlane) -> None:
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
 
-def start_service(plane: ControlPlane, name: str = "dragoman") -> Service:
-    """Start one; it is ready to decide."""
+def start_service(plane: ControlPlane, name: str = "dragoman", **more: object) -> Service:
+    """Start one; it is ready to decide.
+
+    Args:
+        plane: the cluster.
+        name: of the process.
+        more: settings, besides those that every test needs.
+    """
     clear, secure = free_ports(2)
-    made = Service(plane, name, clear, secure)
+    made = Service(plane, name, clear, secure, more=more)
     made.start()
     return made
 

@@ -1,8 +1,9 @@
 """The lock of a node, and its text."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -53,15 +54,18 @@ NODE = "/api/v1/nodes/x"
 
 def after(
     lock: str | None,
-    call: Callable[[NodeLocks], Awaitable[None]],
+    call: Callable[[NodeLocks], Awaitable[object]],
     *pods: str,
+    spec: Mapping[str, str] = MappingProxyType({}),
+    phase: str = "Pending",
     meddle: Callable[[Objects, Request], None] | None = None,
 ) -> str | None:
     """The lock of node x after a call; the pods are in namespace ``n``."""
     objects = Objects()
     objects.put(NODE, {"metadata": {"name": "x", "annotations": {KEY: lock} if lock else {}}})
     for pod in pods:
-        objects.put(f"/api/v1/namespaces/n/pods/{pod}", {"metadata": {"name": pod}})
+        there = {"metadata": {"name": pod}, "spec": dict(spec), "status": {"phase": phase}}
+        objects.put(f"/api/v1/namespaces/n/pods/{pod}", there)
 
     async def step(request: Request, reply: Reply) -> None:
         if meddle is not None:
@@ -78,7 +82,7 @@ def after(
     return found
 
 
-def take(locks: NodeLocks) -> Awaitable[None]:
+def take(locks: NodeLocks) -> Awaitable[object]:
     return locks.take("x", "n", "mine")
 
 
@@ -109,6 +113,36 @@ def test_a_lock_that_is_old_or_unreadable_is_taken_over(lock: str) -> None:
 
 def test_the_lock_of_a_pod_that_is_gone_is_taken_over() -> None:
     assert after(text("other"), take) == text("mine")
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+def test_the_lock_of_a_pod_whose_containers_have_been_served_is_taken_over(phase: str) -> None:
+    assert after(text("other"), take, "other", spec={"nodeName": "x"}, phase=phase) == text("mine")
+
+
+def test_the_lock_of_a_pod_on_another_node_is_taken_over() -> None:
+    assert after(text("other"), take, "other", spec={"nodeName": "y"}) == text("mine")
+
+
+def test_the_lock_of_a_pod_that_has_not_started_here_is_respected() -> None:
+    with pytest.raises(LockedError, match="n/other"):
+        after(text("other"), take, "other", spec={"nodeName": "x"})
+
+
+def test_a_lock_of_its_own_that_is_old_is_renewed() -> None:
+    assert after(text("mine", timedelta(minutes=6)), take) == text("mine")
+
+
+def test_who_takes_a_lock_is_told_whether_it_had_it() -> None:
+    told: list[bool] = []
+
+    async def twice(locks: NodeLocks) -> None:
+        told.append(await locks.take("x", "n", "mine"))
+        told.append(await locks.take("x", "n", "mine"))
+
+    after(None, twice)
+
+    assert told == [True, False]
 
 
 def test_a_lock_without_owner_is_respected_until_it_is_old() -> None:

@@ -239,9 +239,9 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
                 *(locks.take("locked", "default", name) for name in ("first", "second")),
                 return_exceptions=True,
             )
-            refused = [each for each in taken if each is not None]
+            refused = [each for each in taken if each is not True]
             assert [type(each) for each in refused] == [LockedError]
-            owner, loser = ("first", "second") if taken[0] is None else ("second", "first")
+            owner, loser = ("first", "second") if taken[0] is True else ("second", "first")
 
             await locks.take("locked", "default", owner)
             await locks.give_back("locked", "default", loser)

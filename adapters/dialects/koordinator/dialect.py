@@ -76,6 +76,10 @@ class Koordinator:
         """As koord-manager sums them up; see ``Dialect``."""
         return resources(cards)
 
+    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+        """Never: its node components read the pod itself."""
+        return False
+
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries ``device-allocated``."""
         return keys.ALLOCATED in annotations(pod)

@@ -80,6 +80,10 @@ class Metax:
         """How many sharers there can be; see ``Dialect``."""
         return nodes.resources(cards, self.config)
 
+    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:
+        """For shares, where MetaX's plugin describes the node; see ``nodes.pairs_by_lock``."""
+        return nodes.pairs_by_lock(request, node)
+
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries a record of what it was given."""
         return result.present(pod)

@@ -19,12 +19,26 @@ from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
 from core.card import Card, Level, Mode, Scope
 from core.quantity import FULL, GIB, MIB
+from core.request import Phase, Request
 
 WHOLE_CARD = 64 * GIB
 """Memory of a card of which only the number is known. HAMi v2.10.0 pkg/device/metax/device.go:80"""
 
 MOST_CARDS = 1024
 """A node that states more whole cards than this is not believed."""
+
+
+def pairs_by_lock(request: Request, node: KubeNode) -> bool:
+    """Whether MetaX's device plugin finds a pod by the lock of its node.
+
+    So it is for shares that a main container asks for, on a node that the plugin describes. Whole
+    cards and init containers alone are served without. Source: HAMi v2.10.0
+    pkg/device/metax/sdevice.go:176-181, device.go (no lock).
+    """
+    shared = Mode.WHOLE not in request.modes
+    main = any(ask.phase is Phase.MAIN for ask in request.asks)
+    return shared and main and keys.NODE_DEVICES in annotations(node)
+
 
 _Many = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 _Worth = Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)]

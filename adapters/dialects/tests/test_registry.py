@@ -2,7 +2,7 @@ import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.registry import DOCUMENTS, dialect_of, dialects
-from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
+from adapters.wire.kube import Amount, Container, KubeNode, Pod, PodSpec, Resources
 
 ALL = dialects({}, Defaults())
 
@@ -72,3 +72,12 @@ def test_every_vocabulary_names_the_settings_that_it_reads() -> None:
         "koord-scheduler-config",
         "hami-scheduler-device",
     }
+
+
+@pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpu"])
+def test_no_plugin_but_metaxs_goes_by_the_lock_of_a_node(resource: str) -> None:
+    asking = pod({resource: 1})
+    dialect = dialect_of(asking, ALL)
+
+    assert dialect is not None
+    assert not dialect.pairs_by_lock(dialect.read_pod(asking), KubeNode())

@@ -82,6 +82,10 @@ class Volcano:
         """As the device plugin registers them: a sharer, a percent and a unit each is one."""
         return nodes.resources(cards, NAME, self.pods.config)
 
+    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+        """Never: the lock of its plugin, off by default, names no pod."""
+        return False
+
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries a record of what it was given."""
         return result.has_result(pod)

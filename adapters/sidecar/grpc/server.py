@@ -18,7 +18,7 @@ from adapters.sidecar.committing import Busy
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
-from adapters.sidecar.ports import BindError
+from adapters.sidecar.ports import BindError, NodeLocked
 from adapters.sidecar.service import NotReady, Service, UnknownPod
 from adapters.wire.body import BodyError
 
@@ -49,6 +49,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (StateError, grpc.StatusCode.FAILED_PRECONDITION),
     (ElsewhereError, grpc.StatusCode.ALREADY_EXISTS),
     (Busy, grpc.StatusCode.ABORTED),
+    (NodeLocked, grpc.StatusCode.ABORTED),
     (OSError, grpc.StatusCode.UNAVAILABLE),
 )
 

@@ -14,7 +14,7 @@ from adapters.dialects.metax.tests.builders import (
     a_kube_node,
     golden_node,
 )
-from adapters.wire.kube import Amount, KubeNode, Metadata
+from adapters.wire.kube import Amount, Container, KubeNode, Metadata, Pod, PodSpec, Resources
 from core.card import Card, Level, Mode, Scope
 from core.quantity import GIB, MIB
 
@@ -198,3 +198,31 @@ def test_reading_a_node_leaves_nothing_behind() -> None:
     METAX.read_node(a_kube_node(other), None)
 
     assert METAX.read_node(a_kube_node(text), None) == before
+
+
+WHOLE = {GPU: 1}
+SHARE = {"metax-tech.com/sgpu": 1, "metax-tech.com/vmemory": 4}
+
+
+@pytest.mark.parametrize(
+    ("main", "init", "described", "locked"),
+    [
+        (SHARE, None, True, True),
+        (SHARE, SHARE, True, True),
+        (SHARE, None, False, False),
+        ({"cpu": 1}, SHARE, True, False),
+        (WHOLE, None, True, False),
+    ],
+)
+def test_the_plugin_goes_by_the_lock_for_shares_of_main_containers_where_it_is(
+    main: dict[str, Amount], init: dict[str, Amount] | None, described: bool, locked: bool
+) -> None:
+    node = a_kube_node([a_device(0)]) if described else KubeNode(Metadata(name="bare"))
+    pod = Pod(
+        spec=PodSpec(
+            (Container("main", Resources(limits=main)),),
+            None if init is None else (Container("init", Resources(limits=init)),),
+        )
+    )
+
+    assert METAX.pairs_by_lock(METAX.read_pod(pod), node) is locked

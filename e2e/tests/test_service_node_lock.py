@@ -1,0 +1,102 @@
+"""Pods for MetaX's device plugin are bound to a node one after the other, by its lock."""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from e2e.harness.api import Object
+from e2e.harness.bulk import create_all
+from e2e.harness.cluster import PODS, clear, cluster, events, node_of, pod, turn
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.inventory import described, gpus, metax
+from e2e.harness.schedulers import start_kube_scheduler
+from e2e.harness.service import Service, explained, held, install, kube_like, ledger, start_service
+from e2e.harness.waiting import within
+
+pytestmark = pytest.mark.local
+
+KEY = "hami.io/mutex.lock"
+NODE = "still"
+PATH = f"/api/v1/nodes/{NODE}"
+SHARE = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "4", "metax-tech.com/vcore": "10"}
+ANYWHERE = [{"operator": "Exists"}]
+"""Tolerates that nobody reports the node's health."""
+
+
+def the_node() -> Object:
+    """A node with MetaX's cards, on which pods do not start: no kubelet, and not one of kwok's."""
+    node = described(NODE, metax(gpus(NODE, 1, 65536))).node
+    del node["metadata"]["annotations"]["kwok.x-k8s.io/node"]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    node["status"] |= {"conditions": [ready]}
+    return node
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with cluster([]) as plane:
+        install(plane)
+        plane.api.create("/api/v1/nodes", the_node())
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Iterator[Service]:
+    made = start_service(plane, nodeLock="auto")
+    explained(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
+    start = partial(
+        start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml", "kube")
+    )
+    with turn(start, plane):
+        yield made
+    clear(plane.api)
+
+
+def lock(plane: ControlPlane) -> str:
+    """The pod that has the node, or the empty string."""
+    text = plane.api.get(PATH)["metadata"].get("annotations", {}).get(KEY, "")
+    return str(text).rpartition(",")[2]
+
+
+def serve(plane: ControlPlane) -> None:
+    """What the plugin does when it has served the pod of the lock."""
+    plane.api.merge(PATH, {"metadata": {"annotations": {KEY: None}}})
+
+
+def test_of_two_pods_at_once_the_second_is_bound_when_the_plugin_has_served_the_first(
+    plane: ControlPlane, service: Service
+) -> None:
+    names = ("one", "two")
+    create_all(plane.api, PODS, [pod(n, "kube", SHARE, tolerations=ANYWHERE) for n in names])
+
+    explained(service, lambda: within(30, lambda: lock(plane) in names))
+    first = lock(plane)
+    (second,) = {*names} - {first}
+    within(20, lambda: node_of(plane.api, first) == NODE)
+    within(20, lambda: any("has not served" in said for said in events(plane.api, second)))
+
+    assert node_of(plane.api, second) == ""
+    assert held(plane, NODE).keys() == {first}
+    assert any(f"default/{first}" in said for said in events(plane.api, second))
+
+    serve(plane)
+    seconds = explained(service, lambda: within(60, lambda: node_of(plane.api, second) == NODE))
+
+    print(f"the second pod was bound {seconds:.1f} s after the lock was released")
+    assert lock(plane) == second
+    assert held(plane, NODE).keys() == {*names}
+    assert 'reason="locked"' in service.metrics()
+
+
+def test_the_lock_of_a_pod_that_was_deleted_before_it_started_keeps_nobody_waiting(
+    plane: ControlPlane, service: Service
+) -> None:
+    clear(plane.api)
+    plane.api.create(PODS, pod("three", "kube", SHARE, tolerations=ANYWHERE))
+
+    explained(service, lambda: within(30, lambda: node_of(plane.api, "three") == NODE))
+
+    assert lock(plane) == "three"
