@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.merge import MOST_MEMORY
 from adapters.dialects.registry import dialect_of
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, annotations, full_name
 from core.card import Card
 from core.grant import Allocation, Grant, Placement
 from core.mig import Slice
@@ -33,8 +34,9 @@ def holds(pod: Pod) -> bool:
 def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
     """The allocation of a pod that is bound to a node; None where it asks for no share.
 
-    An allocation whose record is missing or cannot be understood blocks every card that the pod
-    may hold: it is never free, and ``unread`` says why.
+    What admission would refuse and a peer has bound is read by that peer's rules. An allocation
+    whose record is missing or cannot be understood blocks every card that the pod may hold: it is
+    never free, and ``unread`` says why.
     """
     try:
         dialect = dialect_of(pod, dialects)
@@ -42,21 +44,45 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         return _unread(pod, node, UNKNOWN, None, str(error))
     if dialect is None:
         return None
+    request: Request | None = None
+    found: Allocation | None = None
     try:
         request = dialect.read_pod(pod)
-    except DialectError as error:
-        return _unread(pod, node, dialect.name, None, str(error))
-    if not dialect.has_result(pod):
+        if dialect.has_result(pod):
+            grants = dialect.read_result(pod, request, node)
+            found = Allocation.of(request, Placement(node.name, grants))
         why = f"runs on {node.name} without a record of its cards"
-        return _unread(pod, node, dialect.name, request, why)
-    try:
-        grants = dialect.read_result(pod, request, node)
     except DialectError as error:
-        return _unread(pod, node, dialect.name, request, str(error))
-    if not all(_possible(part) for grant in grants for part in (grant, grant.slice or grant)):
+        why = str(error)
+    if found is None and record.KEY not in annotations(pod):
+        try:
+            found = _bound(pod, node, dialect)
+        except DialectError as error:
+            why = str(error)
+    if found is None:
+        return _unread(pod, node, dialect.name, request, why)
+    if not all(_possible(part) for grant in found.grants for part in (grant, grant.slice or grant)):
         why = "has a record of amounts that no card has"
         return _unread(pod, node, dialect.name, request, why)
-    return Allocation.of(request, Placement(node.name, grants))
+    return found
+
+
+def _bound(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
+    held = dialect.read_bound(pod, node)
+    if held is None:
+        return None
+    return Allocation(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=dialect.name,
+        node=node.name,
+        grants=held.grants,
+        task_class=held.task_class,
+        qos=held.qos,
+        group=held.group,
+        exclusions=held.exclusions,
+        priority=pod.spec.priority or 0,
+    )
 
 
 def _possible(part: Grant | Slice) -> bool:

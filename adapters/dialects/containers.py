@@ -1,6 +1,6 @@
 """The containers of a pod in start order, and the amounts that they ask for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import DialectError
@@ -60,6 +60,26 @@ def stated(member: Member, resource: str) -> tuple[str, Amount] | None:
             place, limits[resource], f"must equal the request, which is {requests[resource]}"
         )
     return place, limits[resource]
+
+
+def zero(amount: Amount) -> bool:
+    """Whether an amount is a number, and 0."""
+    try:
+        return parse(str(amount)) == 0
+    except QuantityError:
+        return False
+
+
+def wants(member: Member, resources: Iterable[str]) -> bool:
+    """Whether a container names any of some resources in an amount other than 0.
+
+    Raises:
+        DialectError: as for ``stated``.
+    """
+    return any(
+        found is not None and not zero(found[1])
+        for found in (stated(member, resource) for resource in resources)
+    )
 
 
 def _equal(one: Amount, other: Amount) -> bool:

@@ -9,7 +9,7 @@ from adapters.wire.kube import Device, KubeNode, Pod
 from core.card import Card
 from core.grant import Grant, Placement
 from core.node import Node, Partition
-from core.request import Request
+from core.request import Request, TaskClass
 
 
 class DialectError(ValueError):
@@ -97,6 +97,29 @@ class Result:
     labels: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a bound pod holds, by the record and the rules of the scheduler that bound it.
+
+    Attributes:
+        grants: in start order of the containers; none where that scheduler gave none.
+        task_class: as of ``Request``.
+        qos: as of ``Request``.
+        group: as of ``Request``.
+        exclusions: as of ``Request``.
+    """
+
+    grants: tuple[Grant, ...]
+    task_class: TaskClass = TaskClass.NORMAL
+    qos: str | None = None
+    group: str | None = None
+    exclusions: frozenset[str] = frozenset()
+
+
+NOTHING = Held(())
+"""Of a pod whose amounts are all 0 for its scheduler, so that it was given no card."""
+
+
 class Dialect(Protocol):
     """One vocabulary, with the settings of its ecosystem."""
 
@@ -173,6 +196,20 @@ class Dialect(Protocol):
 
         Raises:
             DialectError: the record cannot be understood.
+        """
+        ...
+
+    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+        """What a pod holds that was bound by its ecosystem's own scheduler, by that one's rules.
+
+        For pods that ``read_pod`` or ``read_result`` refuse: the record is then the truth, and
+        not what the pod asks for. Cards that the node does not have are named as they stand.
+
+        Returns:
+            None where the pod was given cards and no record says which.
+
+        Raises:
+            DialectError: the record cannot be understood by these rules either.
         """
         ...
 

@@ -13,11 +13,20 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.wire.kube import Text
 from core.grant import Grant
+from core.node import Node
 from core.quantity import FULL, MIB
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:28
 METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"
+
+# HAMi v2.10.0 pkg/device/nvidia/device.go; the same since v2.4
+NVIDIA_ALLOCATED = "hami.io/vgpu-devices-allocated"
+
+# HAMi v2.10.0 pkg/util/types.go:21; a label too: pkg/util/util.go:188
+NODE = "hami.io/vgpu-node"
+"""The node that the record is for. HAMi's vGPUmonitor finds the pods of its node by the label."""
 
 # int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73
 _MOST_MIB = 2**31 - 1
@@ -56,6 +65,17 @@ class _Device(
 def writable(uuid: str) -> bool:
     """Whether both texts can name a card."""
     return _UUID.fullmatch(uuid) is not None
+
+
+def check_node(said: Text, node: Node) -> None:
+    """See that a record is for the node where its pod runs; HAMi writes it before it binds.
+
+    Raises:
+        DialectError: it is for another.
+    """
+    if said.get(NODE, node.name) != node.name:
+        field = f"metadata.annotations[{NODE}]"
+        raise DialectError(field, said[NODE], f"the pod is bound to {node.name}")
 
 
 def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:

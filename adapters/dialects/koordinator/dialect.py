@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
 from adapters.dialects.koordinator import keys, result
+from adapters.dialects.koordinator.bound import read_bound
 from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import asks, read_request
 from adapters.dialects.koordinator.ranking import ranking
@@ -87,6 +88,10 @@ class Koordinator:
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """What a pod was given; see ``Dialect``."""
         return result.read(pod, request, node)
+
+    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+        """What koord-scheduler, or HAMi's scheduler, gave a pod; see ``Dialect``."""
+        return read_bound(pod, node)
 
     def write_result(
         self,

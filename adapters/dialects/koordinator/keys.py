@@ -81,8 +81,6 @@ ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 # pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go:42-51
 BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
 MINORS = "scheduling.koordinator.sh/gpu-minors"
-# apis/extension/constants.go: the label by which HAMi's vGPUmonitor finds the pods of its node
-VGPU_NODE = "hami.io/vgpu-node"
 
 # --- settings -------------------------------------------------------------------------------------
 

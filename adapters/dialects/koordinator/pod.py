@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from adapters.dialects.containers import Member, members, whole
+from adapters.dialects.containers import Member, members, whole, zero
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.ask import MOST_CARDS, Wish, read_wish
 from adapters.dialects.koordinator.hints import read_hints
-from adapters.wire.kube import Amount, Pod, full_name, labels
-from adapters.wire.quantity import QuantityError, parse
+from adapters.wire.kube import Pod, full_name, labels
 from core.card import Mode
 from core.quantity import FULL, MIB, show
 from core.request import Ranking, Request
@@ -18,7 +17,7 @@ from core.request import Ranking, Request
 def asks(pod: Pod) -> bool:
     """Whether a pod names a resource of Koordinator, or whole cards in an amount other than 0."""
     return any(
-        name in keys.OWN or (name in keys.WHOLE_CARDS and not _nothing(amount))
+        name in keys.OWN or (name in keys.WHOLE_CARDS and not zero(amount))
         for member in members(pod)
         for amounts in (member.container.resources.limits, member.container.resources.requests)
         for name, amount in (amounts or {}).items()
@@ -52,13 +51,6 @@ def read_request(pod: Pod, ranking: Ranking) -> Request:
         priority=pod.spec.priority or 0,
         notes=hints.notes,
     )
-
-
-def _nothing(amount: Amount) -> bool:
-    try:
-        return parse(str(amount)) == 0
-    except QuantityError:
-        return False
 
 
 def _vendor(member: Member, wish: Wish | None) -> str | None:

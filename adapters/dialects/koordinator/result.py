@@ -6,7 +6,7 @@ from dataclasses import replace
 from adapters.dialects import record
 from adapters.dialects.containers import members
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED, encode_metax
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, NVIDIA_ALLOCATED, encode_metax
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import Entry
 from adapters.dialects.koordinator.annotation import field
@@ -23,8 +23,9 @@ RESULT_KEYS = frozenset(
         keys.ALLOCATED,
         keys.BIND_TIMESTAMP,
         keys.MINORS,
-        keys.VGPU_NODE,
+        NODE,
         METAX_ALLOCATED,
+        NVIDIA_ALLOCATED,
         record.KEY,
     )
 )
@@ -54,7 +55,7 @@ def write(pod: Pod, request: Request, placement: Placement, node: Node) -> Resul
     if any(grant.card in metax for grant in placement.grants):
         told[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
     measured = request.isolation == keys.HAMI_CORE and len(node.name) <= LONGEST_LABEL
-    return Result(told, {keys.VGPU_NODE: node.name} if measured else {})
+    return Result(told, {NODE: node.name} if measured else {})
 
 
 def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
 from adapters.dialects.metax import keys, result, shares
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
+from adapters.dialects.metax.bound import read_bound
 from adapters.wire.kube import Device, KubeNode, Pod, annotations
 from core.card import Card
 from core.grant import Grant, Placement
@@ -95,6 +96,14 @@ class Metax:
             DialectError: the record cannot be understood.
         """
         return result.read(pod, request, node)
+
+    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+        """What HAMi's scheduler gave a pod; see ``Dialect``.
+
+        Raises:
+            DialectError: the record cannot be understood.
+        """
+        return read_bound(pod, node, self.config)
 
     def write_result(
         self,

@@ -43,8 +43,6 @@ GAINS = "metax-tech.com/gpu.topology.scores"
 
 # --- what is written on a placed pod ---------------------------------------------------------
 
-# pkg/util/types.go:21; a label too: pkg/util/util.go:188
-NODE = "hami.io/vgpu-node"
 # pkg/util/types.go:20
 TIME = "hami.io/vgpu-time"
 # pkg/device/metax/sdevice.go:76

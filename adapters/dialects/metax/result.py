@@ -10,8 +10,10 @@ from adapters.dialects.containers import members
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
+    NODE,
     Containers,
     Share,
+    check_node,
     decode_devices,
     decode_metax,
     encode_devices,
@@ -27,7 +29,7 @@ from core.request import Ask, Request
 
 KEYS = frozenset(
     {
-        keys.NODE,
+        NODE,
         keys.TIME,
         keys.SGPU_TO_ALLOCATE,
         keys.SGPU_ALLOCATED,
@@ -79,7 +81,7 @@ def write(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
     devices = encode_devices(record.kind, containers)
     seconds = str(now // SECOND)
     written = {
-        keys.NODE: placement.node,
+        NODE: placement.node,
         keys.TIME: seconds,
         record.to_allocate: devices,
         record.allocated: devices,
@@ -90,7 +92,7 @@ def write(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
         written[METAX_ALLOCATED] = encode_metax(containers)
         written[keys.PREDICATE_TIME] = str(now)
     fits = len(placement.node) <= LONGEST_LABEL
-    return Result(written, {keys.NODE: placement.node} if fits else {})
+    return Result(written, {NODE: placement.node} if fits else {})
 
 
 def present(pod: Pod) -> bool:
@@ -111,8 +113,7 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     """
     said = annotations(pod)
     record = _record(request)
-    if said.get(keys.NODE, node.name) != node.name:
-        raise DialectError(place(keys.NODE), said[keys.NODE], f"the pod is bound to {node.name}")
+    check_node(said, node)
     if record is _CARDS and any(_counted_as_shares(card) for card in node.cards):
         problem = "does not say which of the node's cards are meant"
         raise DialectError(place(record.allocated), said.get(record.allocated), problem)

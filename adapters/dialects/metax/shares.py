@@ -21,9 +21,10 @@ from core.request import Ask, Linking, Request, TaskClass
 BEST_EFFORT = "best-effort"
 FIXED_SHARE = "fixed-share"
 BURST_SHARE = "burst-share"
+QOS_POLICIES = (BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:45-48
-_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
+CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
 
 
 def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults) -> Request:
@@ -39,9 +40,9 @@ def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults)
         DialectError: it cannot be meant.
     """
     said = annotations(pod)
-    task_class = _CLASSES.get(word(said, keys.APP_CLASS, *_CLASSES) or "", TaskClass.NORMAL)
+    task_class = CLASSES.get(word(said, keys.APP_CLASS, *CLASSES) or "", TaskClass.NORMAL)
     online = task_class is TaskClass.ONLINE
-    qos = word(said, keys.QOS, BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
+    qos = word(said, keys.QOS, *QOS_POLICIES)
     order = policies(said, defaults)
     asks = tuple(_ask(member, config, task_class, mutex=order.mutex) for member in asking)
     total = sum(ask.count for ask in asks)

@@ -5,6 +5,7 @@ import pytest
 from adapters.dialects.adopt import UNKNOWN, adopt, holds
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
+from adapters.dialects.tests.builders import bound
 from adapters.wire.kube import (
     Amount,
     Container,
@@ -39,13 +40,6 @@ NODE = Node(
         card("m0", 2, "metax", "metax", "koordinator"),
     ),
 )
-
-
-def bound(limits: dict[str, Amount], annotations: Text | None = None) -> Pod:
-    return Pod(
-        Metadata(name="p", namespace="d", uid="7", annotations=annotations),
-        PodSpec(containers=(Container("c", Resources(limits=limits)),), node_name="n"),
-    )
 
 
 def adopted(limits: dict[str, Amount], annotations: Text | None = None) -> Allocation:
@@ -85,7 +79,7 @@ def test_a_record_that_cannot_be_read_is_held_and_told() -> None:
 
 
 def test_a_request_that_cannot_be_read_holds_all_cards() -> None:
-    found = adopted({"volcano.sh/vgpu-number": 0})
+    found = adopted({"volcano.sh/vgpu-number": "many"})
 
     assert found.blocked == {"u0", "u1", "m0"}
     assert "vgpu-number" in (found.unread or "")

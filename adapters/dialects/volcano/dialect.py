@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.dialect import Defaults, Described, Document, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
+from adapters.dialects.volcano.bound import read_bound
 from adapters.dialects.volcano.pod import Reader
 from adapters.dialects.volcano.ranking import ranking
 from adapters.dialects.volcano.settings import read_device_config, read_scheduling
@@ -97,6 +98,14 @@ class Volcano:
             DialectError: the record cannot be understood.
         """
         return result.read_result(pod, request, node, self.pods.config.unit)
+
+    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+        """What vc-scheduler's own plugin gave a pod; see ``Dialect``.
+
+        Raises:
+            DialectError: the record cannot be understood.
+        """
+        return read_bound(pod, node, self.pods)
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int

@@ -8,13 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from adapters.dialects.containers import zero
 from adapters.dialects.dialect import Described
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.boolean import parse_bool
 from adapters.dialects.volcano.geometry import Cutting, cutting
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
-from adapters.wire.quantity import QuantityError, parse
 from core.card import Card, Mode
 from core.mig import UNCUT
 from core.quantity import FULL
@@ -129,11 +129,4 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:
 
 def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:
     named = (config.count, config.memory, config.cores)
-    return next((name for name in named if name in allocatable and _zero(allocatable[name])), None)
-
-
-def _zero(amount: Amount) -> bool:
-    try:
-        return parse(str(amount)) == 0
-    except QuantityError:
-        return False
+    return next((name for name in named if name in allocatable and zero(allocatable[name])), None)

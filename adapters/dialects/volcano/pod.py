@@ -58,14 +58,23 @@ class Reader:
             deny_uuids=frozenset(_entries(wishes, keys.AVOID_UUID)),
             allow_types=use_types or None,
             deny_types=() if use_types else _entries(wishes, keys.AVOID_TYPE),
-            group=_group(pod),
-            exclusions=self._exclusions(pod),
+            group=group(pod),
+            exclusions=self.exclusions(pod),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
             notes=(
                 *(self._implied(member) for member, ask in asked if ask and self._implies(member)),
                 *_unheard(pod),
             ),
+        )
+
+    def exclusions(self, pod: Pod) -> frozenset[str]:
+        """The scheduler's rules under which a pod shares no card, by the labels that it carries."""
+        carried = labels(pod).items()
+        return frozenset(
+            ",".join(f"{label}={value}" for label, value in rule)
+            for rule in self.scheduling.rules
+            if all(pair in carried for pair in rule)
         )
 
     def _ours(self, resource: str) -> bool:
@@ -142,14 +151,6 @@ class Reader:
             f"{self.config.count}: one card is meant"
         )
 
-    def _exclusions(self, pod: Pod) -> frozenset[str]:
-        carried = labels(pod).items()
-        return frozenset(
-            ",".join(f"{label}={value}" for label, value in rule)
-            for rule in self.scheduling.rules
-            if all(pair in carried for pair in rule)
-        )
-
 
 def _amount(member: Member, resource: str, bounds: tuple[int, int], right: str) -> int | None:
     found = stated(member, resource)
@@ -186,7 +187,12 @@ def _modes(wishes: Mapping[str, str]) -> frozenset[Mode]:
     return mode
 
 
-def _group(pod: Pod) -> str | None:
+def group(pod: Pod) -> str | None:
+    """The PodGroup whose other pods keep off a pod's cards; None where it wants none to.
+
+    Raises:
+        DialectError: the policy is none.
+    """
     wishes = annotations(pod)
     if keys.GROUP_POLICY not in wishes:
         return None
@@ -202,7 +208,7 @@ def _group(pod: Pod) -> str | None:
 
 def _unheard(pod: Pod) -> Iterator[str]:
     wishes = annotations(pod)
-    if keys.GROUP_POLICY in wishes and _group(pod) is None:
+    if keys.GROUP_POLICY in wishes and group(pod) is None:
         yield f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup"
     if _entries(wishes, keys.USE_TYPE) and _entries(wishes, keys.AVOID_TYPE):
         yield f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}"

@@ -36,9 +36,7 @@ KEYS = frozenset(
 
 _SECOND = 1_000_000_000
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
-_ID = re.compile(
-    r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<group>[^\s\[\]-]+)-(?P<position>[0-9]{1,3})\])?", re.ASCII
-)
+_ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<place>[^\s\[\]-]+-[0-9]{1,3})\])?", re.ASCII)
 
 
 def has_result(pod: Pod) -> bool:
@@ -153,7 +151,7 @@ def _grant(text: str, ask: Ask, entry: str, cards: dict[str, Card], unit: int) -
     if not _NUMBER.fullmatch(cores) or int(cores) > FULL:
         raise _unreadable(text, "must give cores in percent, 0 to 100")
     uuid, compute = match["uuid"], int(cores)
-    held = _slice(text, match, cards.get(uuid))
+    held = slice_at(text, match["place"], cards.get(uuid))
     return Grant(
         container=ask.container,
         card=uuid,
@@ -165,16 +163,27 @@ def _grant(text: str, ask: Ask, entry: str, cards: dict[str, Card], unit: int) -
     )
 
 
-def _slice(text: str, match: re.Match[str], card: Card | None) -> Slice | None:
+def slice_at(text: str, place: str | None, card: Card | None) -> Slice | None:
+    """The slice that a record means; None for a card that is not cut, or that nobody knows.
+
+    Args:
+        text: the record, for the error.
+        place: ``group-position``, or None where no slice is named.
+        card: as the node has it, or None.
+
+    Raises:
+        DialectError: the card is cut, and not so.
+    """
     if card is None:
         return None
     if card.mode is not Mode.MIG:
-        if match["group"] is not None:
+        if place is not None:
             raise _unreadable(text, f"must not name a slice of {card.uuid}, which is not cut")
         return None
     for layout in card.geometry.layouts:
-        if layout.name == match["group"] and int(match["position"]) < len(layout.slices):
-            return layout.slices[int(match["position"])]
+        for held in layout.slices:
+            if place == f"{layout.name}-{held.position}":
+                return held
     raise _unreadable(text, f"must name a slice of {card.uuid} as its layouts have it")
 
 

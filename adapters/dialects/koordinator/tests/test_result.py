@@ -84,6 +84,7 @@ def test_what_a_scheduler_alone_may_write_is_named() -> None:
                 "scheduling.koordinator.sh/bind-timestamp",
                 "scheduling.koordinator.sh/gpu-minors",
                 "hami.io/vgpu-node",
+                "hami.io/vgpu-devices-allocated",
                 "metax-tech.com/gpu-devices-allocated",
                 "dragoman.dev/allocation",
             }

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.hami_record import METAX_ALLOCATED
+from adapters.dialects.hami_record import NODE as NODE_OF_RECORD
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     METAX,
@@ -33,9 +34,8 @@ JSON = '[[{"uuid":"GPU-3","compute":30,"vRam":4096}]]'
 
 def with_record(pod: Pod, **record: str) -> Pod:
     """The pod with more annotations, by the name of their constant."""
-    said = {getattr(keys, key): value for key, value in record.items() if key != "JSON"}
-    if "JSON" in record:
-        said[METAX_ALLOCATED] = record["JSON"]
+    others = {"JSON": METAX_ALLOCATED, "NODE": NODE_OF_RECORD}
+    said = {others.get(key) or getattr(keys, key): value for key, value in record.items()}
     metadata = msgspec.structs.replace(
         pod.metadata, annotations={**(pod.metadata.annotations or {}), **said}
     )
@@ -224,6 +224,28 @@ def test_what_was_given_in_whole_cards_is_read_back(asked: list[Wish]) -> None:
     pod, grants = written(a_pod(*containers(asked)), NodeLedger.of(node))
 
     assert read_back(pod, node) == grants
+
+
+@given(wishes(shares), st.integers(0, 2))
+def test_the_rules_for_pods_of_hami_read_what_we_write_alike(asked: list[Wish], init: int) -> None:
+    every = containers(asked)
+    pod, grants = written(a_pod(*every[init:], init=every[:init]), NodeLedger.of(zones(4, 4)))
+
+    held = METAX.read_bound(pod, zones(4, 4))
+
+    assert held is not None
+    assert held.grants == grants
+
+
+def test_whole_cards_of_an_older_record_without_init_containers_are_read() -> None:
+    node = whole_node()
+    record = {"GPU_ALLOCATED": "node-a-metax-7,Metax-GPU,65536,100:;"}
+    pod = with_record(a_pod({"gpu": 1}, init=[a_container(name="first")]), **record)
+
+    held = METAX.read_bound(pod, node)
+
+    assert held is not None
+    assert held.grants == (Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),)
 
 
 pieces = st.lists(

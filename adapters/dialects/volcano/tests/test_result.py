@@ -321,6 +321,10 @@ def test_the_grants_that_are_written_are_read_again(
     bound = carrying(asked, {key: annotations[key] for key in annotations if key != record.KEY})
 
     assert dialect.read_result(bound, dialect.read_pod(bound), on) == answer.grants
+    if not init:  # Volcano itself gives init containers nothing
+        held = dialect.read_bound(bound, on)
+        assert held is not None
+        assert held.grants == answer.grants
 
 
 def test_a_whole_card_is_read_as_it_was_granted_where_another_vocabulary_knows_it_finer() -> None:

@@ -1,0 +1,62 @@
+"""What a pod holds that another scheduler has bound, whatever the pod asks for.
+
+``device-allocated`` is koord-scheduler's record. Whole cards (``nvidia.com/gpu``) are HAMi's word
+too, which keeps a record of its own.
+"""
+
+from adapters.dialects.containers import Member, members, wants
+from adapters.dialects.dialect import NOTHING, Held
+from adapters.dialects.hami_record import NVIDIA_ALLOCATED, check_node
+from adapters.dialects.koordinator import allocated, keys
+from adapters.dialects.koordinator.annotation import field
+from adapters.dialects.peer_record import grant, owners, read_lists
+from adapters.wire.kube import Pod, annotations
+from core.grant import Grant
+from core.node import Node
+from core.quantity import FULL, MIB
+from core.request import Phase
+
+_GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
+_ASKING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
+
+
+def read_bound(pod: Pod, node: Node) -> Held | None:
+    """What a pod holds; see ``Dialect``.
+
+    Koordinator drops amounts of 0, and gives no GPU for its other devices (RDMA, FPGA).
+
+    Raises:
+        DialectError: the record cannot be understood.
+    """
+    asking = [member for member in members(pod) if wants(member, _ASKING)]
+    if not asking:
+        return NOTHING
+    if keys.ALLOCATED in annotations(pod):
+        return Held(_of_koordinator(pod, node, asking))
+    grants = _of_hami(pod, node)
+    return Held(grants) if grants else None
+
+
+def _of_koordinator(pod: Pod, node: Node, asking: list[Member]) -> tuple[Grant, ...]:
+    """The record tells of the pod; with one container that asks, it is that container's."""
+    name, phase = ("", Phase.MAIN)
+    if len(asking) == 1:
+        name, phase = asking[0].container.name, asking[0].phase
+    return tuple(
+        Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
+        for e in allocated.read(annotations(pod), node)
+    )
+
+
+def _of_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
+    """Of a card that is cut, the record says which part only in HAMi's own tables."""
+    check_node(annotations(pod), node)
+    place = field(NVIDIA_ALLOCATED)
+    lists = read_lists(place, annotations(pod).get(NVIDIA_ALLOCATED, ""))
+    everybody = tuple(members(pod))
+    whose = owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
+    return tuple(
+        grant(place, listed, owner, node, MIB)
+        for owner, devices in zip(whose, lists, strict=True)
+        for listed in devices
+    )

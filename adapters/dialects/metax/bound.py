@@ -1,0 +1,78 @@
+"""What a pod holds that HAMi's scheduler has bound, whatever the pod asks for.
+
+Source: HAMi v2.10.0 pkg/device/metax/{sdevice,device}.go; records of v2.4 to v2.6 tell of main
+containers alone.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from adapters.dialects.containers import members, wants
+from adapters.dialects.dialect import NOTHING, DialectError, Held
+from adapters.dialects.hami_record import METAX_ALLOCATED, check_node, decode_metax
+from adapters.dialects.metax import keys
+from adapters.dialects.metax.annotations import place
+from adapters.dialects.metax.settings import Config
+from adapters.dialects.metax.shares import CLASSES, QOS_POLICIES
+from adapters.dialects.peer_record import Listed, Lists, grant, owners, read_lists
+from adapters.wire.kube import Pod, Text, annotations
+from core.card import Mode
+from core.grant import Grant
+from core.node import Node
+from core.quantity import FULL, MIB
+from core.request import Phase, TaskClass
+
+
+def read_bound(pod: Pod, node: Node, config: Config) -> Held | None:
+    """What a pod holds; see ``Dialect``.
+
+    Raises:
+        DialectError: the record is for another node, contradicts itself, does not say which cards
+            are meant, or cannot be understood.
+    """
+    said = annotations(pod)
+    check_node(said, node)
+    lists = _lists(said, node)
+    everybody = tuple(members(pod))
+    if not any(lists):
+        given = any(wants(member, (config.sgpu, config.gpu)) for member in everybody)
+        return None if given else NOTHING
+    field = place(keys.SGPU_ALLOCATED)
+    whose = owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
+    grants = tuple(
+        grant(field, listed, owner, node, MIB)
+        for owner, devices in zip(whose, lists, strict=True)
+        for listed in devices
+    )
+    task_class = CLASSES.get(said.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
+    return Held(grants, task_class=task_class, qos=_qos(said, grants, task_class))
+
+
+def _lists(said: Text, node: Node) -> Lists:
+    """What the record says; nothing where there is none."""
+    if keys.GPU_ALLOCATED in said:
+        if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
+            problem = "does not say which of the node's cards are meant"
+            raise DialectError(place(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED], problem)
+        return read_lists(place(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED])
+    lists = read_lists(place(keys.SGPU_ALLOCATED), said.get(keys.SGPU_ALLOCATED, ""))
+    if METAX_ALLOCATED not in said:
+        return lists
+    also = tuple(
+        tuple(Listed(share.card, None, share.memory // MIB, share.compute) for share in shares)
+        for shares in decode_metax(said[METAX_ALLOCATED])
+    )
+    if keys.SGPU_ALLOCATED in said and _devices(lists) != _devices(also):
+        problem = f"differs from {keys.SGPU_ALLOCATED}"
+        raise DialectError(place(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
+    return lists or also
+
+
+def _devices(lists: Iterable[Sequence[Listed]]) -> list[Listed]:
+    return [listed for devices in lists for listed in devices]
+
+
+def _qos(said: Text, grants: Sequence[Grant], task_class: TaskClass) -> str | None:
+    """The policy of a card with a pod that has a part of its compute only."""
+    qos = said.get(keys.QOS, "")
+    limited = any(grant.compute < FULL for grant in grants)
+    return qos if qos in QOS_POLICIES and limited and task_class is not TaskClass.ONLINE else None

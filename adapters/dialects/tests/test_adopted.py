@@ -1,0 +1,186 @@
+"""What the peers bound before us, by their own records."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.adopt import adopt
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import dialects
+from adapters.dialects.tests.builders import bound
+from adapters.wire.kube import Device, DeviceInfo, DeviceSpec, KubeNode, Metadata, Pod
+from core.grant import Allocation
+from core.ledger import NodeLedger
+
+GOLDEN = Path(__file__).parent / "golden" / "adopted"
+GEOMETRY = {
+    "models": ["A100-SXM4-40GB"],
+    "allowedGeometries": [
+        {"group": "group1", "geometries": [{"name": "1g.5gb", "memory": 5120, "count": 7}]}
+    ],
+}
+SETTINGS = {
+    ("volcano-vgpu-device-config", "device-config.yaml"): {
+        "nvidia": {"gpuMemoryFactor": 1, "knownMigGeometries": [GEOMETRY]}
+    }
+}
+ALL = dialects(SETTINGS, Defaults())
+KUBE = KubeNode(
+    Metadata(
+        name="n",
+        annotations={
+            "volcano.sh/node-vgpu-register": "u0,10,81920,NVIDIA-A100-SXM4-80GB,true,hami-core:"
+            "u1,10,81920,NVIDIA-A100-SXM4-80GB,true,hami-core:"
+            "u2,10,40960,NVIDIA-A100-SXM4-40GB,true,mig:",
+            "metax-tech.com/node-gpu-devices": json.dumps(
+                [
+                    {
+                        "uuid": uuid,
+                        "totalDevCount": 16,
+                        "totalCompute": 100,
+                        "totalVRam": 65536,
+                        "healthy": True,
+                    }
+                    for uuid in ("m0", "m1")
+                ]
+            ),
+        },
+    )
+)
+DEVICE = Device(
+    Metadata(name="n"),
+    DeviceSpec(
+        tuple(
+            DeviceInfo(
+                type="gpu",
+                id=f"u{minor}",
+                minor=minor,
+                health=True,
+                resources={"koordinator.sh/gpu-memory": "80Gi"},
+            )
+            for minor in range(2)
+        )
+    ),
+)
+NODE, PROBLEMS = read_node(KUBE, DEVICE, ALL)
+
+
+def adopted(pod: Pod) -> Allocation:
+    found = adopt(pod, NODE, ALL)
+    assert found is not None
+    return found
+
+
+def told(found: Allocation) -> dict[str, object]:
+    """What differs from the plainest allocation, as JSON has it."""
+    plain = Allocation("7", "d/p", found.dialect, "n", ())
+    whole, least = msgspec.to_builtins(found, order="sorted"), msgspec.to_builtins(plain)
+    return {
+        key: value
+        for key, value in whole.items()
+        if value != least[key] or key in ("dialect", "grants")
+    }
+
+
+@pytest.mark.parametrize("case", sorted(GOLDEN.glob("*.in.json")), ids=lambda path: path.name)
+def test_a_pod_that_a_peer_bound_holds_what_the_peer_says(
+    case: Path, *, rewrite_golden: bool
+) -> None:
+    pod = msgspec.convert(json.loads(case.read_text())["pod"], Pod)
+    expected = case.with_name(case.name.replace(".in.", ".out."))
+
+    text = json.dumps(told(adopted(pod)), indent=2) + "\n"
+
+    if rewrite_golden:
+        expected.write_text(text)
+    assert text == expected.read_text()
+
+
+def test_the_node_of_the_examples_is_read_without_a_doubt() -> None:
+    assert PROBLEMS == ()
+    assert [card.uuid for card in NODE.cards] == ["m0", "u0", "m1", "u1", "u2"]
+
+
+def test_a_card_that_the_node_lacks_is_held_and_told_and_counts_when_it_comes_back() -> None:
+    record = {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,50:"}
+    pod = bound({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}, record)
+    whole, _ = read_node(KUBE, DEVICE, ALL)
+    less, _ = read_node(
+        KubeNode(
+            Metadata(
+                name="n",
+                annotations={
+                    "volcano.sh/node-vgpu-register": "u0,10,81920,NVIDIA-A100,true,hami-core:"
+                },
+            )
+        ),
+        None,
+        ALL,
+    )
+
+    found = adopt(pod, less, ALL)
+    assert found is not None
+    without = NodeLedger.of(less).adopt(found)
+    later = without.describe(whole)
+
+    assert [problem.text for problem in without.problems()] == [
+        "holds card u1, which the node does not have"
+    ]
+    use = later.uses[[card.uuid for card in whole.cards].index("u1")]
+    assert (use.memory, use.compute) == (3000 << 20, 50)
+    assert later.problems() == ()
+
+
+pieces = st.lists(
+    st.sampled_from(["u0", "u2", "m0", "[group1-0]", ",", "NVIDIA", "0", "4096", "101", ":", ";"])
+).map("".join)
+records = st.dictionaries(
+    st.sampled_from(
+        [
+            "volcano.sh/vgpu-ids-new",
+            "hami.io/metax-sgpu-devices-allocated",
+            "hami.io/metax-gpu-devices-allocated",
+            "metax-tech.com/gpu-devices-allocated",
+            "hami.io/vgpu-devices-allocated",
+            "scheduling.koordinator.sh/device-allocated",
+            "hami.io/vgpu-node",
+        ]
+    ),
+    st.one_of(pieces, st.text(max_size=9), st.just("n")),
+)
+asked = st.sampled_from(
+    [
+        "volcano.sh/vgpu-number",
+        "volcano.sh/vgpu-memory",
+        "volcano.sh/gpu-memory",
+        "metax-tech.com/sgpu",
+        "metax-tech.com/vcore",
+        "metax-tech.com/gpu",
+        "nvidia.com/gpu",
+        "koordinator.sh/gpu",
+        "koordinator.sh/rdma",
+    ]
+)
+
+
+@given(st.dictionaries(asked, st.sampled_from([0, 1, 2, "many"]), min_size=1, max_size=2), records)
+def test_whatever_stands_there_is_held_or_blocked_and_nothing_is_raised(
+    limits: dict[str, int | str], record: dict[str, str]
+) -> None:
+    found = adopt(bound(limits, record), NODE, ALL)
+
+    if found is not None and found.unread is not None:
+        assert found.grants == ()
+        assert found.unread
+
+
+@given(records)
+def test_a_pod_that_was_given_a_card_is_never_adopted_with_none(record: dict[str, str]) -> None:
+    found = adopted(bound({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 0}, record))
+
+    assert found.grants or found.blocked == {"u0", "u1", "u2", "m0", "m1"}
