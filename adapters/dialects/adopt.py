@@ -86,7 +86,7 @@ def _bound(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
 
 
 def _possible(part: Grant | Slice) -> bool:
-    return 0 <= part.memory <= MOST_MEMORY and 0 <= part.compute <= MOST_COMPUTE
+    return part.memory <= MOST_MEMORY and part.compute <= MOST_COMPUTE
 
 
 def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:

@@ -5,20 +5,17 @@ counts. Fields that have their default are left out, and fields that are not kno
 over, so that an older or a newer program reads the same record.
 """
 
-from typing import Annotated
-
 import msgspec
 
+from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant, grant_record
 from adapters.wire.kube import Wire
 from core.card import Card, Level, Mode, Scope
-from core.grant import Allocation, Grant, State
+from core.grant import Allocation, State
 from core.ledger import NodeLedger
-from core.mig import UNCUT, Geometry, Layout, Slice
+from core.mig import UNCUT, Geometry
 from core.node import Node, Partition
 from core.quantity import GIB
-from core.request import Phase, TaskClass
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
+from core.request import TaskClass
 
 
 class LedgerRecordError(ValueError):
@@ -30,18 +27,6 @@ class ScopeRecord(Wire, frozen=True, gc=False):
 
     level: str
     name: str
-
-
-class SliceRecord(Wire, frozen=True, gc=False):
-    """A ``core.mig.Slice``."""
-
-    profile: str
-    start: Count
-    size: Count
-    memory: Count
-    compute: Count
-    layout: str
-    position: Count
 
 
 class LayoutRecord(Wire, frozen=True, gc=False):
@@ -88,18 +73,6 @@ class WorthRecord(Wire, frozen=True, gc=False):
 
     cards: int
     value: int
-
-
-class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.grant.Grant``."""
-
-    container: str
-    card: str
-    memory: Count
-    compute: Count
-    exclusive: bool = False
-    phase: Phase = Phase.MAIN
-    slice: SliceRecord | None = None
 
 
 class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
@@ -175,7 +148,9 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         summary=_summary(ledger, len(committed)),
         isolation=node.isolation,
         cards=tuple(_card_record(card, geometries) for card in node.cards),
-        geometries=tuple(_geometry_record(geometry) for geometry in geometries),
+        geometries=tuple(
+            msgspec.convert(g, GeometryRecord, from_attributes=True) for g in geometries
+        ),
         partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
         partitions_bind=node.partitions_bind,
         losses=tuple(WorthRecord(cards, value) for cards, value in node.losses),
@@ -210,33 +185,12 @@ def _card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
     )
 
 
-def _geometry_record(geometry: Geometry) -> GeometryRecord:
-    return GeometryRecord(
-        tuple(
-            LayoutRecord(layout.name, tuple(_slice_record(slot) for slot in layout.slices))
-            for layout in geometry.layouts
-        )
-    )
-
-
-def _slice_record(slot: Slice) -> SliceRecord:
-    return SliceRecord(
-        slot.profile,
-        slot.start,
-        slot.size,
-        slot.memory,
-        slot.compute,
-        slot.layout,
-        slot.position,
-    )
-
-
 def _allocation_record(allocation: Allocation) -> AllocationRecord:
     return AllocationRecord(
         allocation.uid,
         allocation.pod,
         allocation.dialect,
-        tuple(_grant_record(grant) for grant in allocation.grants),
+        tuple(map(grant_record, allocation.grants)),
         allocation.task_class,
         allocation.qos,
         allocation.group,
@@ -248,20 +202,8 @@ def _allocation_record(allocation: Allocation) -> AllocationRecord:
     )
 
 
-def _grant_record(grant: Grant) -> GrantRecord:
-    return GrantRecord(
-        grant.container,
-        grant.card,
-        grant.memory,
-        grant.compute,
-        grant.exclusive,
-        grant.phase,
-        None if grant.slice is None else _slice_record(grant.slice),
-    )
-
-
 def _ledger(record: LedgerRecord) -> NodeLedger:
-    geometries = [_geometry(geometry) for geometry in record.geometries]
+    geometries = [msgspec.convert(g, Geometry, from_attributes=True) for g in record.geometries]
     node = Node(
         name=record.node,
         cards=tuple(_card(card, record.node, geometries) for card in record.cards),
@@ -302,34 +244,13 @@ def _card(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     )
 
 
-def _geometry(geometry: GeometryRecord) -> Geometry:
-    return Geometry(
-        tuple(
-            Layout(layout.name, tuple(_slice(slot) for slot in layout.slices))
-            for layout in geometry.layouts
-        )
-    )
-
-
-def _slice(slot: SliceRecord) -> Slice:
-    return Slice(
-        slot.profile,
-        slot.start,
-        slot.size,
-        slot.memory,
-        slot.compute,
-        slot.layout,
-        slot.position,
-    )
-
-
 def _allocation(record: AllocationRecord, node: str) -> Allocation:
     return Allocation(
         record.uid,
         record.pod,
         record.dialect,
         node,
-        tuple(_grant(grant) for grant in record.grants),
+        tuple(map(grant, record.grants)),
         record.task_class,
         record.qos,
         record.group,
@@ -338,16 +259,4 @@ def _allocation(record: AllocationRecord, node: str) -> Allocation:
         unread=record.unread,
         blocked=frozenset(record.blocked),
         since=record.since,
-    )
-
-
-def _grant(grant: GrantRecord) -> Grant:
-    return Grant(
-        grant.container,
-        grant.card,
-        grant.memory,
-        grant.compute,
-        grant.exclusive,
-        grant.phase,
-        None if grant.slice is None else _slice(grant.slice),
     )

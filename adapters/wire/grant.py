@@ -1,0 +1,70 @@
+"""A grant as it is written: in a node's record, and on a pod whose ecosystem cannot say it.
+
+Both are JSON that a person can read. Fields that have their default are left out.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from adapters.wire.kube import Wire
+from core.grant import Grant
+from core.mig import Slice
+from core.request import Phase
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class SliceRecord(Wire, frozen=True, gc=False):
+    """A ``core.mig.Slice``."""
+
+    profile: str
+    start: Count
+    size: Count
+    memory: Count
+    compute: Count
+    layout: str
+    position: Count
+
+
+class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.grant.Grant``."""
+
+    container: str
+    card: str
+    memory: Count
+    compute: Count
+    exclusive: bool = False
+    phase: Phase = Phase.MAIN
+    slice: SliceRecord | None = None
+
+
+def _slice_record(slot: Slice) -> SliceRecord:
+    """A slice, to be written."""
+    return SliceRecord(
+        slot.profile,
+        slot.start,
+        slot.size,
+        slot.memory,
+        slot.compute,
+        slot.layout,
+        slot.position,
+    )
+
+
+def grant_record(grant: Grant) -> GrantRecord:
+    """A grant, to be written."""
+    return GrantRecord(
+        grant.container,
+        grant.card,
+        grant.memory,
+        grant.compute,
+        grant.exclusive,
+        grant.phase,
+        None if grant.slice is None else _slice_record(grant.slice),
+    )
+
+
+def grant(record: GrantRecord) -> Grant:
+    """The grant that was written."""
+    return msgspec.convert(record, Grant, from_attributes=True)
