@@ -12,6 +12,9 @@ from core.grant import Grant
 
 KEY = "dragoman.dev/allocation"
 
+MARK = "DRAGOMAN_SHARE"
+"""A variable that admission sets on each container that asks for a share; its value is not read."""
+
 _decoder = msgspec.json.Decoder(list[GrantRecord])
 
 
