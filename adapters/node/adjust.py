@@ -20,10 +20,18 @@ class Instance:
     Attributes:
         uuid: by which it is made visible.
         devices: its device nodes, those of its card among them.
+        gpu_instance: by which the driver calls it on its card; None where not known.
+        compute_instance: in its GPU instance; None where not known.
     """
 
     uuid: str
     devices: tuple[str, ...] = ()
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+class CuttingError(GrantError):
+    """A slice is not there yet: somebody is making it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class Equipment:
         instances: by uuid of the card and the slice's profile and start.
         profiles: by vendor.
         cdi: whether the runtime takes CDI devices.
+        cutting: whether slices that are not there are made here.
+        uncut: why a slice could not be made, by uuid of the card, profile and start.
     """
 
     cards: Mapping[str, Card]
@@ -45,12 +55,17 @@ class Equipment:
         default_factory=dict[tuple[str, str, int], Instance]
     )
     cdi: bool = False
+    cutting: bool = False
+    uncut: Mapping[tuple[str, str, int], str] = field(
+        default_factory=dict[tuple[str, str, int], str]
+    )
 
 
 def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equipment) -> Plan:
     """What a container with a share gets; of vendors of which it has none, nothing is visible.
 
     Raises:
+        CuttingError: not yet.
         GrantError: the node cannot give it.
     """
     vendors: dict[str, list[CardLimit]] = {}
@@ -131,10 +146,14 @@ def _of_vendor(
 def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
     if slot is None:
         return None
-    found = equipment.instances.get((uuid, slot.profile, slot.start))
-    if found is None:
-        raise GrantError(f"card {uuid} is not cut to {slot.profile} at {slot.start}")
-    return found
+    key = (uuid, slot.profile, slot.start)
+    found = equipment.instances.get(key)
+    if found is not None:
+        return found
+    problem = f"card {uuid} is not cut to {slot.profile} at {slot.start}"
+    if key in equipment.uncut:
+        raise GrantError(f"{problem}: {equipment.uncut[key]}")
+    raise CuttingError(f"{problem} yet") if equipment.cutting else GrantError(problem)
 
 
 def _nodes(

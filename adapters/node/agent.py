@@ -8,7 +8,7 @@ from adapters.dialects import record
 from adapters.dialects.koordinator import keys as koordinator
 from adapters.dialects.metax import keys as metax
 from adapters.dialects.volcano import keys as volcano
-from adapters.node.adjust import Equipment, share, void
+from adapters.node.adjust import CuttingError, Equipment, share, void
 from adapters.node.claim import VISIBLE, ClaimError, agree, served
 from adapters.node.grants import Grants, Standing
 from adapters.node.host import HostError, realize
@@ -34,6 +34,7 @@ class Absent(Enum):
     """Why there is no adjustment yet."""
 
     GRANT = "the ledger does not name its pod yet"
+    SLICE = "its slice of the card is not made yet"
 
 
 class ServeError(RuntimeError):
@@ -76,6 +77,8 @@ class Agent:
         try:
             plan = self._plan(pod, container)
             return plan if isinstance(plan, Absent) else realize(plan.missing(container))
+        except CuttingError:
+            return Absent.SLICE
         except (GrantError, ClaimError, HostError) as error:
             raise ServeError(f"{_who(pod, container)}: {error}") from error
 

@@ -45,6 +45,13 @@ class InventorySource(_Section, frozen=True):
     file: str = ""
 
 
+class Mig(_Section, frozen=True):
+    """Whether slices that are granted are made here, and cards put in MIG mode for them."""
+
+    cut: bool = True
+    enable: bool = False
+
+
 class Monitor(_Section, frozen=True):
     """The metrics of cards and shares; an empty address means none."""
 
@@ -99,6 +106,7 @@ class Config(_Section, frozen=True):
     plugin: Plugin = Plugin()
     ledger: LedgerSource = LedgerSource()
     inventory: InventorySource = InventorySource()
+    mig: Mig = Mig()
     monitor: Monitor = Monitor()
     exempt: tuple[str, ...] = ()
     profiles: dict[str, ProfileSection] = msgspec.field(default_factory=dict[str, ProfileSection])

@@ -1,11 +1,11 @@
 """What the ledger says a container may use: never the text on the pod."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from core.card import Card
 from core.grant import State
@@ -45,8 +45,8 @@ class Grants(Protocol):
         """The node's cards, by uuid."""
         ...
 
-    async def change(self) -> None:
-        """Return when anything may have changed."""
+    def change(self) -> Coroutine[Any, Any, object]:
+        """Ends when anything may have changed since this was called."""
         ...
 
 
@@ -77,6 +77,10 @@ class LedgerGrants:
         self.ledger = None
         self._wake()
 
+    def nudge(self) -> None:
+        """Wake whoever waits: what is granted can be had now, or is known to be impossible."""
+        self._wake()
+
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
@@ -97,6 +101,6 @@ class LedgerGrants:
         """The node's cards, by uuid."""
         return self._cards
 
-    async def change(self) -> None:
-        """Return at the next ``replace``."""
-        await self._changed.wait()
+    def change(self) -> Coroutine[Any, Any, object]:
+        """Ends at the next ``replace``, ``forget`` or ``nudge``."""
+        return self._changed.wait()

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from adapters.node.adjust import Instance
 from core.card import Card
+from core.recut import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,8 @@ class Hardware:
         cards: by ascending index; without slots or vocabularies, which are no hardware.
         devices: device nodes by uuid of the card, where known.
         instances: by uuid of the card and the slice's profile and start.
+        pieces: by uuid of each card in MIG mode that can be cut here, what it is cut into; also
+            what no container can be given.
     """
 
     cards: tuple[Card, ...] = ()
@@ -22,6 +25,7 @@ class Hardware:
     instances: dict[tuple[str, str, int], Instance] = field(
         default_factory=dict[tuple[str, str, int], Instance]
     )
+    pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict[str, tuple[Piece, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,13 @@ class Load:
 
     Attributes:
         memory: bytes in use, by whomever.
-        compute: percent.
+        compute: percent of the time in which a kernel ran.
+        bus: percent of the time in which memory was read or written.
     """
 
     memory: int
     compute: int
+    bus: int = 0
 
 
 class InventoryError(RuntimeError):

@@ -12,13 +12,15 @@ from core.card import Card, Mode
 from core.quantity import MIB
 
 
-class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A hardware slice that is there."""
 
     profile: str
     start: int
     uuid: str
     devices: tuple[str, ...] = ()
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
 
 
 class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -63,7 +65,7 @@ class FileInventory:
             tuple(self._card(entry) for entry in entries),
             {entry.uuid: entry.devices for entry in entries if entry.devices is not None},
             {
-                (entry.uuid, slot.profile, slot.start): Instance(slot.uuid, slot.devices)
+                (entry.uuid, slot.profile, slot.start): _instance(slot)
                 for entry in entries
                 for slot in entry.instances
             },
@@ -86,3 +88,7 @@ class FileInventory:
             numa=entry.numa,
             names=(entry.model,) if entry.model else (),
         )
+
+
+def _instance(slot: InstanceEntry) -> Instance:
+    return Instance(slot.uuid, slot.devices, slot.gpu_instance, slot.compute_instance)

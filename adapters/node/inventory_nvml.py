@@ -1,18 +1,19 @@
 """NVIDIA's cards, as the driver's own library knows them."""
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.node.adjust import Instance
 from adapters.node.inventory import Hardware, InventoryError, Load
 from adapters.node.journal import tell
-from adapters.node.nvml import CAPABILITIES, MigInstance, NvidiaCard, Nvml, NvmlError, capability
+from adapters.node.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
+from adapters.node.nvml_mig import GpuInstance, MigDevice, NvmlMig
 from core.card import Card, Mode
 
 BUS = Path("/sys/bus/pci/devices")
 
-_PROFILE = re.compile(r"MIG (\S+)")
+Parts = dict[str, tuple[GpuInstance, ...]]
+"""What the cards in MIG mode are cut into, by their uuid."""
 
 
 @dataclass(slots=True)
@@ -41,10 +42,12 @@ class NvmlInventory:
             InventoryError: there is no library, or it says no.
         """
         try:
-            found = self.nvml.cards()
+            with self.nvml.lock:
+                found = self.nvml.cards()
+                parts = self._parts(found)
         except NvmlError as error:
             raise InventoryError(str(error)) from error
-        there = {card.uuid: self._card(card) for card in found}
+        there = {card.uuid: self._card(card, mig=card.uuid in parts) for card in found}
         lost = {
             uuid: replace(c, healthy=False) for uuid, c in self._seen.items() if uuid not in there
         }
@@ -53,21 +56,29 @@ class NvmlInventory:
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
             {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
             {
-                (card.uuid, _profile(slot), slot.start): self._instance(card, slot)
+                (card.uuid, part.piece.profile, part.piece.start): self._instance(
+                    card, part, device
+                )
                 for card in found
-                for slot in card.mig or ()
+                for part in parts.get(card.uuid, ())
+                if (device := part.whole) is not None
             },
+            {uuid: tuple(part.piece for part in cut) for uuid, cut in parts.items()},
         )
 
     def loads(self) -> dict[str, Load]:
         """What the library says; nothing where it cannot be asked."""
         try:
-            return {uuid: Load(memory, compute) for uuid, memory, compute in self.nvml.use()}
+            return {use.uuid: Load(use.memory, use.compute, use.bus) for use in self.nvml.use()}
         except NvmlError as error:
             tell("inventory.unread", reason=str(error))
             return {}
 
-    def _card(self, card: NvidiaCard) -> Card:
+    def _parts(self, cards: list[NvidiaCard]) -> Parts:
+        found = {card.uuid: NvmlMig(self.nvml).instances(card.uuid) for card in cards}
+        return {uuid: parts for uuid, parts in found.items() if parts is not None}
+
+    def _card(self, card: NvidiaCard, *, mig: bool) -> Card:
         return Card(
             uuid=card.uuid,
             node=self.node,
@@ -76,7 +87,7 @@ class NvmlInventory:
             model=card.name,
             memory=card.memory,
             slots=1,
-            mode=Mode.SHARED if card.mig is None else Mode.MIG,
+            mode=Mode.MIG if mig else Mode.SHARED,
             numa=self._numa(card.bus_id),
             names=(card.name,),
         )
@@ -88,16 +99,12 @@ class NvmlInventory:
             return None
         return node if node >= 0 else None
 
-    def _instance(self, card: NvidiaCard, slot: MigInstance) -> Instance:
-        below = self.capabilities / f"gpu{card.minor}" / "mig" / f"gi{slot.gpu_instance}"
+    def _instance(self, card: NvidiaCard, part: GpuInstance, device: MigDevice) -> Instance:
+        below = self.capabilities / f"gpu{card.minor}" / "mig" / f"gi{part.number}"
         minors = (
             capability(below / "access"),
-            capability(below / f"ci{slot.compute_instance}" / "access"),
+            capability(below / f"ci{device.compute_instance}" / "access"),
         )
         caps = (f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors if minor is not None)
-        return Instance(slot.uuid, (f"/dev/nvidia{card.minor}", *caps))
-
-
-def _profile(slot: MigInstance) -> str:
-    found = _PROFILE.search(slot.name)
-    return slot.name if found is None else found[1]
+        devices = (f"/dev/nvidia{card.minor}", *caps)
+        return Instance(device.uuid, devices, part.number, device.compute_instance)

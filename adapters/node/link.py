@@ -279,10 +279,11 @@ class Line:
         late = partial(self._fail, creating, "no answer in time", late=True)
         guard = self.link.watchdog.at(began + PATIENCE * deadline, late)
         self._guards[creating.stream] = guard
-        if self._try(creating) is not Absent.GRANT:
+        absent = self._try(creating)
+        if absent is None:
             self.link.waited.pop(creating.pod.uid, None)
         elif creating.pod.uid in self.link.waited:
-            self._fail(creating, Absent.GRANT.value)
+            self._fail(creating, absent.value)
         else:
             self._later(self._wait(creating, began + WAIT * deadline))
 
@@ -292,21 +293,24 @@ class Line:
         task.add_done_callback(self._tasks.discard)
 
     async def _wait(self, creating: Creating, due: float) -> None:
-        """Wait for the grant, as long as the runtime waits."""
+        """Wait for the grant, and what it needs, as long as the runtime waits."""
+        absent = Absent.GRANT
         try:
             async with asyncio.timeout(due - time.monotonic()):
                 while True:
-                    change = asyncio.ensure_future(self.link.agent.grants.change())
-                    if self._try(creating) is not Absent.GRANT:
-                        change.cancel()
+                    change = self.link.agent.grants.change()
+                    found = self._try(creating)
+                    if found is None:
+                        change.close()
                         return
+                    absent = found
                     await change
         except TimeoutError:
             waited = self.link.waited
             waited[creating.pod.uid] = None
             while len(waited) > MOST_WAITED:
                 del waited[next(iter(waited))]
-            self._fail(creating, Absent.GRANT.value, late=True)
+            self._fail(creating, absent.value, late=True)
 
     def _try(self, creating: Creating) -> Absent | None:
         """Answer, unless the grant is not there."""

@@ -12,6 +12,7 @@ from adapters.node.adjust import Equipment
 from adapters.node.agent import Agent
 from adapters.node.config import Config, node_name, profiles
 from adapters.node.credentials import of_kubeconfig, of_pod
+from adapters.node.cutting import Cutter
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
@@ -22,6 +23,7 @@ from adapters.node.ledger_watch import LedgerWatch
 from adapters.node.link import Link
 from adapters.node.monitor import Monitor
 from adapters.node.nri import Runtime
+from adapters.node.nvml_mig import NvmlMig
 from adapters.node.profiles import Profile
 from adapters.node.scrape import Scrape
 from adapters.node.tenants import Tenants
@@ -44,18 +46,34 @@ class Node:
         profiles: by vendor.
         hardware: what is in the node; empty where nobody can say, then the ledger is believed.
         cdi: whether the runtime takes CDI devices.
+        inventory: that is asked for the hardware.
+        cutter: that makes slices; None where they must be there.
     """
 
     grants: LedgerGrants
     profiles: Mapping[str, Profile]
     hardware: Hardware = field(default_factory=Hardware)
     cdi: bool = False
+    inventory: Inventory | None = None
+    cutter: Cutter | None = None
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def equipment(self) -> Equipment:
         """The node's hardware as it is now."""
         cards = {card.uuid: card for card in self.hardware.cards} or self.grants.cards()
+        there, cutter = self.hardware.instances, self.cutter
+        if cutter is None:
+            return Equipment(cards, self.profiles, self.hardware.devices, there, self.cdi)
+        if cutter.withdrawn:
+            there = {key: slot for key, slot in there.items() if key not in cutter.withdrawn}
         return Equipment(
-            cards, self.profiles, self.hardware.devices, self.hardware.instances, self.cdi
+            cards,
+            self.profiles,
+            self.hardware.devices,
+            there,
+            self.cdi,
+            cutting=True,
+            uncut=cutter.uncut,
         )
 
     def caches(self) -> Path | None:
@@ -63,15 +81,19 @@ class Node:
         found = (profile.hami for profile in self.profiles.values())
         return next((Path(hami.caches) for hami in found if hami is not None), None)
 
-    async def watch(self, inventory: Inventory | None) -> None:
+    async def watch(self) -> None:
         """Look at the hardware again and again until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
-            if inventory is not None:
-                before = self.hardware
-                self.hardware = await asyncio.to_thread(_look, inventory, before)
-                if self.hardware != before:
-                    tell("inventory.changed", cards=len(self.hardware.cards))
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the hardware anew; what began earlier is never believed later."""
+        async with self._looking:
+            before = self.hardware
+            self.hardware = await asyncio.to_thread(_look, self.inventory, before)
+            if self.hardware != before:
+                tell("inventory.changed", cards=len(self.hardware.cards))
 
     def configure(self, runtime: Runtime) -> None:
         """Learn what the runtime can do."""
@@ -99,7 +121,16 @@ async def run(config: Config) -> None:
     """
     node = Node(LedgerGrants(), profiles(config))
     inventory = _inventory(config)
+    node.inventory = inventory
     node.hardware = _look(inventory, node.hardware)
+    if config.mig.cut and isinstance(inventory, NvmlInventory):
+        node.cutter = Cutter(
+            node.grants,
+            NvmlMig(inventory.nvml),
+            lambda: node.hardware,
+            node.look,
+            config.mig.enable,
+        )
     agent = Agent(node.grants, node.equipment, frozenset(config.exempt))
     watchdog = Watchdog()
     watchdog.start()
@@ -120,8 +151,11 @@ async def run(config: Config) -> None:
         lambda: node.hardware,
         dict if inventory is None else inventory.loads,
         link.counts,
+        node.grants.of,
     )
-    work = [link.run(), ledger.run(), node.watch(inventory)]
+    work = [link.run(), ledger.run(), node.watch()]
+    if node.cutter is not None:
+        work.append(node.cutter.run())
     if config.monitor.listen:
         scrape = Scrape(monitor.families, lambda: link.counts.active)
         work.append(scrape.run(config.monitor.listen))

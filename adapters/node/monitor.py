@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from adapters.node.adjust import Instance
 from adapters.node.exposition import Family, Sample
+from adapters.node.grants import Answer
 from adapters.node.inventory import Hardware, Load
 from adapters.node.link import Counts
 from adapters.node.region import CardUsage, Region, RegionError, read
 from adapters.node.tenants import Tenant, Tenants
 from core.card import Card
+from core.limits import GrantError, Limits
 
 _ZONE = {"zone": "vGPU"}
 _MOST_FILES = 16
@@ -47,6 +50,7 @@ class Monitor:
         hardware: what is in it.
         loads: how busy its cards are, by uuid.
         counts: what the hook did.
+        granted: what a container may use, by uid of its pod and its name.
         now: seconds since 1970.
     """
 
@@ -55,13 +59,32 @@ class Monitor:
     hardware: Callable[[], Hardware]
     loads: Callable[[], Mapping[str, Load]]
     counts: Counts
+    granted: Callable[[str, str], Answer]
     now: Callable[[], float] = time.time
 
     def families(self) -> list[Family]:
         """Everything, as it is now."""
         cards = {card.uuid: card for card in self.hardware().cards}
         uses = list(self._uses(cards))
-        return [*self._host(cards), *_shares(uses), *_hook(self.counts)]
+        return [*self._host(cards), *_shares(uses), *self._slices(), *_hook(self.counts)]
+
+    def _slices(self) -> list[Family]:
+        found: list[Both] = []
+        instances = self.hardware().instances
+        for (uid, name), tenant in self.tenants.present():
+            try:
+                limits = self.granted(uid, name)
+            except GrantError:
+                continue
+            if not isinstance(limits, Limits):
+                continue
+            for place, limit in enumerate(sorted(limits.cards, key=lambda c: (c.index, c.uuid))):
+                if limit.slice is None:
+                    continue
+                key = (limit.uuid, limit.slice.profile, limit.slice.start)
+                if key in instances:
+                    found.append(_sliced(tenant, place, key, instances[key]))
+        return _both("MigInfo", "hami_mig_device_info", "MIG device of a container", found)
 
     def _uses(self, cards: Mapping[str, Card]) -> Iterable[Use]:
         for tenant, folder in self.tenants.folders():
@@ -79,11 +102,13 @@ class Monitor:
     def _host(self, cards: Mapping[str, Card]) -> list[Family]:
         memory: list[tuple[Card, float]] = []
         compute: list[tuple[Card, float]] = []
+        bus: list[Sample] = []
         for uuid, load in self.loads().items():
             card = cards.get(uuid)
             if card is not None:
                 memory.append((card, load.memory))
                 compute.append((card, load.compute))
+                bus.append(Sample(_device(card), load.bus))
         return [
             *_both(
                 "HostGPUMemoryUsage",
@@ -96,6 +121,11 @@ class Monitor:
                 "hami_host_gpu_utilization_ratio",
                 "GPU core utilization",
                 [_host_labels(self.node, card, value) for card, value in compute],
+            ),
+            Family(
+                "hami_host_gpu_memory_controller_utilization_ratio",
+                "GPU memory controller utilization",
+                tuple(bus),
             ),
         ]
 
@@ -140,6 +170,43 @@ def _host_labels(node: str, card: Card, value: float) -> Both:
     old = {"nodeid": node, "deviceidx": index, "deviceuuid": uuid, "devicetype": kind}
     new = {"node": node, "device_index": index, "device_uuid": uuid, "device_type": kind}
     return Sample(old | _ZONE, value), Sample(new | _ZONE, value)
+
+
+def _device(card: Card) -> dict[str, str]:
+    return {
+        "device_index": str(card.index),
+        "device_uuid": card.uuid[:_LONGEST_UUID],
+        "device_type": f"NVIDIA-{card.model}",
+    } | _ZONE
+
+
+def _sliced(tenant: Tenant, place: int, key: tuple[str, str, int], instance: Instance) -> Both:
+    uuid, profile, _ = key
+    number, compute = _known(instance.gpu_instance), _known(instance.compute_instance)
+    old = {
+        "podnamespace": tenant.namespace,
+        "podname": tenant.pod,
+        "ctrname": tenant.container,
+        "vdeviceid": str(place),
+        "deviceuuid": uuid[:_LONGEST_UUID],
+        "instanceid": number,
+    }
+    new = {
+        "namespace": tenant.namespace,
+        "pod": tenant.pod,
+        "container": tenant.container,
+        "vdevice_index": str(place),
+        "device_uuid": uuid[:_LONGEST_UUID],
+        "mig_uuid": instance.uuid,
+        "profile": profile,
+        "gpu_instance_id": number,
+        "compute_instance_id": compute,
+    }
+    return Sample(old | _ZONE, 1), Sample(new | _ZONE, 1)
+
+
+def _known(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def _old(use: Use) -> dict[str, str]:

@@ -1,24 +1,47 @@
 """NVIDIA's management library, as far as the agent asks it, by ctypes.
 
-Source: nvml.h of the CUDA toolkit. The library comes with the driver; it is opened when it is first
-asked, and asked again later where it is not there yet.
+Source of layouts and numbers: nvml.h as NVIDIA's own binding repeats it (nvidia-ml-py 13.615). That
+binding was declined: it adds 5.3 MiB to a process that should stay small, for thirty calls. The
+library comes with the driver; it is opened when it is first asked, and asked again later where it
+is not there yet.
 """
 
 import ctypes
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 
 _TEXT = 96
-_MIG_ON = 1
-_NOT_FOUND = 6
+
+
+class Code(IntEnum):
+    """What the library says instead of yes, as far as somebody acts on it or reads it."""
+
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    NOT_FOUND = 6
+    INSUFFICIENT_SIZE = 7
+    DRIVER_NOT_LOADED = 9
+    TIMEOUT = 10
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    IN_USE = 19
+    INSUFFICIENT_RESOURCES = 23
 
 
 class NvmlError(RuntimeError):
-    """The library is not there, or says no."""
+    """The library is not there, or says no.
+
+    Attributes:
+        code: what it says, see ``Code``; None where it could not be asked.
+    """
 
     def __init__(self, call: str, code: int | None, problem: str) -> None:
         super().__init__(f"{call}: {problem}")
@@ -49,37 +72,6 @@ class _Pci(ctypes.Structure):
     )
 
 
-class _Placement(ctypes.Structure):
-    _fields_ = (("start", ctypes.c_uint), ("size", ctypes.c_uint))
-
-
-class _InstanceInfo(ctypes.Structure):
-    _fields_ = (
-        ("device", ctypes.c_void_p),
-        ("id", ctypes.c_uint),
-        ("profile_id", ctypes.c_uint),
-        ("placement", _Placement),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class MigInstance:
-    """A MIG device.
-
-    Attributes:
-        name: as the library says it, such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
-        gpu_instance: its number on the card.
-        compute_instance: its number in the GPU instance.
-        start: first memory slice of the GPU instance.
-    """
-
-    uuid: str
-    name: str
-    gpu_instance: int
-    compute_instance: int
-    start: int
-
-
 @dataclass(frozen=True, slots=True)
 class NvidiaCard:
     """A card as the library describes it.
@@ -89,7 +81,6 @@ class NvidiaCard:
         minor: number of its device node.
         bus_id: such as ``0000:3b:00.0``, in lower case.
         memory: bytes.
-        mig: its MIG devices; None where the card is not in MIG mode.
     """
 
     uuid: str
@@ -98,7 +89,22 @@ class NvidiaCard:
     name: str
     bus_id: str
     memory: int
-    mig: tuple[MigInstance, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How busy a card is.
+
+    Attributes:
+        memory: bytes in use, by whomever.
+        compute: percent of the time in which a kernel ran; 0 in MIG mode, where nobody can say.
+        bus: percent of the time in which memory was read or written; as ``compute``.
+    """
+
+    uuid: str
+    memory: int
+    compute: int
+    bus: int
 
 
 @dataclass(slots=True)
@@ -107,112 +113,116 @@ class Nvml:
 
     Attributes:
         library: the opened one; opened when it is first asked if it is not given.
+        lock: held by whoever asks several questions whose answers must belong together.
     """
 
     library: Any = None
+    lock: RLock = field(default_factory=RLock)
     _ready: bool = field(default=False)
 
     def cards(self) -> list[NvidiaCard]:
-        """All cards, by index.
+        """All cards that can be asked, by index: one that cannot does not hide the others.
 
         Raises:
-            NvmlError: the library is not there, or says no.
+            NvmlError: the library is not there, or none of the cards can be asked.
         """
-        return [self._card(index) for index in range(self._count())]
-
-    def use(self) -> list[tuple[str, int, int]]:
-        """Uuid, bytes in use and percent of compute of each card; in MIG mode 0 percent.
-
-        Raises:
-            NvmlError: the library is not there, or says no.
-        """
-        found: list[tuple[str, int, int]] = []
-        for index in range(self._count()):
-            handle = self._handle(index)
-            memory, busy = _Memory(), _Utilization()
-            self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-            try:
-                self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy))
-            except NvmlError:
-                busy = _Utilization()  # a card in MIG mode has none
-            found.append((self._uuid(handle), int(memory.used), int(busy.gpu)))
+        found: list[NvidiaCard] = []
+        problem: NvmlError | None = None
+        with self.lock:
+            for index in range(self._count()):
+                try:
+                    found.append(self._card(index))
+                except NvmlError as error:
+                    problem = error
+        if problem is not None and not found:
+            raise problem
         return found
 
+    def use(self) -> list[Use]:
+        """How busy the cards are that can be asked.
+
+        Raises:
+            NvmlError: the library is not there, or says no.
+        """
+        with self.lock:
+            found = [self._use(index) for index in range(self._count())]
+        return [use for use in found if use is not None]
+
+    def reopen(self) -> None:
+        """Forget what cards there were: the library looks for them only when it is begun."""
+        with self.lock:
+            if self._ready:
+                self._ready = False
+                self._ask("nvmlShutdown")
+
+    def handle_of(self, uuid: str) -> ctypes.c_void_p:
+        """The library's own name of a card.
+
+        Raises:
+            NvmlError: there is no such card, or the library says no.
+        """
+        handle = ctypes.c_void_p()
+        self.call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
+        return handle
+
+    def _use(self, index: int) -> Use | None:
+        memory, busy = _Memory(), _Utilization()
+        try:
+            handle = self._handle(index)
+            self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            uuid = self.uuid(handle)
+        except NvmlError:
+            return None
+        try:
+            self.call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy))
+        except NvmlError:
+            busy = _Utilization()  # a card in MIG mode has none
+        return Use(uuid, int(memory.used), int(busy.gpu), int(busy.memory))
+
     def _count(self) -> int:
-        return self._number("nvmlDeviceGetCount_v2")
+        return self.number("nvmlDeviceGetCount_v2")
 
     def _handle(self, index: int) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
-        self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+        self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
         return handle
 
     def _card(self, index: int) -> NvidiaCard:
         handle = self._handle(index)
         memory, pci = _Memory(), _Pci()
-        self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-        self._call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+        self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+        self.call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
         return NvidiaCard(
-            uuid=self._uuid(handle),
+            uuid=self.uuid(handle),
             index=index,
-            minor=self._number("nvmlDeviceGetMinorNumber", handle),
-            name=self._text("nvmlDeviceGetName", handle),
+            minor=self.number("nvmlDeviceGetMinorNumber", handle),
+            name=self.text("nvmlDeviceGetName", handle),
             bus_id=f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0",
             memory=int(memory.total),
-            mig=self._mig(handle),
         )
 
-    def _mig(self, handle: ctypes.c_void_p) -> tuple[MigInstance, ...] | None:
-        current, pending = ctypes.c_uint(), ctypes.c_uint()
-        try:
-            self._call("nvmlDeviceGetMigMode", handle, ctypes.byref(current), ctypes.byref(pending))
-        except NvmlError:
-            return None  # a card that knows no MIG
-        if current.value != _MIG_ON:
-            return None
-        most = self._number("nvmlDeviceGetMaxMigDeviceCount", handle)
-        found = (self._instance(handle, place) for place in range(most))
-        return tuple(instance for instance in found if instance is not None)
+    def uuid(self, handle: ctypes.c_void_p) -> str:
+        """Of a card or of a MIG device."""
+        return self.text("nvmlDeviceGetUUID", handle)
 
-    def _instance(self, card: ctypes.c_void_p, place: int) -> MigInstance | None:
-        handle, instance, info = ctypes.c_void_p(), ctypes.c_void_p(), _InstanceInfo()
-        try:
-            self._call(
-                "nvmlDeviceGetMigDeviceHandleByIndex",
-                card,
-                ctypes.c_uint(place),
-                ctypes.byref(handle),
-            )
-        except NvmlError as error:
-            if error.code == _NOT_FOUND:
-                return None
-            raise
-        number = self._number("nvmlDeviceGetGpuInstanceId", handle)
-        self._call(
-            "nvmlDeviceGetGpuInstanceById", card, ctypes.c_uint(number), ctypes.byref(instance)
-        )
-        self._call("nvmlGpuInstanceGetInfo", instance, ctypes.byref(info))
-        return MigInstance(
-            uuid=self._uuid(handle),
-            name=self._text("nvmlDeviceGetName", handle),
-            gpu_instance=number,
-            compute_instance=self._number("nvmlDeviceGetComputeInstanceId", handle),
-            start=int(info.placement.start),
-        )
-
-    def _uuid(self, handle: ctypes.c_void_p) -> str:
-        return self._text("nvmlDeviceGetUUID", handle)
-
-    def _number(self, name: str, *words: object) -> int:
+    def number(self, name: str, *words: object) -> int:
+        """The answer of a function that has one number, in its last argument."""
         value = ctypes.c_uint()
-        self._call(name, *words, ctypes.byref(value))
+        self.call(name, *words, ctypes.byref(value))
         return value.value
 
-    def _text(self, name: str, handle: ctypes.c_void_p) -> str:
+    def text(self, name: str, handle: ctypes.c_void_p) -> str:
+        """The answer of a function that has a text."""
         value = ctypes.create_string_buffer(_TEXT)
-        self._call(name, handle, value, ctypes.c_uint(_TEXT))
+        self.call(name, handle, value, ctypes.c_uint(_TEXT))
         return value.value.decode("utf-8", "replace")
 
-    def _call(self, name: str, *words: object) -> None:
+    def call(self, name: str, *words: object) -> None:
+        """Ask, and have the answer where ``words`` point to.
+
+        Raises:
+            NvmlError: the library is not there, does not know the question, or says no.
+        """
         if not self._ready:
             self._open()
         self._ask(name, *words)
@@ -224,7 +234,7 @@ class Nvml:
             raise NvmlError(name, None, "the library is too old to know it") from None
         code = int(function(*words))
         if code:
-            raise NvmlError(name, code, f"error {code}")
+            raise NvmlError(name, code, _said(code))
 
     def _open(self) -> None:
         if self.library is None:
@@ -234,6 +244,13 @@ class Nvml:
                 raise NvmlError(LIBRARY, None, str(error)) from error
         self._ask("nvmlInit_v2")
         self._ready = True
+
+
+def _said(code: int) -> str:
+    try:
+        return Code(code).name.lower().replace("_", " ")
+    except ValueError:
+        return f"error {code}"
 
 
 def capability(folder: Path) -> int | None:

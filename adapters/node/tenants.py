@@ -65,6 +65,10 @@ class Tenants:
             case Removed(pod, container):
                 self._remove((pod.uid, container.name), container.id)
 
+    def present(self) -> Iterator[tuple[Key, Tenant]]:
+        """The containers that there are."""
+        yield from list(self._known.items())
+
     def folders(self) -> Iterator[tuple[Tenant, Path]]:
         """The containers that have a folder."""
         if self.caches is None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.node.adjust import Instance, share, void
+from adapters.node.adjust import CuttingError, Instance, share, void
 from adapters.node.nri import Device, Mount
 from adapters.node.plan import Plan
 from adapters.node.profiles import NVIDIA, HamiCore, Preload, Profile
@@ -127,6 +127,19 @@ def test_a_slice_is_visible_by_its_instance() -> None:
 def test_a_slice_that_is_not_cut_is_refused() -> None:
     with pytest.raises(GrantError, match=r"not cut to 1g\.10gb at 2"):
         share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), equipment())
+
+
+def test_a_slice_that_is_being_cut_is_waited_for_and_one_that_cannot_be_says_why() -> None:
+    asked = limits(limit(0, 10 * GIB, 14, SLICE))
+    making = replace(equipment(), cutting=True)
+    failed = replace(making, uncut={("GPU-0", "1g.10gb", 2): "a process runs on it"})
+
+    with pytest.raises(CuttingError):
+        share(asked, POD, container(), making)
+    with pytest.raises(GrantError, match="at 2: a process runs on it") as refused:
+        share(asked, POD, container(), failed)
+
+    assert not isinstance(refused.value, CuttingError)
 
 
 def test_a_card_that_the_node_has_not_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The library is played by one of its functions' names; no card is needed."""
+"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
 
 import ctypes
 from pathlib import Path
@@ -8,80 +8,13 @@ import pytest
 
 from adapters.node.inventory import InventoryError, Load
 from adapters.node.inventory_nvml import NvmlInventory
-from adapters.node.nvml import Nvml, capability
+from adapters.node.nvml import Nvml, NvmlError, capability
+from adapters.node.nvml_mig import NvmlMig
+from adapters.node.tests.stand_in import begin
 from core.card import Mode
+from core.recut import Piece
 
-
-class Library:
-    """Answers as the driver's does: a code, and the result through a pointer."""
-
-    def __init__(self, cards: int = 2, *, mig: bool = False) -> None:
-        self.cards, self.mig = cards, mig
-
-    def nvmlInit_v2(self) -> int:  # noqa: N802
-        return 0
-
-    def nvmlDeviceGetCount_v2(self, count: Any) -> int:  # noqa: N802
-        count._obj.value = self.cards
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, handle: Any) -> int:  # noqa: N802
-        handle._obj.value = 100 + index.value
-        return 0
-
-    def nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:  # noqa: N802
-        memory._obj.total, memory._obj.used = 80 << 30, handle.value
-        return 0
-
-    def nvmlDeviceGetUtilizationRates(self, _: Any, busy: Any) -> int:  # noqa: N802
-        busy._obj.gpu = 42
-        return 3 if self.mig else 0
-
-    def nvmlDeviceGetPciInfo_v3(self, handle: Any, pci: Any) -> int:  # noqa: N802
-        pci._obj.bus = handle.value - 100 + 0x3B
-        return 0
-
-    def nvmlDeviceGetMinorNumber(self, handle: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = 107 - handle.value
-        return 0
-
-    def nvmlDeviceGetName(self, handle: Any, text: Any, _: Any) -> int:  # noqa: N802
-        text.value = b"NVIDIA A100 MIG 1g.5gb" if handle.value >= 200 else b"NVIDIA A100"
-        return 0
-
-    def nvmlDeviceGetUUID(self, handle: Any, text: Any, _: Any) -> int:  # noqa: N802
-        text.value = f"{'MIG' if handle.value >= 200 else 'GPU'}-{handle.value}".encode()
-        return 0
-
-    def nvmlDeviceGetMigMode(self, _: Any, current: Any, __: Any) -> int:  # noqa: N802
-        current._obj.value = 1
-        return 0 if self.mig else 3
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, _: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = 7
-        return 0
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(  # noqa: N802
-        self, card: Any, index: Any, handle: Any
-    ) -> int:
-        handle._obj.value = 200 + card.value
-        return 0 if index.value == 2 else 6
-
-    def nvmlDeviceGetGpuInstanceId(self, _: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = 9
-        return 0
-
-    def nvmlDeviceGetComputeInstanceId(self, _: Any, value: Any) -> int:  # noqa: N802
-        value._obj.value = 0
-        return 0
-
-    def nvmlDeviceGetGpuInstanceById(self, _: Any, __: Any, instance: Any) -> int:  # noqa: N802
-        instance._obj.value = 1
-        return 0
-
-    def nvmlGpuInstanceGetInfo(self, _: Any, info: Any) -> int:  # noqa: N802
-        info._obj.placement.start = 2
-        return 0
+SMALL = Piece("1g.5gb", 2, 1)
 
 
 def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
@@ -92,53 +25,63 @@ def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
 
 
 def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
-    there = inventory(tmp_path, Library())
+    there = inventory(tmp_path, begin(2))
 
     found = there.hardware()
 
-    assert [(c.uuid, c.index, c.numa) for c in found.cards] == [
-        ("GPU-100", 0, 1),
-        ("GPU-101", 1, None),
-    ]
-    assert found.cards[0].memory == 80 << 30
+    assert [(c.uuid, c.index, c.numa) for c in found.cards] == [("GPU-0", 0, 1), ("GPU-1", 1, None)]
+    assert found.cards[0].memory == 40 << 30
     assert found.cards[0].mode is Mode.SHARED
-    assert found.devices == {"GPU-100": ("/dev/nvidia7",), "GPU-101": ("/dev/nvidia6",)}
-    assert there.loads() == {"GPU-100": Load(100, 42), "GPU-101": Load(101, 42)}
+    assert found.devices == {"GPU-0": ("/dev/nvidia7",), "GPU-1": ("/dev/nvidia6",)}
+    assert there.loads() == {"GPU-0": Load(100, 42, 17), "GPU-1": Load(101, 42, 17)}
+    assert found.pieces == {}
 
 
 def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
-    for place, minor in (("gi9", 30), ("gi9/ci0", 31)):
+    there = inventory(tmp_path, begin(1, mig=True))
+    NvmlMig(there.nvml).recut("GPU-0", (), [SMALL])
+    part = (NvmlMig(there.nvml).instances("GPU-0") or ())[0]
+    for place, minor in ((f"gi{part.number}", 30), (f"gi{part.number}/ci0", 31)):
         folder = tmp_path / "gpu7" / "mig" / place
         folder.mkdir(parents=True)
         (folder / "access").write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\n")
-    there = inventory(tmp_path, Library(1, mig=True))
 
     found = there.hardware()
 
     assert found.cards[0].mode is Mode.MIG
     (key,) = found.instances
-    assert key == ("GPU-100", "1g.5gb", 2)
-    assert found.instances[key].uuid == "MIG-300"
+    assert key == ("GPU-0", "1g.5gb", 2)
+    assert found.instances[key].uuid == "MIG-1"
     assert found.instances[key].devices == (
         "/dev/nvidia7",
         "/dev/nvidia-caps/nvidia-cap30",
         "/dev/nvidia-caps/nvidia-cap31",
     )
-    assert there.loads()["GPU-100"].compute == 0
+    assert found.pieces == {"GPU-0": (SMALL,)}
+    assert there.loads()["GPU-0"].compute == 0
 
 
 def test_a_card_that_falls_off_the_bus_stays_unhealthy_and_may_come_back(tmp_path: Path) -> None:
-    library = Library(2)
+    library = begin(2)
     there = inventory(tmp_path, library)
     there.hardware()
 
-    library.cards = 1
-    lost = there.hardware()
-    library.cards = 2
+    library.stand_in_lose(0, 1)
+    lost, loads = there.hardware(), there.loads()
+    library.stand_in_lose(0, 0)
     back = there.hardware()
 
-    assert [card.healthy for card in lost.cards] == [True, False]
+    assert [card.healthy for card in lost.cards] == [False, True]
+    assert list(loads) == ["GPU-1"]
     assert [card.healthy for card in back.cards] == [True, True]
+
+
+def test_no_card_that_answers_is_told_as_the_reason(tmp_path: Path) -> None:
+    library = begin(1)
+    library.stand_in_lose(0, 1)
+
+    with pytest.raises(InventoryError, match="gpu is lost"):
+        inventory(tmp_path, library).hardware()
 
 
 def test_a_library_that_is_not_there_or_too_old_is_told(tmp_path: Path) -> None:
@@ -155,6 +98,17 @@ def test_a_node_without_the_driver_has_no_library() -> None:
             NvmlInventory("a").hardware()
     else:
         assert all(card.uuid.startswith("GPU-") for card in NvmlInventory("a").hardware().cards)
+
+
+def test_a_library_that_was_ended_is_begun_again() -> None:
+    nvml = Nvml(begin(1))
+    nvml.cards()
+
+    nvml.reopen()
+
+    assert [card.uuid for card in nvml.cards()] == ["GPU-0"]
+    with pytest.raises(NvmlError, match="not found"):
+        nvml.handle_of("GPU-5")
 
 
 def test_a_capability_without_a_number_has_no_device_node(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters.node import messages, mux, ttrpc
-from adapters.node.adjust import Equipment
+from adapters.node.adjust import Equipment, Instance
 from adapters.node.agent import Agent
 from adapters.node.grants import LedgerGrants
 from adapters.node.link import Link
@@ -22,8 +22,10 @@ from adapters.node.protobuf import message, text
 from adapters.node.tests.builders import equipment, ledger
 from adapters.node.watchdog import Watchdog
 from core.grant import Grant
+from core.mig import Slice
 from core.quantity import GIB
 
+SLICE = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "group1", 2)
 PLAIN: Profile = replace(NVIDIA, card_devices=(), devices=(), optional_devices=(), hami=None)
 RESULT = message(6, text(1, "volcano.sh/vgpu-ids-new") + text(2, "x"))
 
@@ -151,6 +153,29 @@ def test_a_grant_that_arrives_in_time_is_given(tmp_path: Path) -> None:
         _, response = at.runtime.answer()
 
         assert b"GPU-1" in response.payload
+
+
+def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
+    tmp_path: Path,
+) -> None:
+    held = ledger(Grant("main", "GPU-1", 10 * GIB, 14, slice=SLICE))
+    there = {"now": replace(equipment(nvidia=PLAIN), cutting=True)}
+    with stage(tmp_path, lambda: there["now"]) as at:
+        at.runtime.activate()
+        at.loop.call_soon_threadsafe(at.grants.replace, held)
+        at.runtime.send("CreateContainer", subject("uid-1"), timeout=4)
+        time.sleep(0.1)
+        made = {("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
+        there["now"] = replace(there["now"], instances=made)
+        at.loop.call_soon_threadsafe(at.grants.nudge)
+
+        _, given = at.runtime.answer()
+        there["now"] = replace(there["now"], instances={})
+        refused = at.runtime.call("CreateContainer", subject("uid-1"), timeout=0.4)
+
+        assert b"MIG-7" in given.payload
+        assert refused.code == ttrpc.DEADLINE_EXCEEDED
+        assert "its slice of the card is not made yet" in refused.message
 
 
 def test_a_grant_that_does_not_arrive_is_an_error_in_time_and_is_waited_for_once(

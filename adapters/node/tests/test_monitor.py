@@ -1,11 +1,13 @@
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from adapters.node.adjust import Instance
 from adapters.node.exposition import Family, Sample, render
+from adapters.node.grants import Answer, LedgerGrants
 from adapters.node.inventory import Hardware, Load
 from adapters.node.link import Counts
 from adapters.node.monitor import Monitor, region_of
@@ -14,11 +16,17 @@ from adapters.node.region import VERSION_1
 from adapters.node.scrape import Scrape
 from adapters.node.session import Creating, Removed, Synchronized
 from adapters.node.tenants import GRACE, Tenants
-from adapters.node.tests.builders import POD, card, container
+from adapters.node.tests.builders import POD, card, container, limit, limits
 from adapters.node.tests.test_region import region
+from core.limits import GrantError
+from core.mig import Slice
 
 NOW = 1_700_000_060.0
-CARDS = Hardware(tuple(card(index) for index in range(2)))
+SLICE = Slice("1g.10gb", 3, 1, 10 << 30, 14, "group1", 3)
+CARDS = Hardware(
+    tuple(card(index) for index in range(2)),
+    instances={("GPU-1", "1g.10gb", 3): Instance("MIG-a", (), 9, 0)},
+)
 
 
 def creating(name: str = "main", attempt: str = "c1") -> Creating:
@@ -36,11 +44,21 @@ def folder(tmp_path: Path, name: str = "uid-1_main", data: bytes | None = None) 
     return path
 
 
-def text(tmp_path: Path, loads: Mapping[str, Load] | None = None) -> str:
+def text(
+    tmp_path: Path,
+    loads: Mapping[str, Load] | None = None,
+    granted: Callable[[str, str], Answer] | None = None,
+) -> str:
     tenants = Tenants(tmp_path, now=lambda: NOW)
     tenants.observe(creating())
     monitor = Monitor(
-        "gpu-a", tenants, lambda: CARDS, lambda: loads or {}, Counts(adjusted=3), lambda: NOW
+        "gpu-a",
+        tenants,
+        lambda: CARDS,
+        lambda: loads or {},
+        Counts(adjusted=3),
+        granted or LedgerGrants().of,
+        lambda: NOW,
     )
     return render(monitor.families())
 
@@ -48,7 +66,7 @@ def text(tmp_path: Path, loads: Mapping[str, Load] | None = None) -> str:
 def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
     folder(tmp_path)
 
-    told = text(tmp_path, {"GPU-0": Load(5 << 30, 42), "GPU-9": Load(1, 1)}).splitlines()
+    told = text(tmp_path, {"GPU-0": Load(5 << 30, 42, 7), "GPU-9": Load(1, 1)}).splitlines()
 
     host = '{nodeid="gpu-a",deviceidx="0",deviceuuid="GPU-0",devicetype="NVIDIA-A",zone="vGPU"}'
     share = (
@@ -57,6 +75,8 @@ def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
     )
     assert f"HostGPUMemoryUsage{host} {5 << 30}" in told
     assert f"HostCoreUtilization{host} 42" in told
+    device = 'device_index="0",device_uuid="GPU-0",device_type="NVIDIA-A",zone="vGPU"'
+    assert f"hami_host_gpu_memory_controller_utilization_ratio{{{device}}} 7" in told
     assert f"vGPU_device_memory_usage_in_bytes{{{share}}} 130" in told
     assert f"vGPU_device_memory_limit_in_bytes{{{share}}} 1001" in told
     assert (
@@ -202,3 +222,25 @@ def test_the_server_answers_what_it_can_and_survives_the_rest(
 
     assert answer[9:12] == status
     assert answer.partition(b"\r\n\r\n")[2].endswith(body)
+
+
+def test_a_slice_is_told_with_the_container_that_has_it(tmp_path: Path) -> None:
+    held = limits(limit(0), limit(1, slot=SLICE), limit(2, slot=SLICE))
+
+    told = text(tmp_path, granted=lambda *_: held).splitlines()
+
+    container = 'podnamespace="ai",podname="train",ctrname="main",vdeviceid="1",deviceuuid="GPU-1"'
+    modern = (
+        'namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'
+        'mig_uuid="MIG-a",profile="1g.10gb",gpu_instance_id="9",compute_instance_id="0"'
+    )
+    assert f'MigInfo{{{container},instanceid="9",zone="vGPU"}} 1' in told
+    assert f'hami_mig_device_info{{{modern},zone="vGPU"}} 1' in told
+    assert sum(line.startswith("MigInfo{") for line in told) == 1
+
+
+def test_a_container_whose_grant_does_not_hold_has_no_slice(tmp_path: Path) -> None:
+    def broken(*_: str) -> Answer:
+        raise GrantError("no such card")
+
+    assert "MigInfo{" not in text(tmp_path, granted=broken)

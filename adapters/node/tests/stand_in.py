@@ -1,0 +1,39 @@
+"""NVIDIA's library without a card: ``nvml_stand_in.c``, built once."""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.node.nvml import Nvml
+
+_SOURCE = Path(__file__).with_name("nvml_stand_in.c")
+
+
+@cache
+def _library() -> Any:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler: NVIDIA's library cannot be played")
+    target = Path(tempfile.mkdtemp(prefix="nvml-")) / "libnvidia-ml.so.1"
+    flags = ("-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
+    words = [compiler, *flags, "-o", str(target), str(_SOURCE)]
+    subprocess.run(words, check=True)  # noqa: S603  # words are our own
+    return ctypes.CDLL(str(target))
+
+
+def begin(cards: int = 2, *, mig: bool = False) -> Any:
+    """The library, with so many new cards."""
+    library = _library()
+    library.stand_in_begin(cards, int(mig))
+    return library
+
+
+def nvml(library: Any) -> Nvml:
+    """The agent's end of it."""
+    return Nvml(library)
