@@ -55,7 +55,11 @@ def segment(name: str) -> str:
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps")
+SECRETS = Resource("", "v1", "secrets")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", namespaced=False)
 NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=False)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False
+)

@@ -5,7 +5,7 @@ import math
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from adapters.cluster.binding import Binder as ApiBinder
@@ -17,11 +17,23 @@ from adapters.cluster.events import Regarding
 from adapters.cluster.lease import Election
 from adapters.cluster.node_lock import NodeLocks as ApiLocks
 from adapters.cluster.nodes import Nodes as ApiNodes
-from adapters.cluster.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
+from adapters.cluster.paths import (
+    CONFIG_MAPS,
+    DEVICES,
+    NODE_LEDGERS,
+    NODES,
+    PODS,
+    SECRETS,
+)
 from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
+from adapters.cluster.secret import Secrets
 from adapters.cluster.selection import Selection
+from adapters.cluster.webhooks import Webhooks
 from adapters.dialects.dialect import Settings as Documents
+from adapters.sidecar.certificates.keeper import Keeper
+from adapters.sidecar.certificates.rotation import Plan
+from adapters.sidecar.certificates.secret import SecretVault, Served
 from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
 from adapters.sidecar.locking import ClusterLocks
@@ -33,10 +45,11 @@ from adapters.sidecar.retrying import Retrying
 from adapters.sidecar.runtime import Cluster, Runtime
 from adapters.sidecar.scheduler_settings import NAMES, SchedulerSettings, SettingsSink
 from adapters.sidecar.service import Service
-from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.settings import Managed, Settings, SettingsError
+from adapters.sidecar.tls import CertificateText
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import Sink as LedgerSink
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, full_name
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, Secret, full_name
 
 LEASE = "dragoman-reconciler"
 
@@ -45,6 +58,7 @@ RETRIED_AT = "dragoman.dev/retry"
 
 PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED = "pods", "nodes", "devices", "bound pods"
 SETTINGS_SEEN = "the schedulers' settings"
+CERTIFICATE = "the certificate"
 """What is missing until the watches have told it, and until what is bound is in the ledgers."""
 
 Task = Coroutine[Any, Any, Any]
@@ -129,6 +143,7 @@ class InCluster:
         )
         # Who publishes the resources of a plugin has none that could give a lock back.
         self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
+        self._managed = None if settings.tls is None else settings.tls.managed
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = ""
 
@@ -260,14 +275,42 @@ class InCluster:
     ) -> None:
         """Reconcile whenever the Lease is ours, once all that there is has been told."""
 
-        async def work() -> None:
+        async def reconcile() -> None:
             needed = {PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN}
             while needed & runtime.service.missing:
                 await asyncio.sleep(0.05)
             self._log.info("reconciler.leads", identity=self._identity)
             await asyncio.gather(*(each() for each in works))
 
+        async def work() -> None:
+            keeping = [] if self._managed is None else [self._keep(self._managed)]
+            await asyncio.gather(*keeping, reconcile())
+
         await election.run(work)
+
+    def certificate(self, runtime: Runtime, text: CertificateText, managed: Managed) -> Task:
+        """Serve the certificate that the Secret has; not ready before there is one."""
+        runtime.service.unknown(CERTIFICATE)
+        served = Served(text, _known(runtime, CERTIFICATE), self._tell_certificate)
+        runtime.metrics.gauge(
+            "dragoman_certificate_end_timestamp_seconds",
+            "Until when the serving certificate is valid; 0 while there is none.",
+            lambda: served.ends,
+        )
+        chosen = Selection(SECRETS, self._namespace, fields=f"metadata.name={managed.secret}")
+        return self._reflector(chosen, Secret, served).run()
+
+    def _keep(self, managed: Managed) -> Task:
+        """Keep the Secret and the webhook configurations as they should be."""
+        plan = Plan(
+            managed.names, managed.authority_seconds, managed.leaf_seconds, managed.overlap_seconds
+        )
+        vault = SecretVault(Secrets(self._client), self._namespace, managed.secret)
+        trust = Webhooks(self._client, managed.webhooks)
+        return Keeper(vault, trust, plan, lambda: int(time()), self._tell_certificate).run()
+
+    def _tell_certificate(self, event: str, text: str) -> None:
+        self._log.info(event, text=text)
 
     def _lease_failed(self, error: ClusterError) -> None:
         """Without the Lease nobody describes nodes: such as where its namespace is not there."""

@@ -19,7 +19,7 @@ from adapters.sidecar.journal import Logger, logger
 from adapters.sidecar.runtime import Cluster, Runtime, Tasks
 from adapters.sidecar.seeding import Given, seed
 from adapters.sidecar.settings import Settings, SettingsError, read
-from adapters.sidecar.tls import Certificate
+from adapters.sidecar.tls import CertificateFiles, CertificateText, Serving, serving
 from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
 from adapters.stores.sqlite import SqliteStore
@@ -85,7 +85,8 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
         ports = _ports(settings)
         for port in ports:
             stack.callback(port.listener.close)
-        runtime, routes, work = await _composed(wish, settings, log, stack)
+        shown = [port.certificate for port in ports if port.certificate is not None]
+        runtime, routes, work = await _composed(wish, settings, log, stack, shown)
         app = runtime.app(routes)
         tasks = Tasks(log)
         stack.push_async_callback(tasks.stop)
@@ -109,9 +110,9 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
             tasks.start(task, stop)
         if settings.grpc:
             tasks.start(await _grpc(settings.grpc, runtime, stack, log), stop)
-        for port in ports:
-            if port.certificate is not None:
-                tasks.start(server.renew(port.certificate, POLL, _unusable(log)), stop)
+        for each in shown:
+            if isinstance(each, CertificateFiles):
+                tasks.start(server.renew(each, POLL, _unusable(log)), stop)
         await asyncio.gather(
             *(one.serve(sockets=[port.listener]) for one, port in zip(servers, ports, strict=True))
         )
@@ -139,7 +140,7 @@ class Port:
     """
 
     listener: socket.socket
-    certificate: Certificate | None
+    certificate: Serving | None
 
     @property
     def address(self) -> str:
@@ -150,7 +151,7 @@ class Port:
 def _ports(settings: Settings) -> list[Port]:
     if settings.tls is None:
         return [Port(server.listener(settings.listen), None)]
-    certificate = Certificate(settings.tls)
+    certificate = serving(settings.tls)
     if settings.tls.listen is None:
         return [Port(server.listener(settings.listen), certificate)]
     clear = Port(server.listener(settings.listen), None)
@@ -158,7 +159,7 @@ def _ports(settings: Settings) -> list[Port]:
 
 
 async def _composed(
-    wish: Wish, settings: Settings, log: Logger, stack: AsyncExitStack
+    wish: Wish, settings: Settings, log: Logger, stack: AsyncExitStack, shown: Sequence[Serving]
 ) -> tuple[Runtime, Mapping[tuple[str, str], Route], Sequence[Task]]:
     """The service, the routes that only this composition has, and what must run beside it."""
     if settings.store == "kubernetes":
@@ -168,7 +169,11 @@ async def _composed(
         stack.push_async_callback(there.close)
         await there.check()
         runtime = Runtime(settings, wish.documents, there.store, there.cluster(), log)
-        return runtime, {}, there.tasks(runtime)
+        work = there.tasks(runtime)
+        for each in shown:
+            if isinstance(each, CertificateText) and settings.tls and settings.tls.managed:
+                work.append(there.certificate(runtime, each, settings.tls.managed))
+        return runtime, {}, work
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
     table = local.LocalCluster(wish.given.pods)

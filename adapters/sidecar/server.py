@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from adapters.sidecar import settings
-from adapters.sidecar.tls import Certificate
+from adapters.sidecar.tls import CertificateFiles, Serving
 from adapters.sidecar.web.app import App
 
 IDLE = 120
@@ -54,14 +54,14 @@ def listener(listen: str) -> socket.socket:
     return made
 
 
-def address(made: socket.socket, certificate: Certificate | None) -> str:
+def address(made: socket.socket, certificate: Serving | None) -> str:
     """Where a socket answers, as a URL."""
     host, port = made.getsockname()[:2]
     scheme = "https" if certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def server(app: App, certificate: Certificate | None, started: Callable[[], None]) -> Server:
+def server(app: App, certificate: Serving | None, started: Callable[[], None]) -> Server:
     """A server for an application.
 
     Args:
@@ -85,7 +85,7 @@ def server(app: App, certificate: Certificate | None, started: Callable[[], None
     return Server(config, started)
 
 
-async def renew(certificate: Certificate, every: float, failed: Callable[[str], None]) -> None:
+async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:
     """Look for a new certificate, for ever.
 
     Args:

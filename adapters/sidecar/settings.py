@@ -18,6 +18,8 @@ PREFIX = "DRAGOMAN_"
 ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
 
 
+DAY = 24 * 3600
+
 _LISTED = BeforeValidator(
     lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 )
@@ -36,22 +38,63 @@ class Section(BaseModel):
     )
 
 
+class Managed(Section):
+    """A certificate that the service makes and renews itself, kept in a Secret of its namespace.
+
+    Attributes:
+        secret: its name; it must be there, empty at first.
+        names: DNS names and addresses under which the API server asks us.
+        webhooks: mutating webhook configurations that must trust us.
+        leaf_seconds: for how long a certificate is valid; it is renewed after two thirds.
+        authority_seconds: the same for the authority that signs it.
+        overlap_seconds: between two steps from one authority to the next.
+    """
+
+    secret: Annotated[str, Field(min_length=1)]
+    names: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1), _LISTED]
+    webhooks: Annotated[tuple[str, ...], _LISTED] = ()
+    leaf_seconds: Annotated[int, Field(ge=6)] = 90 * DAY
+    authority_seconds: Annotated[int, Field(ge=12)] = 365 * DAY
+    overlap_seconds: Annotated[int, Field(ge=1)] = 300
+
+    @model_validator(mode="after")
+    def _overlaps(self) -> "Managed":
+        """What is renewed after two thirds of its life has time for all steps in the last one."""
+        if self.leaf_seconds < 6 * self.overlap_seconds:
+            raise ValueError("leafSeconds must be at least 6 times overlapSeconds")
+        if self.authority_seconds < 2 * self.leaf_seconds:
+            raise ValueError("authoritySeconds must be at least 2 times leafSeconds")
+        return self
+
+
 class Tls(Section):
-    """The port's certificate.
+    """The port's certificate: from files, or made by the service itself.
 
     Attributes:
         listen: ``HOST:PORT`` of its own, beside the one in the clear; where not given, there is
             none in the clear.
         certificate: file with the chain, PEM; read again when it changes.
         key: file with its key, PEM.
+        managed: in the place of both files.
         client_authorities: file with the authorities of clients, PEM; without a certificate from
             one of them nobody is answered.
     """
 
-    certificate: Path
-    key: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    managed: Managed | None = None
     listen: Annotated[str, Field(pattern=ADDRESS)] | None = None
     client_authorities: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Tls":
+        """A certificate comes from one place."""
+        if self.managed is not None:
+            if self.certificate is not None or self.key is not None:
+                raise ValueError("tls.managed makes the certificate: leave certificate and key out")
+        elif self.certificate is None or self.key is None:
+            raise ValueError("tls.certificate and tls.key are needed, or tls.managed")
+        return self
 
 
 class PolicySettings(Section):
@@ -114,6 +157,13 @@ class Settings(Section):
     node_lock: Literal["auto", "never"] = "auto"
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _managed_in_a_cluster(self) -> "Settings":
+        """Where there is no cluster there is no Secret."""
+        if self.tls is not None and self.tls.managed is not None and self.store != "kubernetes":
+            raise ValueError("tls.managed: needs store: kubernetes")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -211,4 +261,6 @@ def _details(error: ValidationError) -> list[tuple[str, object, str]]:
 
 def _sentence(detail: tuple[str, object, str]) -> str:
     key, value, problem = detail
+    if isinstance(value, Mapping):  # of the section as a whole: its problem names the keys
+        return f"{key}: {problem.removeprefix('Value error, ')}" if key else problem
     return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"

@@ -137,6 +137,13 @@ class ConfigMap(Wire, frozen=True, gc=False):
     data: Text | None = None
 
 
+class Secret(Wire, frozen=True, gc=False):
+    """A Secret; the values of its data are in base64."""
+
+    metadata: Metadata = Metadata()
+    data: Text | None = None
+
+
 def annotations(thing: Pod | KubeNode | Device) -> Text:
     """An object's annotations, empty where it has none."""
     return thing.metadata.annotations or {}

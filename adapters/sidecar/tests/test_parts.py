@@ -201,6 +201,14 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("policy: {node: fast}", "policy.node"),
         ("polcy: {}", "polcy"),
         ("tls: {certificate: a}", "tls.key"),
+        (
+            "tls: {certificate: a, managed: {secret: a, names: [b]}}",
+            "leave certificate and key out",
+        ),
+        ("tls: {managed: {secret: a, names: [b]}}", "needs store: kubernetes"),
+        ("tls: {managed: {secret: a, names: []}}", "tls.managed.names"),
+        ("tls: {managed: {secret: a, names: [b], leafSeconds: 60}}", "6 times overlapSeconds"),
+        ("tls: {managed: {secret: a, names: [b], authoritySeconds: 999}}", "2 times leafSeconds"),
         ("store: postgres", "store"),
         ("[1]", "mapping"),
         ("a: [", "YAML"),
@@ -297,14 +305,13 @@ def test_an_ask_of_two_is_one_request() -> None:
 
 
 def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:
-    from adapters.sidecar.settings import Tls
-    from adapters.sidecar.tls import Certificate
+    from adapters.sidecar.tls import CertificateFiles
 
     (tmp_path / "crt").write_text("x")
     (tmp_path / "key").write_text("y")
 
     with pytest.raises(SettingsError, match="certificate"):
-        Certificate(Tls(certificate=tmp_path / "crt", key=tmp_path / "key"))
+        CertificateFiles(tmp_path / "crt", tmp_path / "key", None)
     with pytest.raises(SettingsError, match="cannot be read"):
-        Certificate(Tls(certificate=tmp_path / "nothing", key=tmp_path / "key"))
+        CertificateFiles(tmp_path / "nothing", tmp_path / "key", None)
     assert ssl.HAS_TLSv1_2

@@ -1,0 +1,57 @@
+"""The keys as the data of a Secret."""
+
+from collections.abc import Mapping
+
+from adapters.sidecar.certificates.authority import CertificateError, Pair, facts
+from adapters.sidecar.certificates.rotation import Keys
+
+CERTIFICATE, KEY, BUNDLE = "tls.crt", "tls.key", "ca.crt"
+"""As in Secrets of the type ``kubernetes.io/tls``; cert-manager's have the same.
+
+Source: k8s.io/api/core/v1/types.go, TLSCertKey, TLSPrivateKeyKey, ServiceAccountRootCAKey.
+"""
+
+_PARTS = ("authority.crt", "authority.key", "next.crt", "next.key", "previous.crt", "since")
+
+Data = Mapping[str, str]
+
+
+def read(data: Data) -> Keys | None:
+    """The keys in a Secret's data; None where it has none that can be used."""
+    signer, signing, following, key, previous, since = (data.get(part, "") for part in _PARTS)
+    authority, leaf = Pair(signer, signing), serving(data)
+    if not (signer and signing and leaf):
+        return None
+    try:
+        for text in filter(None, (signer, following, previous)):
+            facts(text)
+        return Keys(
+            authority, leaf, Pair(following, key) if following else None, previous, int(since or 0)
+        )
+    except (CertificateError, ValueError):
+        return None
+
+
+def write(keys: Keys) -> dict[str, str | None]:
+    """A Secret's data; None takes an entry away."""
+    following = keys.next or Pair("", "")
+    parts = (
+        keys.authority.certificate,
+        keys.authority.key,
+        following.certificate,
+        following.key,
+        keys.previous,
+        str(keys.since) if keys.since else "",
+    )
+    return {
+        CERTIFICATE: keys.leaf.certificate,
+        KEY: keys.leaf.key,
+        BUNDLE: keys.bundle,
+        **{name: text or None for name, text in zip(_PARTS, parts, strict=True)},
+    }
+
+
+def serving(data: Data) -> Pair | None:
+    """The certificate to serve; None where there is none yet."""
+    certificate, key = data.get(CERTIFICATE, ""), data.get(KEY, "")
+    return Pair(certificate, key) if certificate and key else None
