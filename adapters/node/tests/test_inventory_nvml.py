@@ -40,8 +40,9 @@ def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
 def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(1, mig=True))
     NvmlMig(there.nvml).recut("GPU-0", (), [SMALL])
-    part = (NvmlMig(there.nvml).instances("GPU-0") or ())[0]
-    for place, minor in ((f"gi{part.number}", 30), (f"gi{part.number}/ci0", 31)):
+    parts = NvmlMig(there.nvml).instances("GPU-0")
+    assert parts is not None
+    for place, minor in ((f"gi{parts[0].number}", 30), (f"gi{parts[0].number}/ci0", 31)):
         folder = tmp_path / "gpu7" / "mig" / place
         folder.mkdir(parents=True)
         (folder / "access").write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\n")
