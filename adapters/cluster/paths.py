@@ -63,3 +63,4 @@ NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=Fa
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False
 )
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")

@@ -9,6 +9,7 @@ from time import monotonic, time
 from typing import Any
 
 from adapters.cluster.binding import Binder as ApiBinder
+from adapters.cluster.budgets import Budgets as ApiBudgets
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Source, load
 from adapters.cluster.error import CONFLICT, NOT_FOUND, ClusterError
@@ -150,7 +151,8 @@ class InCluster:
     def cluster(self) -> Cluster:
         """What the service sees of the cluster."""
         binder = ClusterBinder(ApiBinder(self._client))
-        return Cluster(binder, self._pods, ClusterEvents(self._events), self._locks)
+        budgets = ApiBudgets(self._client)
+        return Cluster(binder, self._pods, ClusterEvents(self._events), self._locks, budgets)
 
     def tasks(self, runtime: Runtime) -> list[Task]:
         """What keeps a service fed; not ready before all of it has come once."""

@@ -6,13 +6,13 @@ from adapters.dialects.dialect import DialectError
 from adapters.sidecar.asking import Asking
 from adapters.sidecar.committing import Busy
 from adapters.sidecar.ports import BindError, Decided, NodeLocked, Outcome
+from adapters.sidecar.preempting import Proposal, choose
 from adapters.sidecar.scores import scaled
 from adapters.sidecar.service import Service, UnknownPod, invalid, main_cause
 from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
-from core.preempt import victims
 from core.reason import Reason
 
 Failed = tuple[dict[str, str], dict[str, str]]
@@ -129,11 +129,7 @@ class KubeFlow:
             return extender.preemption_result({})
         if asking is None:
             return extender.preemption_result(named)
-        found = {
-            node: gone
-            for node, (uids, broken) in named.items()
-            if (gone := self._victims(asking, node, uids, broken))[0]
-        }
+        found = await choose(self._service, asking, named)
         self._tell(
             Decided(
                 "preempt",
@@ -147,27 +143,6 @@ class KubeFlow:
             )
         )
         return extender.preemption_result(found)
-
-    def _victims(
-        self, asking: Asking, node: str, named: Sequence[str], broken: int
-    ) -> tuple[Sequence[str], int]:
-        """Who must go from a node, and how many disruption budgets that breaks, as far as known.
-
-        A named pod that holds no card stays named: it makes room for something else. Of those
-        with cards the least are chosen anew.
-        """
-        ledger = self._service.book.ledger(node)
-        if ledger is None:
-            return (), 0
-        others = [uid for uid in named if uid not in ledger.allocations]
-        protected = named if broken >= len(named) else ()
-        least = victims(asking.request, ledger, protected=protected)
-        if isinstance(least, Reason):
-            return (), 0
-        if not least:  # cards are not what is short
-            return named, broken
-        gone = [*others, *(one.uid for one in least)]
-        return gone, min(broken, len(gone))
 
     def _why_none(self, pod: Pod, asking: Asking, names: Sequence[str]) -> Failed:
         survey = self._service.survey(asking)
@@ -221,8 +196,8 @@ def _answer(
 
 def _named_victims(
     args: extender.PreemptionArgs,
-) -> dict[str, tuple[list[str], int]]:
-    named: dict[str, tuple[list[str], int]] = {}
+) -> dict[str, Proposal]:
+    named: dict[str, Proposal] = {}
     for node, meta in (args.node_name_to_meta_victims or {}).items():
         pods = (meta.pods if meta else None) or ()
         named[node] = ([pod.uid for pod in pods], meta.num_pdb_violations if meta else 0)

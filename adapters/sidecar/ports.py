@@ -1,10 +1,11 @@
 """What the service sees of the world: a few protocols that the composition root fills in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from adapters.wire.budget import Budget
 from adapters.wire.kube import KubeNode, Pod
 
 _REQUEST_TIMEOUT = 408
@@ -107,6 +108,26 @@ class NoLocks:
 
     async def give_back(self, pod: Pod, node: str) -> None:
         """There is nothing to unlock."""
+
+
+class Budgets(Protocol):
+    """How many of which pods may be put off."""
+
+    async def all(self) -> Sequence[Budget]:
+        """All disruption budgets of the cluster.
+
+        Raises:
+            OSError: the answer did not come.
+        """
+        ...
+
+
+class NoBudgets:
+    """Where there are none; implements ``Budgets``."""
+
+    async def all(self) -> Sequence[Budget]:
+        """None."""
+        return ()
 
 
 class Events(Protocol):

@@ -14,7 +14,7 @@ from adapters.sidecar.card_metrics import CardMetrics
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.journal import Journal, Logger
 from adapters.sidecar.metrics import Metrics
-from adapters.sidecar.ports import Binder, Events, NodeLocks, NoLocks, Pods
+from adapters.sidecar.ports import Binder, Budgets, Events, NoBudgets, NodeLocks, NoLocks, Pods
 from adapters.sidecar.service import Ports, Service
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
@@ -43,12 +43,14 @@ class Cluster:
         pods: knows them.
         events: tells people.
         locks: of nodes whose device plugins go by them.
+        budgets: of pods that preemption may put off.
     """
 
     binder: Binder
     pods: Pods
     events: Events
     locks: NodeLocks = field(default_factory=NoLocks)
+    budgets: Budgets = field(default_factory=NoBudgets)
 
 
 class Runtime:
@@ -84,6 +86,7 @@ class Runtime:
             clock,
             self.journal,
             cluster.locks,
+            cluster.budgets,
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.lost: Callable[[str], None] = lambda _: None

@@ -19,10 +19,12 @@ from adapters.sidecar.committing import Busy, Committed, Committer
 from adapters.sidecar.ports import (
     Binder,
     BindError,
+    Budgets,
     Clock,
     Decided,
     Events,
     Journal,
+    NoBudgets,
     NodeLocks,
     NoLocks,
     Outcome,
@@ -65,6 +67,7 @@ class Ports:
     clock: Clock
     journal: Journal
     locks: NodeLocks = field(default_factory=NoLocks)
+    budgets: Budgets = field(default_factory=NoBudgets)
 
 
 class Service:

@@ -13,7 +13,7 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
 from adapters.sidecar.local import LocalCluster
-from adapters.sidecar.ports import BindError, Decided, NodeLocks, NoLocks
+from adapters.sidecar.ports import BindError, Budgets, Decided, NoBudgets, NodeLocks, NoLocks
 from adapters.sidecar.service import Ports, Service
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Conflict
@@ -188,7 +188,10 @@ class Bench:
 
 
 async def a_service(
-    *nodes: KubeNode, pods: Sequence[Json] = (), locks: NodeLocks | None = None
+    *nodes: KubeNode,
+    pods: Sequence[Json] = (),
+    locks: NodeLocks | None = None,
+    budgets: Budgets | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), FakeJournal()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -196,7 +199,16 @@ async def a_service(
         node, problems = read_node(kube, None, DIALECTS)
         assert not problems
         await MemoryStore.write(store, NodeLedger.of(node), None)
-    ports = Ports(store, cluster, cluster, cluster, clock, journal, locks or NoLocks())
+    ports = Ports(
+        store,
+        cluster,
+        cluster,
+        cluster,
+        clock,
+        journal,
+        locks or NoLocks(),
+        budgets or NoBudgets(),
+    )
     bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
     await bench.see()
     return bench

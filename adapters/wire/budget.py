@@ -1,0 +1,107 @@
+"""Disruption budgets: which pods may not be put off, and how many of the others.
+
+Source: k8s.io/api/policy/v1/types.go, k8s.io/apimachinery/pkg/apis/meta/v1/types.go (selectors).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from adapters.wire.kube import Metadata, Pod, Text, Wire, labels
+
+
+class Requirement(Wire, frozen=True, gc=False):
+    """One condition on a label."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class Selector(Wire, frozen=True, gc=False):
+    """Conditions on labels, all of which must hold."""
+
+    match_labels: Text | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+
+
+class BudgetSpec(Wire, frozen=True, gc=False):
+    """Of a budget."""
+
+    selector: Selector | None = None
+
+
+class BudgetStatus(Wire, frozen=True, gc=False):
+    """Of a budget.
+
+    Attributes:
+        disruptions_allowed: how many of its pods may go now.
+        disrupted_pods: names of pods whose eviction is under way, which is not counted again.
+    """
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, msgspec.Raw] | None = None
+
+
+class Budget(Wire, frozen=True, gc=False):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata = Metadata()
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ...]:
+    """Of pods that go one after the other, which ones break a budget.
+
+    As kube-scheduler counts: a selector that is empty or cannot be meant matches nothing.
+    Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/util.go,
+    FilterVictimsWithPDBViolation.
+    """
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    return tuple(_breaks(pod, budgets, left) for pod in pods)
+
+
+def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
+    for place, budget in enumerate(budgets):
+        if not _concerns(budget, pod):
+            continue
+        left[place] -= 1
+        if left[place] < 0:
+            return True
+    return False
+
+
+def _concerns(budget: Budget, pod: Pod) -> bool:
+    return (
+        budget.metadata.namespace == (pod.metadata.namespace or "default")
+        and pod.metadata.name not in (budget.status.disrupted_pods or {})
+        and matches(budget.spec.selector, labels(pod))
+    )
+
+
+def matches(selector: Selector | None, said: Mapping[str, str]) -> bool:
+    """Whether labels meet all conditions of a budget's selector; none is met by an empty one."""
+    if selector is None or not said:
+        return False
+    equal, conditions = selector.match_labels or {}, selector.match_expressions or ()
+    return (
+        bool(equal or conditions)
+        and all(said.get(key) == value for key, value in equal.items())
+        and all(_meets(condition, said) for condition in conditions)
+    )
+
+
+def _meets(condition: Requirement, said: Mapping[str, str]) -> bool:
+    there, values = said.get(condition.key), condition.values or ()
+    match condition.operator, bool(values):
+        case "In", True:
+            return there in values
+        case "NotIn", True:
+            return there not in values
+        case "Exists", False:
+            return there is not None
+        case "DoesNotExist", False:
+            return there is None
+        case _:
+            return False
