@@ -164,7 +164,8 @@ def question(names: list[str]) -> bytes:
         "metadata": {"name": "new", "namespace": "default", "uid": "new"},
         "spec": {"containers": [{"name": "main", "resources": {"limits": dict(LIMITS)}}]},
     }
-    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode()
+    body = {"Pod": pod, "Nodes": None, "NodeNames": names}
+    return json.dumps(body, separators=(",", ":")).encode()  # as Go writes it
 
 
 def connect(port: int) -> HTTPSConnection:

@@ -20,9 +20,14 @@ from core.request import NodeKey, Request, Weights
 
 
 class Inventory:
-    """The ledgers of all nodes, in the order in which the nodes were first put."""
+    """The ledgers of all nodes, in the order in which the nodes were first put.
+
+    Attributes:
+        roster: counts the changes of which nodes there are. Their order changes with it alone.
+    """
 
     def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
+        self.roster = 0
         self._ledgers: dict[str, NodeLedger] = {}
         self._places: dict[str, int] = {}
         self._homes: dict[str, tuple[Table, int]] = {}
@@ -30,6 +35,7 @@ class Inventory:
         self._of_card: dict[str, tuple[str, ...]] = {}
         self._of_pod: dict[str, tuple[str, ...]] = {}
         self._kinds = Kinds()
+        self._kind_of = np.full(_ROOM, -1, np.int64)
         for ledger in ledgers:
             self.put(ledger)
 
@@ -63,11 +69,13 @@ class Inventory:
             table, column = self._homes[name]
             table.update(column, earlier, ledger)
         else:
-            if earlier is not None:
+            if earlier is None:
+                self.roster += 1
+            else:
                 self._leave(name)
             self._enter(name, ledger)
         self._ledgers[name] = ledger
-        self._kinds.forget(name)
+        self._kind_of[self._places[name]] = -1
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _turn(self._of_pod, uid, name)
@@ -76,10 +84,11 @@ class Inventory:
         """Forget a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
+        self.roster += 1
         self._leave(node)
-        self._kinds.forget(node)
         for uid in self._ledgers.pop(node).allocations:
             _turn(self._of_pod, uid, node)
+        self._kind_of = np.append(np.delete(self._kind_of, self._places[node]), -1)
         self._places = {name: place for place, name in enumerate(self._ledgers)}
         for table in self._tables.values():
             table.renumber(self._places)
@@ -148,7 +157,16 @@ class Inventory:
 
         The node must be known. The number holds until the node is put again.
         """
-        return self._kinds.of(self._ledgers[node])
+        place = self._places[node]
+        known = int(self._kind_of[place])
+        if known < 0:
+            known = self._kinds.of(self._ledgers[node])
+            self._kind_of[place] = known
+        return known
+
+    def kinds(self) -> Numbers:
+        """For each node, in order, its ``kind``; -1 where that has still to be worked out."""
+        return self._kind_of[: len(self._ledgers)]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
         """The columns themselves, to be measured: the three that ``mask`` reads come first."""
@@ -160,6 +178,8 @@ class Inventory:
         if table is None:
             table = self._tables[made] = Table(ledger.node)
         place = self._places.setdefault(name, len(self._places))
+        if place == self._kind_of.size:
+            self._kind_of = np.append(self._kind_of, np.full(place, -1))
         self._homes[name] = (table, table.add(name, place))
         table.write(self._homes[name][1], ledger)
         self._index_cards(ledger.node)

@@ -50,31 +50,22 @@ def likeness(ledger: NodeLedger) -> Hashable:
 
 
 class Kinds:
-    """Numbers for likenesses, so that a likeness is worked out once and compared fast.
+    """Numbers for likenesses, so that they are compared fast.
 
-    Past a limit all are forgotten, and nodes get new numbers as they change.
+    Past a limit all are forgotten, and what is asked from then on gets new numbers.
     """
 
     def __init__(self, limit: int = 1 << 16) -> None:
         self._limit = limit
         self._numbers: dict[Hashable, int] = {}
-        self._of: dict[str, int] = {}
         self._fresh = count()
 
     def of(self, ledger: NodeLedger) -> int:
-        """The number of a node's likeness, as it was when the node was last forgotten."""
-        known = self._of.get(ledger.node.name)
-        if known is None:
-            like = (shape(ledger.node), likeness(ledger))
-            known = self._numbers.setdefault(like, next(self._fresh))
-            self._of[ledger.node.name] = known
-        return known
-
-    def forget(self, node: str) -> None:
-        """A node has changed, or has gone."""
-        self._of.pop(node, None)
+        """The number of a node's likeness."""
         if len(self._numbers) > self._limit:
             self._numbers.clear()
+        like = (shape(ledger.node), likeness(ledger))
+        return self._numbers.setdefault(like, next(self._fresh))
 
 
 def _holders(use: CardUse) -> tuple[Hashable, ...]:

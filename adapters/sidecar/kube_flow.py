@@ -1,19 +1,27 @@
 """What kube-scheduler and koord-scheduler ask: filter, prioritize, bind, preempt."""
 
+import asyncio
 from collections.abc import Sequence
+from itertools import compress, repeat
+
+import numpy as np
 
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.asking import Asking
 from adapters.sidecar.committing import Busy
 from adapters.sidecar.ports import BindError, Decided, NodeLocked, Outcome
 from adapters.sidecar.preempting import Proposal, choose
-from adapters.sidecar.scores import scaled
+from adapters.sidecar.scores import spread
 from adapters.sidecar.service import Service, UnknownPod, invalid, main_cause
 from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
+from adapters.wire.names import Mask, Names
 from core.reason import Reason
+
+STEP = 25
+"""Kinds of nodes that are looked at before other calls are let run: about ten milliseconds."""
 
 Failed = tuple[dict[str, str], dict[str, str]]
 """By node, why it will not do: where preemption may help, and where it will not."""
@@ -38,16 +46,18 @@ class KubeFlow:
         if args.nodes is not None and self._all_unknown(names):
             problem = f"none of the {len(names)} nodes has a ledger here"
             self._tell(Decided("filter", Outcome.ERROR, full_name(pod), text=problem))
-            return extender.filter_names((), {}, {}, problem)
+            return extender.filter_names(b"[]", {}, {}, problem)
         try:
             asking = self._service.readings.read(pod)
         except DialectError as error:
             self._tell(invalid("filter", pod, error))
-            return _answer(args, names, [], ({}, dict.fromkeys(names, str(error))))
+            return _none(args, ({}, dict.fromkeys(names.strings(), str(error))))
         if asking is None:
-            return _answer(args, names, names, ({}, {}))
-        survey = self._service.survey(asking)
-        fitting = survey.fitting(names)
+            return _answer(args, names, np.ones(len(names), np.bool_))
+        while not self._service.survey(asking).learn(names, STEP):
+            await asyncio.sleep(0)
+        fits = self._service.survey(asking).fitting(names)
+        fitting = int(np.count_nonzero(fits))
         self._service.waits(asking, refused=not fitting)
         if fitting:
             outcome = Decided(
@@ -56,12 +66,12 @@ class KubeFlow:
                 full_name(pod),
                 pod.metadata.uid,
                 asking.dialect.name,
-                nodes=len(fitting),
+                nodes=fitting,
                 asked=len(names),
             )
             self._tell(outcome)
-            return _answer(args, names, fitting, ({}, {}))
-        return _answer(args, names, [], self._why_none(pod, asking, names))
+            return _answer(args, names, fits)
+        return _none(args, self._why_none(pod, asking, names.strings()))
 
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 10, by the order that the pod's vocabulary means."""
@@ -75,10 +85,10 @@ class KubeFlow:
             self._tell(invalid("prioritize", pod, error))
             asking = None
         if asking is None:
-            return extender.priorities(dict.fromkeys(names, 0))
-        survey = self._service.survey(asking)
-        scores = scaled({name: survey.values(name) for name in names}, extender.MOST_SCORE)
-        return extender.priorities(scores)
+            return extender.priorities(names, repeat(0, len(names)))
+        ranks = self._service.survey(asking).ranks(names)
+        scores = spread(ranks, extender.MOST_SCORE).tolist()
+        return extender.priorities(names, scores)
 
     async def bind(self, content: bytes) -> bytes:
         """Give the pod its cards and bind it; an error keeps it unbound."""
@@ -158,9 +168,9 @@ class KubeFlow:
         hopeless = {name: one.reason.text() for name, one in refused.items() if one.hopeless}
         return failed, hopeless
 
-    def _all_unknown(self, names: Sequence[str]) -> bool:
+    def _all_unknown(self, names: Names) -> bool:
         book = self._service.book
-        return not any(book.ledger(name) or book.problem(name) for name in names)
+        return not any(book.ledger(name) or book.problem(name) for name in names.strings())
 
     def _not_bound(self, decided: Decided) -> bytes:
         self._tell(decided)
@@ -176,22 +186,24 @@ def _pod(pod: Pod | None) -> Pod:
     return pod
 
 
-def _names(args: ExtenderArgs) -> list[str]:
+def _names(args: ExtenderArgs) -> Names:
     if args.node_names is not None:
         return args.node_names
-    return extender.node_names(args.nodes or NodeItems())
+    return Names.of(extender.node_names(args.nodes or NodeItems()))
 
 
-def _answer(
-    args: ExtenderArgs, names: Sequence[str], fitting: Sequence[str], failed: Failed
-) -> bytes:
-    """In the form of the question."""
+def _answer(args: ExtenderArgs, names: Names, fits: Mask) -> bytes:
+    """The nodes that fit, in the form of the question."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(fitting, *failed)
-    wanted = set(fitting)
-    items = args.nodes.items or ()
-    kept = [item for name, item in zip(names, items, strict=True) if name in wanted]
-    return extender.filter_nodes(kept, *failed)
+        return extender.filter_names(names.array(fits), {}, {})
+    return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())), {}, {})
+
+
+def _none(args: ExtenderArgs, failed: Failed) -> bytes:
+    """Why no node fits, in the form of the question."""
+    if args.node_names is not None or args.nodes is None:
+        return extender.filter_names(b"[]", *failed)
+    return extender.filter_nodes((), *failed)
 
 
 def _named_victims(

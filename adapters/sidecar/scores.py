@@ -2,21 +2,30 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from adapters.wire.names import Numbers
+
 
 def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:
-    """Scores from 0 to ``most``, in the order of the values; None counts as worse than all.
+    """Scores by ``spread``, in the order of the values; None counts as worse than all."""
+    keys = [(0,) if value is None else (1, *value) for value in values.values()]
+    order = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    ranks = np.array([order[key] for key in keys], np.int64)
+    return dict(zip(values, spread(ranks, most).tolist(), strict=True))
 
-    With up to ``most`` + 1 different values they are spread evenly and the order is kept exactly;
+
+def spread(ranks: Numbers, most: int) -> Numbers:
+    """Scores from 0 to ``most``, in the order of the ranks.
+
+    With up to ``most`` + 1 different ranks they are spread evenly and the order is kept exactly;
     with more, the best ``most`` of them are told apart and all others get 0. Where all are equal,
     so are the scores: 0.
     """
-    keys = {name: (0,) if value is None else (1, *value) for name, value in values.items()}
-    order = sorted(set(keys.values()), reverse=True)
-    last = len(order) - 1
+    distinct, place = np.unique(ranks, return_inverse=True)
+    last = len(distinct) - 1
     if last < 1:
-        return dict.fromkeys(values, 0)
-    if last <= most:
-        score = {key: most - most * place // last for place, key in enumerate(order)}
-    else:
-        score = {key: max(most - place, 0) for place, key in enumerate(order)}
-    return {name: score[key] for name, key in keys.items()}
+        return np.zeros(len(ranks), np.int64)
+    behind = last - place
+    kept: Numbers = most * behind // last if last <= most else np.minimum(behind, most)
+    return most - kept

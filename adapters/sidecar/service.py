@@ -43,6 +43,8 @@ SECOND = 1_000_000_000
 HOLD = 30
 """Seconds for which a tentative placement holds its cards, if nothing else is set."""
 
+SURVEYS = 256
+"""Pods for which what was found is remembered until something changes."""
 
 WAITING = 10_000
 """Refused pods that are remembered, so that their schedulers try again when room is made."""
@@ -88,7 +90,8 @@ class Service:
         self.committer = Committer(self.book, ports.store, ports.clock, ports.journal)
         self.hold_seconds = hold_seconds
         self._verdicts = Verdicts()
-        self._surveys: dict[str, tuple[int, Asking, Survey]] = {}
+        self._surveys: dict[str, tuple[Asking, Survey]] = {}
+        self._surveyed = -1
         self._waiting: dict[str, Asking] = {}
         self._posting: dict[str, tuple[str, Committed]] = {}
         self._missing: set[str] = {"ledgers"}
@@ -119,13 +122,14 @@ class Service:
     def survey(self, asking: Asking) -> Survey:
         """All nodes as they are now, for one pod; the same one until something changes."""
         uid = asking.request.uid
-        known = self._surveys.get(uid)
-        if known is not None and known[0] == self.book.revision and known[1] is asking:
-            return known[2]
-        found = self._verdicts.survey(asking.request, self.book.inventory)
-        if len(self._surveys) > 256:
+        if self._surveyed != self.book.revision or len(self._surveys) > SURVEYS:
+            self._surveyed = self.book.revision
             self._surveys.clear()
-        self._surveys[uid] = (self.book.revision, asking, found)
+        known = self._surveys.get(uid)
+        if known is not None and known[0] is asking:
+            return known[1]
+        found = self._verdicts.survey(asking.request, self.book.inventory)
+        self._surveys[uid] = (asking, found)
         return found
 
     def refused(self, survey: Survey, node: str) -> Refused | None:

@@ -5,7 +5,9 @@ the Go field names, capitals included; as Go does, keys are read in any case. Po
 are ordinary Kubernetes JSON.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -14,11 +16,19 @@ import orjson
 from adapters.wire import body
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Metadata, Pod, Wire
+from adapters.wire.names import Names
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 MOST_SCORE = 10
 """Scores are whole numbers from 0 to this. Source: MaxExtenderPriority, same file."""
+
+
+_HOST = '{"Host":"'
+_SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MOST_SCORE + 1)]
+"""By score, what follows a name: the end of its object, and the beginning of the next."""
+
+_ABSENT = msgspec.Raw(b"null")
 
 
 class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -31,12 +41,23 @@ class NodeItems(Wire, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class ExtenderArgs(GoArgs, frozen=True, gc=False):
-    """Of filter and prioritize: a pod, and its nodes in one of two forms."""
-
+class _RawArgs(GoArgs, frozen=True, gc=False):
     pod: Pod | None = None
     nodes: NodeItems | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = _ABSENT
+
+
+class _Strings(GoArgs, frozen=True, gc=False):
+    node_names: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderArgs:
+    """Of filter and prioritize: a pod, and its nodes in one of two forms."""
+
+    pod: Pod
+    nodes: NodeItems | None = None
+    node_names: Names | None = None
 
 
 class BindingArgs(GoArgs, frozen=True, gc=False):
@@ -86,7 +107,8 @@ class _Named(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
 
 
-_ARGS = msgspec.json.Decoder(ExtenderArgs)
+_ARGS = msgspec.json.Decoder(_RawArgs)
+_NAMES = msgspec.json.Decoder(_Strings)
 _BINDING = msgspec.json.Decoder(BindingArgs)
 _PREEMPTION = msgspec.json.Decoder(PreemptionArgs)
 _NAMED = msgspec.json.Decoder(_Named)
@@ -101,13 +123,16 @@ def read_args(content: bytes) -> ExtenderArgs:
         BodyError: they cannot be read, have no pod, or neither form of nodes.
     """
     args = body.read(content, _ARGS)
-    if args.pod is None or (args.nodes is None and args.node_names is None):
-        args = body.read(_any_case(content, ExtenderArgs), _ARGS)
+    if args.pod is None or (args.nodes is None and args.node_names == _ABSENT):
+        content = _any_case(content, _RawArgs)
+        args = body.read(content, _ARGS)
     if args.pod is None:
         raise BodyError("Pod is missing")
-    if args.nodes is None and args.node_names is None:
+    if args.node_names != _ABSENT:
+        return ExtenderArgs(args.pod, args.nodes, _names(bytes(args.node_names), content))
+    if args.nodes is None:
         raise BodyError("both NodeNames and Nodes are missing")
-    return args
+    return ExtenderArgs(args.pod, args.nodes)
 
 
 def read_binding(content: bytes) -> BindingArgs:
@@ -152,12 +177,12 @@ def node_names(nodes: NodeItems) -> list[str]:
 
 
 def filter_names(
-    fitting: Sequence[str], failed: Mapping[str, str], hopeless: Mapping[str, str], error: str = ""
+    fitting: bytes, failed: Mapping[str, str], hopeless: Mapping[str, str], error: str = ""
 ) -> bytes:
     """The answer of filter where names were asked about.
 
     Args:
-        fitting: the nodes that fit.
+        fitting: the nodes that fit, as a JSON array.
         failed: why others do not, where preemption may help.
         hopeless: why others do not, where it will not.
         error: why there is no answer.
@@ -165,7 +190,7 @@ def filter_names(
     return orjson.dumps(
         {
             "Nodes": None,
-            "NodeNames": None if error else fitting,
+            "NodeNames": None if error else orjson.Fragment(fitting),
             "FailedNodes": failed or None,
             "FailedAndUnresolvableNodes": hopeless or None,
             "Error": error,
@@ -188,9 +213,16 @@ def filter_nodes(
     )
 
 
-def priorities(scores: Mapping[str, int]) -> bytes:
-    """The answer of prioritize."""
-    return orjson.dumps([{"Host": name, "Score": score} for name, score in scores.items()])
+def priorities(names: Names, scores: Iterable[int]) -> bytes:
+    """The answer of prioritize, put together as text: that takes half the time of objects.
+
+    Args:
+        names: of the nodes.
+        scores: of each, from 0 to ``MOST_SCORE``.
+    """
+    hosts = zip(names.strings(), map(_SCORED.__getitem__, scores), strict=True)
+    text = _HOST + "".join(chain.from_iterable(hosts))
+    return f"[{text[: -len(_HOST) - 1]}]".encode()
 
 
 def binding_result(error: str = "") -> bytes:
@@ -217,6 +249,14 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
         "PodUID": args.pod_uid,
         "Node": args.node,
     }
+
+
+def _names(compact: bytes, content: bytes) -> Names:
+    """The names as they came; made anew where their array is not as Go writes it."""
+    try:
+        return Names(compact)
+    except BodyError:
+        return Names.of(body.read(content, _NAMES).node_names)
 
 
 def _any_case(content: bytes, form: type[msgspec.Struct]) -> bytes:

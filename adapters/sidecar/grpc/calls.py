@@ -128,7 +128,7 @@ class Calls:
             return pb.ExplainResponse(summary="asks for no share of a card")
         names = service.book.inventory.names()
         survey = service.survey(asking)
-        fits = survey.fitting(names)
+        fits = [name for name in names if survey.fits(name)]
         refused = survey.refusals([name for name in names if name not in set(fits)])
         placement = service.decide(asking).placement
         return pb.ExplainResponse(

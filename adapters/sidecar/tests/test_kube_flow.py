@@ -398,3 +398,35 @@ def test_a_body_that_is_none_is_refused_with_a_sentence(content: bytes, problem:
 
     with pytest.raises(BodyError, match=problem):
         run(work())
+
+
+@pytest.mark.parametrize("limits", [{"cpu": 1}, None])
+@pytest.mark.parametrize("asked_about", [(), ("n1",), ("stranger", "n1", "n2", "n1")])
+def test_a_score_is_given_for_every_name_in_its_place(
+    limits: Json, asked_about: tuple[str, ...]
+) -> None:
+    async def work() -> Json:
+        bench = await a_service()
+        question = names(a_pod(limits=limits), *asked_about)
+        return await asked(KubeFlow(bench.service).prioritize(question))
+
+    assert [one["Host"] for one in run(work())] == list(asked_about)
+
+
+def test_other_calls_are_answered_while_many_new_nodes_are_looked_at() -> None:
+    async def work() -> list[str]:
+        nodes = [a_node(f"n{number}", cards=number % 60 + 2) for number in range(60)]
+        bench = await a_service(*nodes)
+        flow = KubeFlow(bench.service)
+        two = a_pod()
+        two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
+        order: list[str] = []
+
+        async def ask(what: str, pod: Json) -> None:
+            await flow.filter(names(pod, *(f"n{number}" for number in range(60))))
+            order.append(what)
+
+        await asyncio.gather(ask("new", two), ask("plain", a_pod("q", limits={"cpu": 1})))
+        return order
+
+    assert run(work()) == ["plain", "new"]

@@ -19,6 +19,7 @@ from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tests.builders import run
 from adapters.sidecar.verdicts import Verdicts
 from adapters.stores.store import Change, Stored
+from adapters.wire.names import Names
 from core.fit import fit
 from core.grant import Allocation, Placement
 from core.inventory import Inventory
@@ -124,7 +125,8 @@ def test_verdicts_agree_with_fit_on_every_node(ledgers: list[NodeLedger], reques
     for _ in range(2):  # the second time from memory
         survey = verdicts.survey(request, inventory)
         refused = survey.refusals(names)
-        assert set(survey.fitting(names)) == truth
+        asked = Names.of([*reversed(names), "stranger"])
+        assert set(asked.some(survey.fitting(asked))) == truth
         assert {name for name in names if survey.fits(name)} == truth
         assert set(refused) == set(names) - truth
         assert all(one.reason.node == name for name, one in refused.items())
@@ -301,7 +303,9 @@ def test_only_an_answer_that_says_no_is_a_no(status: int, definite: bool) -> Non
 def test_an_ask_of_two_is_one_request() -> None:
     request = a_request(an_ask(container="a"), an_ask(container="b"))
 
-    assert Verdicts().survey(request, Inventory([empty(*like_cards(1))])).fitting(["n"]) == ["n"]
+    survey = Verdicts().survey(request, Inventory([empty(*like_cards(1))]))
+
+    assert survey.fitting(Names.of(["n"])).tolist() == [True]
 
 
 def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:

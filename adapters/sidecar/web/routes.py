@@ -132,7 +132,7 @@ async def _explain(service: Service, call: Call) -> Answer:
         return Answer(orjson.dumps({"pod": full_name(pod), "dialect": None}))
     names = service.book.inventory.names()
     survey = service.survey(asking)
-    fitting = survey.fitting(names)
+    fitting = [name for name in names if survey.fits(name)]
     refused = survey.refusals([name for name in names if name not in set(fitting)])
     decision = service.decide(asking)
     placement = decision.placement
