@@ -23,7 +23,12 @@ def request(memory: int = 48 * GIB, count: int = 2, compute: int = 30, uid: str 
 def ledgers(nodes: int, dialect: str = DIALECT) -> list[NodeLedger]:
     """Nodes of eight cards with none to twelve shares on each node."""
     seed = random.Random(nodes)  # noqa: S311
-    return [_node(seed, f"node-{number:05}.example", dialect) for number in range(nodes)]
+    return [_node(seed, name(number), dialect) for number in range(nodes)]
+
+
+def name(number: int) -> str:
+    """Of a node."""
+    return f"node-{number:05}.example"
 
 
 def share(ledger: NodeLedger, cards: list[int], memory: int, compute: int, uid: str) -> Allocation:

@@ -12,10 +12,12 @@ import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
 import clusters
+import filters
 import manifests
 import node
 import numpy as np
@@ -47,7 +49,7 @@ def main() -> None:
     measure_schedule(nodes=1_000, pods=1_000)
     node.measure(tell)
     measure_sync()
-    for result in service.measure():
+    for result in chain(filters.measure(), service.measure()):
         tell(*result)
 
 

@@ -1,32 +1,34 @@
-"""What the service costs: a filter beside a naive one, its times over TLS, a storm of binds.
+"""What the service costs: the times of filters over TLS, and a storm of binds.
 
 Server and client are processes of their own. The server's ledgers change 500 times a second.
 """
 
 import asyncio
 import json
+import os
 import random
+import signal
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import clusters
+import sync
 
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar import server
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.journal import Journal, logger
-from adapters.sidecar.kube_flow import KubeFlow
 from adapters.sidecar.local import LocalCluster
 from adapters.sidecar.metrics import Metrics
 from adapters.sidecar.runtime import Cluster, Runtime, settle
@@ -38,13 +40,19 @@ from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.grant import Allocation
 from core.ledger import NodeLedger
 
+Server = subprocess.Popen[str]
+
 Result = tuple[str, float, str, str | None, float | None]
 """Name, value, unit; and beside what it was measured, and the ratio."""
 
 EVENTS = 500
 """Changes of ledgers in a second while latencies are measured."""
 
-CALLS = 400
+CALLS = 200
+"""In a block."""
+
+BLOCKS = 3
+SIZES = (500, 5_000, 12_500)
 PODS = 100
 CLIENTS = 8
 LIMITS: Mapping[str, str | int | float] = {
@@ -56,82 +64,79 @@ LIMITS: Mapping[str, str | int | float] = {
 
 def measure() -> Iterator[Result]:
     """All of it; each result as ``run.tell`` takes it."""
-    yield asyncio.run(filter_cpu(5_000))
-    for nodes in (500, 5_000, 12_500):
-        with serving(nodes) as (port, process):
-            times = sorted(latencies(port, nodes))
-            yield f"filter_{nodes}_p50_ms", statistics.median(times) * 1e3, "ms", None, None
-            yield f"filter_{nodes}_p99_ms", times[int(len(times) * 0.99)] * 1e3, "ms", None, None
-            if nodes == 5_000:
-                yield "service_rss_mib", rss(process.pid), "MiB", None, None
+    yield from latencies_by_size()
+    yield from whole_nodes(5_000)
     writes, conflicts, seconds = storm()
     yield "storm_100_s", seconds, "s", None, None
     yield "storm_100_conflicts", conflicts, "", None, None
     yield "bind_api_writes", writes, "", None, None
 
 
-async def filter_cpu(nodes: int) -> Result:
-    """Processor time of one filter, bytes in to bytes out, beside the naive way to answer it."""
-    ledgers = clusters.ledgers(nodes, "volcano")
-    flow = KubeFlow(await composed(ledgers, LocalCluster()))
-    content = question([ledger.node.name for ledger in ledgers])
-    ours: list[float] = []
-    plain: list[float] = []
-    for _ in range(15):
-        start = process_time()
-        found = json.loads(await flow.filter(content))
-        middle = process_time()
-        also = json.loads(naive(content, ledgers))
-        plain.append(process_time() - middle)
-        start = process_time()
-        await flow.filter(content)
-        ours.append(process_time() - start)
-        if found["NodeNames"] != also["NodeNames"]:
-            sys.exit("filter_5000_cpu: the service and the naive answer disagree")
-    mine, theirs = statistics.median(ours), statistics.median(plain)
-    return "filter_5000_cpu", mine * 1e3, "ms", "naive", mine / theirs
+def latencies_by_size() -> Iterator[Result]:
+    """Filters over TLS; the sizes take turns in blocks, so that noise meets all of them alike."""
+    with ExitStack() as stack:
+        servers = {nodes: stack.enter_context(serving(nodes)) for nodes in SIZES}
+        found: dict[int, list[float]] = {nodes: [] for nodes in SIZES}
+        used: dict[int, list[float]] = {nodes: [] for nodes in SIZES}
+        for _ in range(BLOCKS):
+            for nodes, (port, process) in servers.items():
+                with only(process, [other for _, other in servers.values()]):
+                    times, seconds = latencies(port, nodes, process.pid)
+                found[nodes] += times
+                used[nodes].append(seconds / len(times))
+        size = rss(servers[5_000][1].pid)
+    middle = {nodes: statistics.median(times) for nodes, times in found.items()}
+    for nodes, times in found.items():
+        late = sorted(times)[int(len(times) * 0.99)]
+        yield f"filter_{nodes}_p50_ms", middle[nodes] * 1e3, "ms", None, None
+        yield f"filter_{nodes}_p99_ms", late * 1e3, "ms", "p50", late / middle[nodes]
+        cpu = statistics.median(used[nodes])
+        yield f"filter_{nodes}_server_cpu_ms", cpu * 1e3, "ms", None, None
+    growth = middle[12_500] / middle[5_000]
+    yield "filter_growth", middle[12_500] * 1e3, "ms", "filter_5000_p50_ms", growth
+    yield "service_rss_mib", size, "MiB", None, None
 
 
-def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:
-    """What one writes first: a dictionary of the body, every card of every node as an object."""
-    args = json.loads(content)
-    limits = args["Pod"]["spec"]["containers"][0]["resources"]["limits"]
-    count = int(limits["volcano.sh/vgpu-number"])
-    memory = int(limits["volcano.sh/vgpu-memory"]) << 20
-    compute = int(limits["volcano.sh/vgpu-cores"])
-    known = {ledger.node.name: ledger for ledger in ledgers}
-    fitting: list[str] = []
-    failed: dict[str, str] = {}
-    for name in args["NodeNames"]:
-        ledger = known[name]
-        free = 0
-        for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
-            if (
-                card.healthy
-                and use.slots < card.slots
-                and card.memory - use.memory >= memory
-                and 100 - use.compute >= compute
-                and not any(holder.exclusive or holder.blocked for holder in use.holders)
-            ):
-                free += 1
-        if free >= count:
-            fitting.append(name)
-        else:
-            failed[name] = f"{len(ledger.node.cards) - free}/{len(ledger.node.cards)} cards"
-    return json.dumps({"Nodes": None, "NodeNames": fitting, "FailedNodes": failed}).encode()
-
-
-def latencies(port: int, nodes: int) -> list[float]:
-    """Seconds of filters with all names, one after the other on one TLS connection."""
-    content = question([f"node-{number:05}.example" for number in range(nodes)])
-    connection = connect(port)
+def whole_nodes(nodes: int) -> Iterator[Result]:
+    """Filters whose body has all nodes in full: how long one takes, and what stays in memory."""
+    items = b",".join(json.dumps(sync.node(number)).encode() for number in range(nodes))
+    content = question([]).replace(b'"Nodes":null', b'"Nodes":{"items":[%b]}' % items)
+    content = content.replace(b'"NodeNames":[]', b'"NodeNames":null')
     times: list[float] = []
-    for turn in range(CALLS + 20):
+    with serving(nodes) as (port, process):
+        connection = connect(port)
+        for turn in range(14):
+            start = perf_counter()
+            ask(connection, "/extender/filter", content)
+            times.append(perf_counter() - start)
+            if turn == 3:
+                before = rss(process.pid)
+        grown = rss(process.pid) - before
+    megabytes = len(content) / (1 << 20)
+    yield f"filter_whole_{nodes}_mib", megabytes, "MiB", None, None
+    yield f"filter_whole_{nodes}_ms", statistics.median(times) * 1e3, "ms", None, None
+    yield f"filter_whole_{nodes}_grown_mib", grown, "MiB", None, None
+
+
+def latencies(port: int, nodes: int, pid: int) -> tuple[list[float], float]:
+    """Seconds of filters with all names in any order, one after the other on a TLS connection.
+
+    Returns:
+        them, and the seconds of processor time that the server has used meanwhile.
+    """
+    names = [clusters.name(number) for number in range(nodes)]
+    random.Random(nodes).shuffle(names)  # noqa: S311
+    content = question(names)
+    connection = connect(port)
+    for _ in range(10):  # they warm it up
+        ask(connection, "/extender/filter", content)
+    times: list[float] = []
+    used = processor(pid)
+    for _ in range(CALLS):
         start = perf_counter()
         ask(connection, "/extender/filter", content)
-        if turn >= 20:  # the first ones warm it up
-            times.append(perf_counter() - start)
-    return times
+        times.append(perf_counter() - start)
+    return times, processor(pid) - used
 
 
 def storm() -> tuple[float, float, float]:
@@ -183,6 +188,24 @@ def ask(connection: HTTPSConnection, path: str, content: bytes, method: str = "P
     return json.loads(answer.read())
 
 
+def processor(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def only(chosen: Server, others: Iterable[Server]) -> Iterator[None]:
+    """All servers but one stand still for the length of a block."""
+    for other in others:
+        other.send_signal(signal.SIGSTOP if other is not chosen else signal.SIGCONT)
+    try:
+        yield
+    finally:
+        for other in others:
+            other.send_signal(signal.SIGCONT)
+
+
 def rss(pid: int) -> float:
     """Resident MiB of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -190,7 +213,7 @@ def rss(pid: int) -> float:
 
 
 @contextmanager
-def serving(nodes: int) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+def serving(nodes: int) -> Iterator[tuple[int, Server]]:
     """A server of its own with so many nodes; with none, one node and 100 pods for it."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603
@@ -288,6 +311,8 @@ async def change(store: MemoryStore, ledgers: list[NodeLedger]) -> None:
             changed = ledger.adopt(share)
         known[name] = (changed, await store.write(changed, version))
         done += 1
+        # Whoever stood still does not catch up.
+        start = max(start, perf_counter() - (done + 50) / EVENTS)
         await asyncio.sleep(max(start + done / EVENTS - perf_counter(), 0))
 
 

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import clusters
+
 from adapters.cluster.client import Client
 from adapters.cluster.credentials import Credentials, Source, load
 from adapters.cluster.paths import NODES, PODS
@@ -162,8 +164,9 @@ def _pod(number: int) -> dict[str, object]:
     }
 
 
-def _node(number: int) -> dict[str, object]:
-    name = f"node-{number:05}"
+def node(number: int) -> dict[str, object]:
+    """A node in full, as the API server has it."""
+    name = clusters.name(number)
     cards = ":".join(f"GPU-{number}-{i},10,81920,100,NVIDIA-A100,0,true" for i in range(8))
     amounts = {"cpu": "128", "memory": "1056Gi", "pods": "110", "volcano.sh/vgpu-number": "80"}
     return {
@@ -196,7 +199,7 @@ def _pages(things: list[bytes]) -> list[bytes]:
 async def _serve(pods: int, nodes: int) -> None:
     ready = {
         "pods": _pages([json.dumps(_pod(i)).encode() for i in range(pods)]),
-        "nodes": _pages([json.dumps(_node(i)).encode() for i in range(nodes)]),
+        "nodes": _pages([json.dumps(node(i)).encode() for i in range(nodes)]),
     }
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -293,7 +293,7 @@ class Survey:
         if self._by_uuid:
             return possible
         kinds = np.append(self._inventory.kinds(), -1)[places]
-        new = (kinds < 0) | (kinds != np.append(self._answers.kinds, -1)[places])
+        new: Mask = (kinds < 0) | (kinds != np.append(self._answers.kinds, -1)[places])
         if self._own:
             new |= np.isin(places, self._roster.places(Names.of([*self._own])))
         new &= possible

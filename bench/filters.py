@@ -1,0 +1,88 @@
+"""Processor time of one filter, bytes in to bytes out, beside the naive way to answer it.
+
+Nothing but the answer itself: no port, no TLS.
+"""
+
+import asyncio
+import json
+import random
+import statistics
+import sys
+from collections.abc import Iterator
+from time import process_time
+
+import clusters
+import service
+
+from adapters.sidecar.kube_flow import KubeFlow
+from adapters.sidecar.local import LocalCluster
+from core.ledger import NodeLedger
+
+ROUNDS = 25
+
+
+def measure() -> Iterator[service.Result]:
+    """Each size beside the naive answer, and the largest beside the one that is usual."""
+    yield from asyncio.run(_measure())
+
+
+async def _measure() -> Iterator[service.Result]:
+    clusters_of = {nodes: clusters.ledgers(nodes, "volcano") for nodes in service.SIZES}
+    names = {nodes: [one.node.name for one in found] for nodes, found in clusters_of.items()}
+    for each in names.values():
+        random.Random(1).shuffle(each)  # noqa: S311 (a scheduler's order is not ours)
+    bodies = {nodes: service.question(each) for nodes, each in names.items()}
+    flows = {
+        nodes: KubeFlow(await service.composed(found, LocalCluster()))
+        for nodes, found in clusters_of.items()
+    }
+    ours: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}
+    plain: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}
+    for _ in range(ROUNDS):
+        for nodes, flow in flows.items():
+            found = json.loads(await flow.filter(bodies[nodes]))
+            start = process_time()
+            await flow.filter(bodies[nodes])
+            middle = process_time()
+            also = naive(bodies[nodes], clusters_of[nodes])
+            plain[nodes].append(process_time() - middle)
+            ours[nodes].append(middle - start)
+            if found["NodeNames"] != json.loads(also)["NodeNames"]:
+                sys.exit(f"filter_{nodes}_cpu: the service and the naive answer disagree")
+    middles = {nodes: statistics.median(times) for nodes, times in ours.items()}
+    results: list[service.Result] = []
+    for nodes, mine in middles.items():
+        ratio = mine / statistics.median(plain[nodes])
+        results.append((f"filter_{nodes}_cpu", mine * 1e3, "ms", "naive", ratio))
+    growth = middles[12_500] / middles[5_000]
+    results.append(("filter_cpu_growth", middles[12_500] * 1e3, "ms", "filter_5000_cpu", growth))
+    return iter(results)
+
+
+def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:
+    """What one writes first: a dictionary of the body, every card of every node as an object."""
+    args = json.loads(content)
+    limits = args["Pod"]["spec"]["containers"][0]["resources"]["limits"]
+    count = int(limits["volcano.sh/vgpu-number"])
+    memory = int(limits["volcano.sh/vgpu-memory"]) << 20
+    compute = int(limits["volcano.sh/vgpu-cores"])
+    known = {ledger.node.name: ledger for ledger in ledgers}
+    fitting: list[str] = []
+    failed: dict[str, str] = {}
+    for name in args["NodeNames"]:
+        ledger = known[name]
+        free = 0
+        for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+            if (
+                card.healthy
+                and use.slots < card.slots
+                and card.memory - use.memory >= memory
+                and 100 - use.compute >= compute
+                and not any(holder.exclusive or holder.blocked for holder in use.holders)
+            ):
+                free += 1
+        if free >= count:
+            fitting.append(name)
+        else:
+            failed[name] = f"{len(ledger.node.cards) - free}/{len(ledger.node.cards)} cards"
+    return json.dumps({"Nodes": None, "NodeNames": fitting, "FailedNodes": failed}).encode()
