@@ -35,7 +35,7 @@ class Inventory:
         self._of_card: dict[str, tuple[str, ...]] = {}
         self._of_pod: dict[str, tuple[str, ...]] = {}
         self._kinds = Kinds()
-        self._kind_of = np.full(_ROOM, -1, np.int64)
+        self._kind_of = np.full(1, -1, np.int64)
         for ledger in ledgers:
             self.put(ledger)
 
