@@ -32,8 +32,15 @@ class Nodes:
         body = await self._client.find(NODES.path(name))
         return None if body is None else read(_NODE, body)
 
-    async def publish(self, name: str, resources: Mapping[str, str | None]) -> None:
+    async def publish(
+        self,
+        name: str,
+        resources: Mapping[str, str | None],
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> None:
         """Set capacity and allocatable of extended resources; None takes one away.
+
+        Annotations go with them in one write, as the server takes both from a status.
 
         A kubelet that restarts sets those that it does not know to zero: publish them again.
 
@@ -41,7 +48,9 @@ class Nodes:
             ClusterError: status 404 where there is no such node.
         """
         amounts = dict(resources)
-        body = {"status": {"capacity": amounts, "allocatable": amounts}}
+        body: dict[str, object] = {"status": {"capacity": amounts, "allocatable": amounts}}
+        if annotations:
+            body["metadata"] = {"annotations": dict(annotations)}
         await self._client.patch(NODES.path(name, part="status"), body)
 
     async def annotate(

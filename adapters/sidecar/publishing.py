@@ -2,7 +2,7 @@
 
 Schedulers that count for themselves, and kubelets, know only of resources that a node states. They
 are written when they differ from what the node's own record of its cards says, such as after a
-kubelet has reset them, and never otherwise.
+kubelet has reset them, or when the cards are gone, and never otherwise.
 """
 
 from asyncio import Event, timeout
@@ -16,8 +16,8 @@ import msgspec
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.sidecar.mirror import Mirror
-from adapters.wire.kube import Amount, Device, KubeNode, NodeStatus
-from adapters.wire.quantity import QuantityError, parse
+from adapters.sidecar.published import MARK, mark, states, withdrawn
+from adapters.wire.kube import Device, KubeNode, NodeStatus, annotations
 
 FIRST = 1.0
 """Seconds after a write in which the same one is not made again."""
@@ -55,26 +55,19 @@ def amounts(
 
 def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:
     """Those amounts that a node does not state as they are, as capacity and as allocatable."""
-    capacity, allocatable = node.status.capacity or {}, node.status.allocatable or {}
-    return {
-        name: str(amount)
-        for name, amount in stated.items()
-        if not (_is(capacity.get(name), amount) and _is(allocatable.get(name), amount))
-    }
-
-
-def _is(said: Amount | None, amount: int) -> bool:
-    try:
-        return said is not None and parse(str(said)) == amount
-    except QuantityError:
-        return False
+    return {name: str(amount) for name, amount in stated.items() if not states(node, name, amount)}
 
 
 class Status(Protocol):
     """Writes the status of nodes."""
 
-    async def publish(self, name: str, resources: Mapping[str, str | None]) -> None:
-        """Set capacity and allocatable.
+    async def publish(
+        self,
+        name: str,
+        resources: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+    ) -> None:
+        """Set capacity and allocatable, and annotations in the same write; None takes one away.
 
         Raises:
             OSError: it was refused, or the answer did not come.
@@ -152,8 +145,10 @@ class Publisher:
             self._written.pop(name, None)
             return True
         device = self._mirror.devices.get(name)
-        wanted = patch(node, amounts(node, device, self._dialects(), self._wanted))
-        if not wanted:
+        stated = amounts(node, device, self._dialects(), self._wanted)
+        wanted = {**patch(node, stated), **withdrawn(node, stated)}
+        ours = mark(node, stated, wanted)
+        if not wanted and ours == annotations(node).get(MARK):
             return True
         now, last = self._clock(), self._written.get(name)
         pause = FIRST
@@ -163,7 +158,7 @@ class Publisher:
             pause = min(2 * last.pause, LONGEST)
         self._written[name] = _Written(wanted, now, pause)
         try:
-            await self._status.publish(name, wanted)
+            await self._status.publish(name, wanted, {MARK: ours})
         except OSError as error:
             self._failed(name, str(error))
             return False

@@ -1,7 +1,6 @@
 """Extended resources that the service writes to the status of nodes, when it is asked to."""
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,10 @@ from e2e.harness.cluster import cluster
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.ports import free_ports
 from e2e.harness.service import Service, example, install
+from e2e.harness.waiting import within
+
+OTHERS = {"metax-tech.com/sgpu": "16"}
+"""What another device plugin states."""
 
 WANTED = {"volcano.sh/vgpu-number", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory"}
 
@@ -37,7 +40,7 @@ def plane() -> Iterator[ControlPlane]:
         yield plane
 
 
-def test_a_node_states_its_cards_and_does_again_after_a_kubelet_reset_them(
+def test_a_node_states_its_cards_again_after_a_reset_and_none_after_it_lost_them(
     plane: ControlPlane,
 ) -> None:
     clear, secure = free_ports(2)
@@ -50,8 +53,15 @@ def test_a_node_states_its_cards_and_does_again_after_a_kubelet_reset_them(
     reset = dict.fromkeys(first, "0")
     plane.api.merge(f"{path}/status", {"status": {"capacity": reset, "allocatable": reset}})
     again = stated(plane, path)
+    plane.api.merge(f"{path}/status", {"status": {"capacity": OTHERS, "allocatable": OTHERS}})
+    register = {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": None}}}
+    plane.api.merge(path, register)
+    within(20, lambda: {*states(plane, path).values()} == {"0"})
+    left = plane.api.get(path)
 
     assert first == again
+    assert OTHERS.items() <= left["status"]["allocatable"].items()
+    assert "dragoman.dev/published" not in left["metadata"]["annotations"]
     print(f"the node states {first}")
     assert service.stop() == 0
 
@@ -59,12 +69,11 @@ def test_a_node_states_its_cards_and_does_again_after_a_kubelet_reset_them(
 def stated(plane: ControlPlane, path: str) -> Object:
     """What the node states of the resources, once it states them all."""
 
-    def found() -> Object:
-        status = plane.api.get(path)["status"]
-        return {key: status["allocatable"].get(key, "0") for key in sorted(WANTED)}
+    within(20, lambda: "0" not in states(plane, path).values())
+    return states(plane, path)
 
-    deadline = time.monotonic() + 20
-    while "0" in found().values():
-        assert time.monotonic() < deadline, found()
-        time.sleep(0.1)
-    return found()
+
+def states(plane: ControlPlane, path: str) -> Object:
+    """What the node states of the resources now."""
+    status = plane.api.get(path)["status"]
+    return {key: status["allocatable"].get(key, "0") for key in sorted(WANTED)}

@@ -215,13 +215,15 @@ def test_extended_resources_are_published_and_taken_away(cluster: Real) -> None:
             await add_node(client, "published")
             nodes = Nodes(client)
             await nodes.publish("published", {"volcano.sh/vgpu-number": "8", "x.io/y": "4k"})
-            await nodes.publish("published", {"x.io/y": None, "never.io/was": None})
+            gone = {"x.io/y": None, "never.io/was": None}
+            await nodes.publish("published", gone, {"x.io/mark": "1", "x.io/none": None})
             node = await nodes.get("published")
             assert node is not None
             for amounts in (node.status.capacity, node.status.allocatable):
                 assert (amounts or {})["volcano.sh/vgpu-number"] == "8"
                 assert "x.io/y" not in (amounts or {})
             assert (node.status.capacity or {})["cpu"] == "4"
+            assert (node.metadata.annotations or {})["x.io/mark"] == "1"
 
     asyncio.run(main())
 

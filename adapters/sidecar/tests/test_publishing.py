@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.sidecar.mirror import Mirror
+from adapters.sidecar.published import MARK, written
 from adapters.sidecar.publishing import LONGEST, Publisher, amounts, patch
 from adapters.sidecar.settings import read
 from adapters.sidecar.tests.builders import DIALECTS, a_metax_node, a_node
-from adapters.wire.kube import Device, KubeNode, NodeStatus
+from adapters.wire.kube import Device, KubeNode, Metadata, NodeStatus
 from core.quantity import GIB
 
 ALL = frozenset({"volcano", "koordinator", "metax"})
@@ -111,7 +112,12 @@ class FakeStatus:
     failures: int = 0
     ignored: bool = False
 
-    async def publish(self, name: str, resources: Mapping[str, str | None]) -> None:
+    async def publish(
+        self,
+        name: str,
+        resources: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+    ) -> None:
         self.writes.append(resources)
         if self.failures:
             self.failures -= 1
@@ -119,7 +125,12 @@ class FakeStatus:
         if not self.ignored:
             node = self.mirror.nodes[name]
             stated = {key: value for key, value in resources.items() if value is not None}
-            self.mirror.put_node(stating(node, {**(node.status.capacity or {}), **stated}))
+            noted = {**(node.metadata.annotations or {}), **annotations}
+            kept = {key: value for key, value in noted.items() if value is not None}
+            made = msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, annotations=kept)
+            )
+            self.mirror.put_node(stating(made, {**(node.status.capacity or {}), **stated}))
 
 
 @dataclass
@@ -213,3 +224,95 @@ def test_a_publisher_that_is_woken_just_before_its_end_ends(turns: int) -> None:
         assert running.cancelled()
 
     asyncio.run(main())
+
+
+def without_cards(node: KubeNode) -> KubeNode:
+    """The node after its plugin has taken back what it said of the cards."""
+    kept = {key: value for key, value in (node.metadata.annotations or {}).items() if key == MARK}
+    metadata = msgspec.structs.replace(node.metadata, annotations=kept)
+    return msgspec.structs.replace(node, metadata=metadata)
+
+
+def left_by(
+    *before: KubeNode, after: Mapping[str, str | int | float] | None = None
+) -> tuple[Rig, Mapping[str, str | int | float]]:
+    """What a node states after its cards have gone.
+
+    Args:
+        before: the node as it was told one time after the other, while it had its cards.
+        after: what somebody else states by then, in the place of what was published.
+    """
+
+    async def tried() -> tuple[Rig, Mapping[str, str | int | float]]:
+        rig = a_rig()
+        for node in before:
+            rig.mirror.put_node(node)
+            await rig.publisher.publish("n")
+            rig.time += 3600
+        bare = without_cards(rig.mirror.nodes["n"])
+        rig.mirror.put_node(bare if after is None else stating(bare, after))
+        rig.status.writes.clear()
+        for _ in range(3):
+            await rig.publisher.publish("n")
+            rig.time += 3600
+        return rig, rig.mirror.nodes["n"].status.allocatable or {}
+
+    return asyncio.run(tried())
+
+
+def test_a_node_that_lost_its_cards_states_none_and_is_left_alone_then() -> None:
+    rig, stated = left_by(a_node("n"))
+
+    assert stated == dict.fromkeys(amounts(a_node("n"), None, DIALECTS, ALL), "0")
+    assert len(rig.status.writes) == 1
+    assert MARK not in (rig.mirror.nodes["n"].metadata.annotations or {})
+
+
+def test_what_a_device_plugin_states_in_the_place_of_ours_stays() -> None:
+    theirs = {
+        name: amount + 1 for name, amount in amounts(a_node("n"), None, DIALECTS, ALL).items()
+    }
+
+    _, stated = left_by(a_node("n"), after=theirs)
+
+    assert stated == theirs
+
+
+def test_what_a_device_plugin_stated_before_us_stays() -> None:
+    theirs = amounts(a_node("n"), None, DIALECTS, ALL)
+
+    rig, stated = left_by(stating(a_node("n"), theirs))
+
+    assert stated == theirs
+    assert rig.status.writes == []
+
+
+def test_one_resource_that_is_not_wanted_any_more_is_taken_back_and_the_others_stay() -> None:
+    both = msgspec.structs.replace(
+        a_node("n"),
+        metadata=msgspec.structs.replace(
+            a_node("n").metadata,
+            annotations={
+                **(a_node("n").metadata.annotations or {}),
+                MARK: '{"gone.io/x":5,"gone.io/y":6,"volcano.sh/vgpu-number":20}',
+            },
+        ),
+    )
+    stated = {**amounts(a_node("n"), None, DIALECTS, ALL), "gone.io/x": 5, "gone.io/y": 7}
+
+    async def tried() -> Rig:
+        rig = a_rig()
+        rig.mirror.put_node(stating(both, stated))
+        await rig.publisher.publish("n")
+        return rig
+
+    rig = asyncio.run(tried())
+
+    assert rig.status.writes == [{"gone.io/x": "0"}]
+    noted = rig.mirror.nodes["n"].metadata.annotations or {}
+    assert noted[MARK] == '{"volcano.sh/vgpu-number":20}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a":"b"}', "\x00"])
+def test_a_mark_that_nobody_can_read_is_none(text: str) -> None:
+    assert written(KubeNode(Metadata(name="n", annotations={MARK: text}))) == {}
