@@ -1,0 +1,83 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.geometry import cutting
+from adapters.dialects.volcano.settings import DeviceConfig, read_device_config
+from core import mig_catalog
+from core.quantity import MIB
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+OWN = "koord-scheduler-config-with-deviceshare.yaml"
+WITHOUT = "koord-scheduler-config.yaml"
+
+
+def content(name: str) -> Any:
+    return yaml.safe_load((CONFIGS / name).read_text())
+
+
+def geometries() -> DeviceConfig:
+    document = content("mig-geometries.yaml")
+    name, key = keys.DEVICE_CONFIG
+    assert document["metadata"]["name"] == name
+    settings = {keys.DEVICE_CONFIG: yaml.safe_load(document["data"][key])}
+    return read_device_config(settings, keys.DEVICE_CONFIG)
+
+
+def test_every_layout_of_the_mig_geometries_can_be_cut_as_nvidia_publishes_it() -> None:
+    for table in geometries().tables:
+        for model in table.models:
+            memory = max(slices.memory for group in table.groups for slices in group.slices)
+
+            found = cutting((table,), f"NVIDIA-NVIDIA {model}", memory * MIB)
+
+            assert found.problems == (), model
+            assert len(found.geometry.layouts) == len(table.groups), model
+            built_in = {each.name: each for each in mig_catalog.geometry((model,)).layouts}
+            for layout in found.geometry.layouts:
+                assert layout == built_in[layout.name], (model, layout.name)
+
+
+@pytest.mark.parametrize(
+    ("registered", "smallest"),
+    [
+        ("NVIDIA-NVIDIA A30", "1g.6gb"),
+        ("NVIDIA-NVIDIA A100-SXM4-40GB", "1g.5gb"),
+        ("NVIDIA-NVIDIA A100 80GB PCIe", "1g.10gb"),
+        ("NVIDIA-NVIDIA H100 80GB HBM3", "1g.10gb"),
+        ("NVIDIA-NVIDIA H200", "1g.18gb"),
+    ],
+)
+def test_a_card_is_cut_by_the_table_that_is_meant_for_it(registered: str, smallest: str) -> None:
+    found = cutting(geometries().tables, registered, 0)
+
+    assert found.geometry.layouts[0].slices[0].profile == smallest
+
+
+def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_binds() -> None:
+    own, without = content(OWN), content(WITHOUT)
+
+    (profile,), (bare,) = own["profiles"], without["profiles"]
+    for point in profile["plugins"].values():
+        point["enabled"] = [each for each in point["enabled"] if each["name"] != "DeviceShare"]
+    assert profile == bare
+    assert without["extenders"][0].pop("bindVerb") == "bind"
+    assert own["extenders"] == without["extenders"]
+
+
+def test_every_scheduler_asks_about_the_same_resources() -> None:
+    configuration = content("volcano-scheduler-configmap.yaml")["data"]["volcano-scheduler.conf"]
+    plugins = [
+        plugin for tier in yaml.safe_load(configuration)["tiers"] for plugin in tier["plugins"]
+    ]
+    (volcano,) = [plugin["arguments"] for plugin in plugins if plugin["name"] == "extender"]
+
+    managed = {
+        name: {row["name"] for row in content(name)["extenders"][0]["managedResources"]}
+        for name in (OWN, WITHOUT, "kube-scheduler-config.yaml")
+    }
+
+    assert list(managed.values()) == [set(volcano["extender.managedResources"])] * 3
