@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adapters.node import hami
-from adapters.node.nri import Container, PodSandbox, names_and_values
+from adapters.node.nri import Container, PodSandbox
 from adapters.node.plan import Plan
 from adapters.node.profiles import VOID, Profile
 from core.card import Card
@@ -132,14 +132,13 @@ def _of_vendor(
         nodes: list[str] = []
         for card, instance in zip(cards, instances, strict=True):
             nodes += _nodes(card, instance, profile, equipment)
-        devices = (*nodes, *profile.devices)
+        devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
         plan = plan.beside(Plan(devices=devices, optional_devices=profile.optional_devices))
     if profile.hami is None or not any(
         card.memory_limited or card.compute_limited for card in cards
     ):
         return plan
-    held = names_and_values(container.env).get(hami.PRELOAD, "")
-    library = hami.preloaded(profile.hami, pod.uid, container.name, held)
+    library = hami.preloaded(profile.hami, pod.uid, container)
     return plan.beside(Plan(hami.bounds(cards))).beside(library)
 
 

@@ -7,7 +7,7 @@ goes before the one without; 0 and absence mean none; numbers without a suffix a
 import re
 from collections.abc import Sequence
 
-from adapters.node.nri import Mount
+from adapters.node.nri import Container, Mount, names_and_values
 from adapters.node.plan import Plan
 from adapters.node.profiles import HamiCore, Preload
 from core.limits import CardLimit, GrantError
@@ -56,19 +56,18 @@ def bounds(cards: Sequence[CardLimit]) -> dict[str, str]:
     return env
 
 
-def preloaded(hami: HamiCore, pod: str, container: str, preload: str) -> Plan:
+def preloaded(hami: HamiCore, pod: str, container: Container) -> Plan:
     """What the library itself needs.
 
     Args:
         hami: where it is on this node.
         pod: uid of the pod.
-        container: the container's name.
-        preload: the container's ``LD_PRELOAD`` so far.
+        container: with the ``LD_PRELOAD`` that it has so far.
 
     Raises:
         GrantError: the names cannot be used in a path.
     """
-    own = folder(pod, container)
+    own = folder(pod, container.name)
     cache = f"{hami.caches}/{own}"
     env = {CACHE: f"{hami.cache}/{own}.cache"}
     mounts = [
@@ -79,7 +78,8 @@ def preloaded(hami: HamiCore, pod: str, container: str, preload: str) -> Plan:
     if hami.preload is Preload.FILE:
         mounts.append(Mount(PRELOAD_FILE, "bind", hami.preload_file, ("rbind", "ro")))
     else:
-        env[PRELOAD] = _before(LIBRARY, preload)
+        so_far = names_and_values(container.env).get(PRELOAD, "")
+        env[PRELOAD] = _before(LIBRARY, so_far)
     return Plan(env, tuple(mounts), folders=(hami.lock,), fresh=cache)
 
 

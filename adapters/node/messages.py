@@ -4,6 +4,7 @@ Source: containerd/nri pkg/api/api.proto; the numbers of the fields are the same
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from adapters.node.nri import Adjustment, Container, Device, Mount, PodSandbox, Runtime, State
 from adapters.node.protobuf import (
@@ -16,6 +17,9 @@ from adapters.node.protobuf import (
     string,
     text,
 )
+
+_KNOWN = 256
+"""Mounts and devices of which it is remembered how they are written: containers share most."""
 
 
 def register(name: str, index: str) -> bytes:
@@ -127,26 +131,25 @@ def _container(data: bytes) -> Container:
     devices: tuple[Device, ...] = ()
     cdi: list[str] = []
     for number, value in fields(data):
-        match number, value:
-            case 1 | 2 | 3, bytes():
-                texts[number] = string(value)
-            case 4, int():
+        if isinstance(value, int):
+            if number == 4:
                 state = value
-            case 8, bytes():
-                env.append(string(value))
-            case 9, bytes():
-                mounts.append(_mount(value))
-            case 11, bytes():
-                devices = tuple(_device(held) for place, held in nested(value) if place == 2)
-            case 20, bytes():
-                cdi.extend(string(name) for place, name in nested(value) if place == 1)
-            case _:
-                pass
+        elif number == 8:
+            env.append(string(value))
+        elif number == 9:
+            mounts.append(_mount(value))
+        elif number in texts:
+            texts[number] = string(value)
+        elif number == 11:
+            devices = tuple(_device(held) for place, held in nested(value) if place == 2)
+        elif number == 20:
+            cdi.extend(string(name) for place, name in nested(value) if place == 1)
     return Container(
         texts[1], texts[2], texts[3], state, tuple(env), tuple(mounts), devices, tuple(cdi)
     )
 
 
+@lru_cache(_KNOWN)
 def _mount(data: bytes) -> Mount:
     texts = {1: "", 2: "", 3: ""}
     options: list[str] = []
@@ -158,6 +161,7 @@ def _mount(data: bytes) -> Mount:
     return Mount(texts[1], texts[2], texts[3], tuple(options))
 
 
+@lru_cache(_KNOWN)
 def _encode_mount(mount: Mount) -> bytes:
     return (
         text(1, mount.destination)
@@ -167,6 +171,7 @@ def _encode_mount(mount: Mount) -> bytes:
     )
 
 
+@lru_cache(_KNOWN)
 def _device(data: bytes) -> Device:
     texts = {1: "", 2: ""}
     numbers = {3: 0, 4: 0}
@@ -184,6 +189,7 @@ def _device(data: bytes) -> Device:
     return Device(texts[1], texts[2], numbers[3], numbers[4], mode)
 
 
+@lru_cache(_KNOWN)
 def _encode_device(device: Device) -> bytes:
     return (
         text(1, device.path)

@@ -6,6 +6,8 @@ mean nothing: each connection is a stream of bytes. Source: containerd/nri pkg/n
 
 from dataclasses import dataclass
 
+from adapters.node.framing import Pieces
+
 PLUGIN = 1
 """The connection on which the runtime calls the plugin."""
 
@@ -36,10 +38,10 @@ class Frame:
 class Mux:
     """Finds the frames in what arrives."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._pieces = Pieces(_HEADER, 4, LIMIT, "a frame", MuxError)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete now, in order.
@@ -47,22 +49,9 @@ class Mux:
         Raises:
             MuxError: a frame announces more than ``LIMIT``.
         """
-        buffer = self._buffer
-        buffer += data
-        frames: list[Frame] = []
-        place = 0
-        while len(buffer) - place >= _HEADER:
-            connection = int.from_bytes(buffer[place : place + 4])
-            size = int.from_bytes(buffer[place + 4 : place + _HEADER])
-            if size > LIMIT:
-                raise MuxError(f"a frame of {size} bytes is announced; {LIMIT} are too many")
-            end = place + _HEADER + size
-            if end > len(buffer):
-                break
-            frames.append(Frame(connection, bytes(buffer[place + _HEADER : end])))
-            place = end
-        del buffer[:place]
-        return frames
+        return [
+            Frame(int.from_bytes(piece[:4]), piece[_HEADER:]) for piece in self._pieces.feed(data)
+        ]
 
 
 def frames(connection: int, message: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """What a container shall get, before anybody has looked whether the node has it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -33,12 +33,12 @@ class Plan:
     def beside(self, other: "Plan") -> "Plan":
         """Both; of what both name, this one's."""
         return Plan(
-            {**other.env, **self.env},
-            _once((*self.mounts, *other.mounts)),
-            _once((*self.devices, *other.devices)),
-            _once((*self.optional_devices, *other.optional_devices)),
-            _once((*self.cdi, *other.cdi)),
-            _once((*self.folders, *other.folders)),
+            {**other.env, **self.env} if self.env else other.env,
+            _both(self.mounts, other.mounts),
+            _both(self.devices, other.devices),
+            _both(self.optional_devices, other.optional_devices),
+            _both(self.cdi, other.cdi),
+            _both(self.folders, other.folders),
             self.fresh or other.fresh,
         )
 
@@ -48,11 +48,10 @@ class Plan:
         Naming again what another plugin has set would make the runtime refuse the container, also
         where both say the same: so a second copy of this agent finds nothing left to do.
         """
-        env = names_and_values(container.env)
         mounts = {(mount.destination, mount.source) for mount in container.mounts}
         devices = {device.path for device in container.devices}
         return Plan(
-            {name: value for name, value in self.env.items() if env.get(name) != value},
+            self._variables(container),
             tuple(m for m in self.mounts if (m.destination, m.source) not in mounts),
             tuple(path for path in self.devices if path not in devices),
             tuple(path for path in self.optional_devices if path not in devices),
@@ -61,6 +60,14 @@ class Plan:
             self.fresh,
         )
 
+    def _variables(self, container: Container) -> Mapping[str, str]:
+        # A fresh container has none of them, and then its variables need not be taken apart.
+        if self.env and not {f"{k}={v}" for k, v in self.env.items()}.isdisjoint(container.env):
+            env = names_and_values(container.env)
+            return {name: value for name, value in self.env.items() if env.get(name) != value}
+        return self.env
 
-def _once(things: Iterable[_T]) -> tuple[_T, ...]:
-    return tuple(dict.fromkeys(things))
+
+def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
+    """What either names, once."""
+    return tuple(dict.fromkeys((*first, *second))) if first and second else first or second

@@ -4,10 +4,11 @@ Source: protobuf.dev/programming-guides/encoding. A reader takes the fields that
 over the rest; a field that comes in an unexpected wire type counts as unknown.
 """
 
-from collections.abc import Iterator
-
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types; 3 and 4 are groups, which no message here has."""
+
+_MORE = 0x80
+"""Set in each byte of a number but the last."""
 
 _WORD = 1 << 64
 _LONGEST = 10
@@ -21,43 +22,52 @@ class ProtobufError(ValueError):
     """Bytes that are no message."""
 
 
-def fields(data: bytes) -> Iterator[Field]:
+def fields(data: bytes) -> list[Field]:
     """The fields of a message, in the order in which they stand there.
+
+    Numbers of one byte, which nearly all are, are read in place: this stands in the way of every
+    container.
 
     Raises:
         ProtobufError: the bytes end within a field, or are no field.
     """
+    found: list[Field] = []
     place, end = 0, len(data)
     while place < end:
-        tag, place = _varint(data, place)
+        tag = data[place]
+        place += 1
+        if tag >= _MORE:
+            tag, place = _varint(data, place - 1)
         number, kind = tag >> 3, tag & 7
         if number == 0:
             raise ProtobufError("a field has the number 0")
         if kind == BYTES:
-            size, place = _varint(data, place)
+            size = data[place] if place < end else _MORE
+            place += 1
+            if size >= _MORE:
+                size, place = _varint(data, place - 1)
             stop = place + size
             if stop > end:
                 raise ProtobufError(f"field {number} ends after the message")
-            yield number, data[place:stop]
+            found.append((number, data[place:stop]))
             place = stop
         elif kind == VARINT:
             value, place = _varint(data, place)
-            yield number, value
+            found.append((number, value))
         elif kind in (FIXED32, FIXED64):
             stop = place + (4 if kind == FIXED32 else 8)
             if stop > end:
                 raise ProtobufError(f"field {number} ends after the message")
-            yield number, int.from_bytes(data[place:stop], "little")
+            found.append((number, int.from_bytes(data[place:stop], "little")))
             place = stop
         else:
             raise ProtobufError(f"field {number} has the wire type {kind}")
+    return found
 
 
-def nested(data: bytes) -> Iterator[tuple[int, bytes]]:
+def nested(data: bytes) -> list[tuple[int, bytes]]:
     """Those fields of a message that are text, bytes or messages."""
-    for number, value in fields(data):
-        if isinstance(value, bytes):
-            yield number, value
+    return [(number, value) for number, value in fields(data) if isinstance(value, bytes)]
 
 
 def string(value: bytes) -> str:
@@ -95,7 +105,10 @@ def integer(number: int, value: int) -> bytes:
 
 def message(number: int, value: bytes) -> bytes:
     """A field that holds bytes or a message, also where that is empty."""
-    return _number(number << 3 | BYTES) + _number(len(value)) + value
+    tag, size = number << 3 | BYTES, len(value)
+    if tag < _MORE and size < _MORE:
+        return bytes((tag, size)) + value
+    return _number(tag) + _number(size) + value
 
 
 def text(number: int, value: str) -> bytes:
@@ -104,11 +117,11 @@ def text(number: int, value: str) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    if value < 0x80:
+    if value < _MORE:
         return bytes((value,))
     out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
+    while value >= _MORE:
+        out.append(value & 0x7F | _MORE)
         value >>= 7
     out.append(value)
     return bytes(out)
@@ -117,13 +130,13 @@ def _number(value: int) -> bytes:
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     try:
         byte = data[place]
-        if byte < 0x80:
+        if byte < _MORE:
             return byte, place + 1
         value, shift = byte & 0x7F, 7
         for at in range(place + 1, place + _LONGEST):
             byte = data[at]
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
+            if byte < _MORE:
                 return value % _WORD, at + 1
             shift += 7
     except IndexError:

@@ -6,6 +6,7 @@ data. Source: containerd/ttrpc PROTOCOL.md, request.proto, channel.go.
 
 from dataclasses import dataclass
 
+from adapters.node.framing import Pieces
 from adapters.node.protobuf import fields, integer, message, nested, signed, string, text
 
 REQUEST, RESPONSE = 1, 2
@@ -84,10 +85,10 @@ class Response:
 class Reader:
     """Finds the messages in one connection's stream."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._pieces = Pieces(_HEADER, 0, LIMIT, "a message", TtrpcError)
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are complete now, in order.
@@ -95,22 +96,10 @@ class Reader:
         Raises:
             TtrpcError: a message announces more than ``LIMIT``.
         """
-        buffer = self._buffer
-        buffer += data
-        messages: list[Message] = []
-        place = 0
-        while len(buffer) - place >= _HEADER:
-            size = int.from_bytes(buffer[place : place + 4])
-            if size > LIMIT:
-                raise TtrpcError(f"a message of {size} bytes is announced; {LIMIT} are too many")
-            start = place + _HEADER
-            if start + size > len(buffer):
-                break
-            stream = int.from_bytes(buffer[place + 4 : place + 8])
-            messages.append(Message(stream, buffer[place + 8], bytes(buffer[start : start + size])))
-            place = start + size
-        del buffer[:place]
-        return messages
+        return [
+            Message(int.from_bytes(piece[4:8]), piece[8], piece[_HEADER:])
+            for piece in self._pieces.feed(data)
+        ]
 
 
 def encode(sent: Message) -> bytes:
