@@ -60,6 +60,16 @@ class Equipment:
         default_factory=dict[tuple[str, str, int], str]
     )
 
+    def nodes(self, uuid: str) -> Sequence[str]:
+        """The device nodes of a card that is there; none where no profile says which."""
+        known = self.devices.get(uuid)
+        if known is not None:
+            return known
+        card = self.cards[uuid]
+        profile = self.profiles.get(card.vendor)
+        templates = () if profile is None else profile.card_devices
+        return [_of_card(template, uuid, card.index) for template in templates]
+
 
 def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equipment) -> Plan:
     """What a container with a share gets; of vendors of which it has none, nothing is visible.
@@ -131,7 +141,8 @@ def _of_vendor(
     else:
         nodes: list[str] = []
         for card, instance in zip(cards, instances, strict=True):
-            nodes += _nodes(card, instance, profile, equipment)
+            own = () if instance is None else instance.devices
+            nodes += own or equipment.nodes(card.uuid)
         devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
         plan = plan.beside(Plan(devices=devices, optional_devices=profile.optional_devices))
     if profile.hami is None or not any(
@@ -150,21 +161,10 @@ def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance |
     if found is not None:
         return found
     problem = f"card {uuid} is not cut to {slot.profile} at {slot.start}"
-    if key in equipment.uncut:
-        raise GrantError(f"{problem}: {equipment.uncut[key]}")
+    why = equipment.uncut.get(key)
+    if why is not None:
+        raise GrantError(f"{problem}: {why}")
     raise CuttingError(f"{problem} yet") if equipment.cutting else GrantError(problem)
-
-
-def _nodes(
-    card: CardLimit, instance: Instance | None, profile: Profile, equipment: Equipment
-) -> Sequence[str]:
-    if instance is not None and instance.devices:
-        return instance.devices
-    known = equipment.devices.get(card.uuid)
-    if known is not None:
-        return known
-    index = equipment.cards[card.uuid].index
-    return [_of_card(template, card.uuid, index) for template in profile.card_devices]
 
 
 def _of_card(template: str, uuid: str, index: int) -> str:

@@ -1,6 +1,6 @@
 """What the node does about each container: a share, nothing, or no container at all."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -9,7 +9,8 @@ from adapters.dialects.koordinator import keys as koordinator
 from adapters.dialects.metax import keys as metax
 from adapters.dialects.volcano import keys as volcano
 from adapters.node.adjust import CuttingError, Equipment, share, void
-from adapters.node.claim import VISIBLE, ClaimError, agree, served
+from adapters.node.claim import VISIBLE, ClaimError, agree, plugged, served
+from adapters.node.exposure import opens_all, ways
 from adapters.node.grants import Grants, Standing
 from adapters.node.host import HostError, realize
 from adapters.node.nri import Adjustment, Container, PodSandbox, State
@@ -54,6 +55,19 @@ class Unserved:
     lacking: str
 
 
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """A container that can reach cards past its share.
+
+    Attributes:
+        way: how, in a few words.
+    """
+
+    pod: PodSandbox
+    container: Container
+    way: str
+
+
 @dataclass(slots=True)
 class Agent:
     """Answers for one node.
@@ -90,47 +104,76 @@ class Agent:
             return True
         return isinstance(answer, Limits) or asks(pod, container)
 
+    def exposure(self, pod: PodSandbox, container: Container) -> str:
+        """How a container can reach cards past its share; empty where nothing says that it can.
+
+        Nobody is kept back for it: whoever may run privileged containers has the node anyway.
+        """
+        if pod.namespace in self.exempt:
+            return ""
+        try:
+            answer = self.grants.of(pod.uid, container.name)
+        except GrantError:
+            return ""
+        if answer is Standing.ELSEWHERE:
+            return ""
+        own = {limit.uuid for limit in answer.cards} if isinstance(answer, Limits) else set[str]()
+        return ways(container, own, self.equipment())
+
     def audit(
         self, pods: Sequence[PodSandbox], containers: Sequence[Container]
     ) -> tuple[Unserved, ...]:
         """The containers that run without what they were sold."""
-        by_id: Mapping[str, PodSandbox] = {pod.id: pod for pod in pods}
-        found: list[Unserved] = []
-        for container in containers:
-            pod = by_id.get(container.pod)
-            if pod is None or container.state == State.STOPPED:
-                continue
-            lacking = self._lacking(pod, container)
-            if lacking:
-                found.append(Unserved(pod, container, lacking))
-        return tuple(found)
+        found = (Unserved(*each, self._lacking(*each)) for each in _running(pods, containers))
+        return tuple(each for each in found if each.lacking)
+
+    def exposed(
+        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+    ) -> tuple[Exposed, ...]:
+        """The containers that run and can reach cards past their share."""
+        found = (
+            Exposed(pod, container, self._open(pod, container) or self.exposure(pod, container))
+            for pod, container in _running(pods, containers)
+        )
+        return tuple(each for each in found if each.way)
 
     def _plan(self, pod: PodSandbox, container: Container) -> Plan | Absent:
         equipment = self.equipment()
         answer = self.grants.of(pod.uid, container.name)
-        if answer is Standing.ELSEWHERE:
-            return Plan()
         if answer is Standing.UNKNOWN and asks(pod, container):
             return Absent.GRANT
         minors = served(pod, container)
         if minors is not None:
-            limits = answer if isinstance(answer, Limits) else None
-            agree(minors, limits, container)
+            agree(minors, answer if isinstance(answer, Limits) else None, container)
             return Plan()
         if isinstance(answer, Limits):
             return share(answer, pod, container, equipment)
+        if answer is Standing.ELSEWHERE and plugged(container):
+            return Plan()
+        if marked(container):
+            raise GrantError(f"it was admitted with a share ({record.MARK}), and {answer.value}")
+        if answer is Standing.ELSEWHERE and not opens_all(container):
+            return Plan()
         return Plan() if pod.namespace in self.exempt else void(equipment)
 
     def _lacking(self, pod: PodSandbox, container: Container) -> str:
         try:
-            answer = self.grants.of(pod.uid, container.name)
-            if not isinstance(answer, Limits) or served(pod, container) is not None:
+            plan = self._plan(pod, container)
+            if isinstance(plan, Absent):
+                return f"a share that anybody knows of: {plan.value}"
+            if not isinstance(self.grants.of(pod.uid, container.name), Limits):
                 return ""
-            rest = share(answer, pod, container, self.equipment()).missing(container)
-        except GrantError as error:
-            return str(error)
+        except (GrantError, ClaimError) as error:
+            return f"its share: {error}"
+        rest = plan.missing(container)
         names = [*rest.env, *(mount.destination for mount in rest.mounts), *rest.devices, *rest.cdi]
         return ", ".join(names)
+
+    def _open(self, pod: PodSandbox, container: Container) -> str:
+        """Whether a container that runs has opened all cards to itself, as its image may do."""
+        if pod.namespace in self.exempt or not opens_all(container):
+            return ""
+        return f"{VISIBLE}=all"
 
 
 def asks(pod: PodSandbox, container: Container) -> bool:
@@ -139,10 +182,22 @@ def asks(pod: PodSandbox, container: Container) -> bool:
     A device plugin has if the container names cards by uuid: the ledger will say that its pod is
     served elsewhere, and until then nobody may take that card away.
     """
-    return not RESULTS.isdisjoint(pod.annotations) or any(
-        line.startswith((f"{record.MARK}=", f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
-        for line in container.env
-    )
+    return not RESULTS.isdisjoint(pod.annotations) or marked(container) or plugged(container)
+
+
+def marked(container: Container) -> bool:
+    """Whether admission has seen that the container asks for a share."""
+    return any(line.startswith(f"{record.MARK}=") for line in container.env)
+
+
+def _running(
+    pods: Sequence[PodSandbox], containers: Sequence[Container]
+) -> Iterator[tuple[PodSandbox, Container]]:
+    by_id = {pod.id: pod for pod in pods}
+    for container in containers:
+        pod = by_id.get(container.pod)
+        if pod is not None and container.state != State.STOPPED:
+            yield pod, container
 
 
 def _who(pod: PodSandbox, container: Container) -> str:

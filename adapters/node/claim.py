@@ -29,6 +29,12 @@ def served(pod: PodSandbox, container: Container) -> str | None:
     return value if _MINORS.fullmatch(value) else None
 
 
+def plugged(container: Container) -> bool:
+    """Whether a device plugin has given the container cards: it names them by uuid."""
+    named = (f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-")
+    return any(line.startswith(named) for line in container.env)
+
+
 def agree(minors: str, limits: Limits | None, container: Container) -> None:
     """See that what Koordinator's hook has set is what the ledger says.
 

@@ -18,9 +18,10 @@ class Standing(Enum):
 
     UNKNOWN = "the ledger does not name its pod"
     """It may not have arrived yet."""
-    NOTHING = "it asked for no share"
-    """Though its pod is in the ledger."""
-    ELSEWHERE = "another component serves its pod"
+    NOTHING = "the ledger gives its pod's other containers all that it gives"
+    """It asked for no share."""
+    ELSEWHERE = "the ledger cannot tell what its pod holds"
+    """Another component may serve it."""
 
 
 Answer = Limits | Standing
@@ -45,40 +46,67 @@ class Grants(Protocol):
         """The node's cards, by uuid."""
         ...
 
+    @property
+    def known(self) -> bool:
+        """Whether anybody has said yet what the record is, or that there is none."""
+        ...
+
+    async def arrival(self) -> None:
+        """Return when that is known."""
+        ...
+
     def change(self) -> Coroutine[Any, Any, object]:
         """Ends when anything may have changed since this was called."""
         ...
 
 
-@dataclass(slots=True)
-class LedgerGrants:
-    """Grants out of the node's record, whoever brings that here.
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record and what follows from it: one thread makes it, others read it whole.
 
     Attributes:
-        ledger: the latest; None as long as none has arrived, and every pod is unknown.
+        ledger: None where there is none, and every pod is unknown.
+        cards: by uuid; they stay when the record goes.
     """
 
     ledger: NodeLedger | None = None
-    _cards: Mapping[str, Card] = field(default_factory=lambda: MappingProxyType({}))
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    cards: Mapping[str, Card] = field(default_factory=lambda: MappingProxyType({}))
 
-    def __post_init__(self) -> None:
-        if self.ledger is not None:
-            self.replace(self.ledger)
+
+class LedgerGrants:
+    """Grants out of the node's record, whoever brings that here."""
+
+    __slots__ = ("_arrived", "_changed", "_record")
+
+    def __init__(self, ledger: NodeLedger | None = None) -> None:
+        """Begin with a record, or with none having arrived yet."""
+        self._record = _Record()
+        self._changed = asyncio.Event()
+        self._arrived = False
+        if ledger is not None:
+            self.replace(ledger)
+
+    @property
+    def ledger(self) -> NodeLedger | None:
+        """The latest record; None where there is none."""
+        return self._record.ledger
 
     def replace(self, ledger: NodeLedger) -> None:
         """Take a newer record, and wake whoever waits for a change."""
-        self.ledger = ledger
-        self._cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
-        self._wake()
+        cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
+        self._take(_Record(ledger, cards))
 
     def forget(self) -> None:
         """There is no record: every pod is unknown. The cards are still there."""
-        self.ledger = None
-        self._wake()
+        self._take(_Record(None, self._record.cards))
 
     def nudge(self) -> None:
         """Wake whoever waits: what is granted can be had now, or is known to be impossible."""
+        self._wake()
+
+    def _take(self, record: _Record) -> None:
+        self._record = record
+        self._arrived = True
         self._wake()
 
     def _wake(self) -> None:
@@ -87,19 +115,30 @@ class LedgerGrants:
 
     def of(self, pod: str, container: str) -> Answer:
         """As ``Grants.of``; what is only held by some service does not count yet."""
-        if self.ledger is None:
+        record = self._record
+        if record.ledger is None:
             return Standing.UNKNOWN
-        allocation = self.ledger.allocations.get(pod)
+        allocation = record.ledger.allocations.get(pod)
         if allocation is None or allocation.state is not State.COMMITTED:
             return Standing.UNKNOWN
         if allocation.unread is not None:
             return Standing.ELSEWHERE
-        found = limits(allocation.grants, container, self._cards)
+        found = limits(allocation.grants, container, record.cards)
         return found if found.cards else Standing.NOTHING
 
     def cards(self) -> Mapping[str, Card]:
         """The node's cards, by uuid."""
-        return self._cards
+        return self._record.cards
+
+    @property
+    def known(self) -> bool:
+        """As ``Grants.known``."""
+        return self._arrived
+
+    async def arrival(self) -> None:
+        """As ``Grants.arrival``."""
+        while not self._arrived:
+            await self.change()
 
     def change(self) -> Coroutine[Any, Any, object]:
         """Ends at the next ``replace``, ``forget`` or ``nudge``."""

@@ -22,6 +22,7 @@ from adapters.node.ledger_file import LedgerFile
 from adapters.node.ledger_watch import LedgerWatch
 from adapters.node.link import Link
 from adapters.node.monitor import Monitor
+from adapters.node.news import News
 from adapters.node.nri import Runtime
 from adapters.node.nvml_mig import NvmlMig
 from adapters.node.profiles import Profile
@@ -136,12 +137,14 @@ async def run(config: Config) -> None:
     watchdog.start()
     ledger = _ledger(config, node.grants)
     tenants = Tenants(node.caches())
+    news = News()
     link = Link(
         Path(config.socket),
         config.plugin.name,
         config.plugin.index,
         agent,
         watchdog,
+        news,
         configure=node.configure,
         observe=tenants.observe,
     )
@@ -150,14 +153,14 @@ async def run(config: Config) -> None:
         tenants,
         lambda: node.hardware,
         dict if inventory is None else inventory.loads,
-        link.counts,
+        news.counts,
         node.grants.of,
     )
     work = [link.run(), ledger.run(), node.watch()]
     if node.cutter is not None:
         work.append(node.cutter.run())
     if config.monitor.listen:
-        scrape = Scrape(monitor.families, lambda: link.counts.active)
+        scrape = Scrape(monitor.families, lambda: news.counts.active)
         work.append(scrape.run(config.monitor.listen))
     tell("agent.started", node=node_name(config), cards=len(node.hardware.cards))
     tasks = [asyncio.ensure_future(each) for each in work]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.node.adjust import Instance
+from adapters.node.counts import Counts
 from adapters.node.exposition import Family, Sample
 from adapters.node.grants import Answer
 from adapters.node.inventory import Hardware, Load
-from adapters.node.link import Counts
 from adapters.node.region import CardUsage, Region, RegionError, read
 from adapters.node.tenants import Tenant, Tenants
 from core.card import Card
@@ -305,5 +305,6 @@ def _hook(counts: Counts) -> list[Family]:
         counter("containers_late_total", "of these, without an answer in time", counts.late),
         counter("connections_total", "times the runtime was reached", counts.connections),
         gauge("containers_unserved", "containers running without their share", counts.unserved),
+        gauge("containers_exposed", "containers that reach cards past their share", counts.exposed),
         gauge("active", "whether the runtime asks the agent", int(counts.active)),
     ]

@@ -7,7 +7,7 @@ from adapters.dialects import record
 from adapters.node.agent import NOTHING, Absent, Agent, ServeError
 from adapters.node.grants import LedgerGrants, Standing
 from adapters.node.host import HostError, discard, realize
-from adapters.node.nri import Adjustment, Container, PodSandbox, State
+from adapters.node.nri import Adjustment, Container, Device, Mount, PodSandbox, State
 from adapters.node.plan import Plan
 from adapters.node.profiles import NVIDIA, HamiCore, Profile
 from adapters.node.tests.builders import ASKING, MEMORY, POD, container, equipment, ledger
@@ -125,6 +125,73 @@ def test_a_missing_device_node_keeps_its_container_back(profile: Profile) -> Non
         agent(lacking, ledger(HALF)).adjust(POD, container())
 
 
+def test_a_marked_container_that_the_ledger_gives_nothing_is_kept_back(profile: Profile) -> None:
+    there = agent(profile, ledger(HALF))
+    cards = "NVIDIA_VISIBLE_DEVICES=GPU-1"
+
+    for env in ((f"{record.MARK}=1",), (f"{record.MARK}=1", cards)):
+        with pytest.raises(ServeError, match="other containers all that it gives"):
+            there.adjust(POD, container(*env, name="other"))
+
+
+def test_a_marked_container_whose_record_cannot_be_read_is_kept_back(profile: Profile) -> None:
+    there = agent(profile, ledger(unread="broken"))
+    plugged = container(f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
+
+    with pytest.raises(ServeError, match="cannot tell what its pod holds"):
+        there.adjust(ASKING, container(f"{record.MARK}=1"))
+    # Its device plugin has served it, as it did before Dragoman came.
+    assert there.adjust(ASKING, plugged) == NOTHING
+
+
+def test_a_record_that_cannot_be_read_opens_no_card(profile: Profile) -> None:
+    there = agent(profile, ledger(unread="forged"))
+
+    all_cards = there.adjust(ASKING, container("NVIDIA_VISIBLE_DEVICES=all"))
+
+    assert all_cards == Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
+    with pytest.raises(ServeError, match="turn that gate off"):
+        there.adjust(KOORDINATED, container("NVIDIA_VISIBLE_DEVICES=0,1"))
+
+
+def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile) -> None:
+    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
+    there = agent(profile, ledger(HALF), "gpu-operator")
+    host = tuple(Device(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
+    privileged = container(state=State.RUNNING, devices=host)
+    own = container(state=State.RUNNING, devices=host[1:2])
+    docker = container(
+        name="other",
+        state=State.RUNNING,
+        mounts=(Mount("/var/run/docker.sock", "bind", "/var/run/docker.sock"),),
+    )
+    everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=State.RUNNING)
+    over = replace(privileged, state=State.STOPPED)
+
+    found = there.exposed([POD], [privileged, own, docker, everything, over])
+
+    assert [each.way for each in found] == [
+        "3 device nodes of other cards",
+        "/var/run/docker.sock",
+        "NVIDIA_VISIBLE_DEVICES=all",
+    ]
+    operator = replace(POD, namespace="gpu-operator")
+    assert there.exposed([operator], [privileged, everything]) == ()
+
+
+def test_of_whom_the_ledger_cannot_tell_what_he_holds_nobody_says_that_he_is_exposed(
+    profile: Profile,
+) -> None:
+    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
+    device = (Device("/dev/nvidia0", "c", 195, 0),)
+
+    held = agent(profile, ledger(unread="whole cards of another scheduler"))
+    broken = agent(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
+
+    assert held.exposure(POD, container(devices=device)) == ""
+    assert broken.exposure(POD, container(devices=device)) == ""
+
+
 def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: Profile) -> None:
     there = agent(profile, ledger(HALF))
     set_by_it = container(
@@ -173,6 +240,17 @@ def test_the_audit_names_who_runs_without_a_share(profile: Profile) -> None:
     assert [each.container.name for each in found] == ["main", "lost"]
     assert "NVIDIA_VISIBLE_DEVICES" in found[0].lacking
     assert "GPU-9" in found[1].lacking
+
+
+def test_the_audit_names_who_runs_on_a_promise_that_the_ledger_does_not_know(
+    profile: Profile,
+) -> None:
+    forged = replace(ASKING, uid="x")
+    running = container("NVIDIA_VISIBLE_DEVICES=all", state=State.RUNNING)
+
+    (found,) = agent(profile, ledger(HALF)).audit([forged], [running])
+
+    assert "does not name its pod" in found.lacking
 
 
 def test_the_audit_is_content_with_what_the_agent_gave(profile: Profile) -> None:

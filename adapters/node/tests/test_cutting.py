@@ -49,7 +49,7 @@ def node(library: Any, *, enable: bool = False) -> tuple[Node, Cutter]:
 
 
 def cut(there: tuple[Node, Cutter], ledger: NodeLedger) -> None:
-    there[0].grants.ledger = ledger
+    there[0].grants.replace(ledger)
     asyncio.run(there[1].cut())
 
 

@@ -18,7 +18,7 @@ from adapters.node.grants import LedgerGrants
 from adapters.node.link import Link
 from adapters.node.nri import PLUGIN_SERVICE, Adjustment
 from adapters.node.profiles import NVIDIA, Profile
-from adapters.node.protobuf import message, text
+from adapters.node.protobuf import integer, message, text
 from adapters.node.tests.builders import equipment, ledger
 from adapters.node.watchdog import Watchdog
 from core.grant import Grant
@@ -140,7 +140,7 @@ def test_a_share_is_answered_at_once(tmp_path: Path) -> None:
         response = at.runtime.call("CreateContainer", subject("uid-1"))
 
         assert b"GPU-1" in response.payload
-        soon(lambda: at.link.counts.adjusted == 1)
+        soon(lambda: at.link.news.counts.adjusted == 1)
 
 
 def test_a_grant_that_arrives_in_time_is_given(tmp_path: Path) -> None:
@@ -163,6 +163,7 @@ def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
     with stage(tmp_path, lambda: there["now"]) as at:
         at.runtime.activate()
         at.loop.call_soon_threadsafe(at.grants.replace, held)
+        soon(lambda: at.grants.ledger is held)
         at.runtime.send("CreateContainer", subject("uid-1"), timeout=4)
         time.sleep(0.1)
         made = {("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
@@ -195,7 +196,7 @@ def test_a_grant_that_does_not_arrive_is_an_error_in_time_and_is_waited_for_once
         assert 0.2 < took < 0.4
         assert second.code != 0
         assert again < 0.15
-        soon(lambda: (at.link.counts.refused, at.link.counts.late) == (2, 1))
+        soon(lambda: (at.link.news.counts.refused, at.link.news.counts.late) == (2, 1))
 
 
 def test_an_event_loop_that_hangs_is_answered_for_by_the_watchdog(tmp_path: Path) -> None:
@@ -272,7 +273,55 @@ def test_a_runtime_that_refuses_the_plugin_is_asked_again(tmp_path: Path) -> Non
 
         at.runtime.activate()
 
-        soon(lambda: at.link.counts.connections == 1)
+        soon(lambda: at.link.news.counts.connections == 1)
+
+
+def test_who_runs_unserved_is_told_when_the_record_has_come_and_until_he_is_gone(
+    tmp_path: Path,
+) -> None:
+    with stage(tmp_path) as at:
+        at.link.agent.grants = at.grants = LedgerGrants()
+        told: list[tuple[str, str]] = []
+        at.link.news.emit = lambda pod, *words: told.append((pod.uid, words[0]))
+        at.runtime.accept()
+        at.runtime.call("Configure", text(2, "containerd") + text(3, "2.1.9"))
+        running = text(1, "c1") + text(2, "p1") + text(3, "main") + integer(4, 3)
+        at.runtime.call("Synchronize", message(1, pod("uid-1")) + message(2, running))
+        counts = at.link.news.counts
+        soon(lambda: counts.active)
+
+        before = counts.unserved
+        at.book("uid-1")
+        soon(lambda: counts.unserved == 1)
+        at.runtime.call("RemoveContainer", subject("uid-1"))
+
+        assert before == 0
+        assert told == [("uid-1", "ShareMissing")]
+        soon(lambda: counts.unserved == 0)
+
+
+def test_a_refusal_is_told_of_its_pod(tmp_path: Path) -> None:
+    with stage(tmp_path) as at:
+        told: list[tuple[str, ...]] = []
+        at.link.news.emit = lambda pod, *words: told.append((pod.uid, *words))
+        at.runtime.activate()
+
+        at.runtime.call("CreateContainer", subject("uid-4", RESULT), timeout=0.1)
+
+        soon(lambda: len(told) == 1)
+        assert told[0][:2] == ("uid-4", "ShareRefused")
+        assert "container main: the ledger does not name" in told[0][2]
+
+
+def test_a_container_with_the_runtimes_socket_is_told(tmp_path: Path) -> None:
+    with stage(tmp_path) as at:
+        at.runtime.activate()
+        mount = message(9, text(1, "/x") + text(3, "/run/containerd/containerd.sock"))
+        asked = message(1, pod("uid-5")) + message(2, text(1, "c1") + text(3, "main") + mount)
+
+        at.runtime.call("CreateContainer", asked)
+
+        soon(lambda: at.link.news.counts.exposed == 1)
 
 
 def test_the_watchdog_acts_in_order_and_forgets_what_is_called_off() -> None:

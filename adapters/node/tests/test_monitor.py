@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from adapters.node.adjust import Instance
+from adapters.node.counts import Counts
 from adapters.node.exposition import Family, Sample, render
 from adapters.node.grants import Answer, LedgerGrants
 from adapters.node.inventory import Hardware, Load
-from adapters.node.link import Counts
 from adapters.node.monitor import Monitor, region_of
 from adapters.node.nri import Container, PodSandbox
 from adapters.node.region import VERSION_1
