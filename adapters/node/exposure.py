@@ -7,7 +7,7 @@ container does that with the host's daemon, or with one of its own in a privileg
 """
 
 from collections.abc import Set
-from pathlib import PurePosixPath
+from functools import lru_cache
 
 from adapters.node.adjust import Equipment
 from adapters.node.claim import VISIBLE
@@ -34,20 +34,19 @@ def ways(container: Container, own: Set[str], equipment: Equipment) -> str:
         own: uuids of the cards that it was sold.
         equipment: the node's hardware.
     """
-    shown = {device.path for device in container.devices}
-    foreign = {
-        node
-        for uuid in equipment.cards
-        if uuid not in own
-        for node in equipment.nodes(uuid)
-        if node in shown
-    }
-    held = {node for uuid in own & equipment.cards.keys() for node in equipment.nodes(uuid)}
-    found = [f"{len(foreign - held)} device nodes of other cards"] if foreign - held else []
-    found += [mount.source for mount in container.mounts if _is_runtimes(mount.source)]
-    return ", ".join(found[:_SHOWN])
+    found = [mount.source for mount in container.mounts if _is_runtimes(mount.source)][:_SHOWN]
+    if not container.devices:
+        return ", ".join(found)
+    nodes = {uuid: equipment.nodes(uuid) for uuid in equipment.cards}
+    held = {node for uuid in own & nodes.keys() for node in nodes[uuid]}
+    shown = {device.path for device in container.devices} - held
+    foreign = sum(not shown.isdisjoint(nodes[uuid]) for uuid in nodes.keys() - own)
+    if foreign:
+        found.insert(0, f"the device nodes of {foreign} other cards")
+    return ", ".join(found)
 
 
+@lru_cache(256)
 def _is_runtimes(source: str) -> bool:
-    path = PurePosixPath(source.removeprefix("/var") if source.startswith("/var/run") else source)
-    return path.name in SOCKETS or str(path) in ROOMS
+    path = source.removeprefix("/var") if source.startswith("/var/run") else source
+    return path.rpartition("/")[2] in SOCKETS or path.rstrip("/") in ROOMS
