@@ -13,6 +13,13 @@ from core.quantity import MIB
 CONFIGS = Path(__file__).parents[2] / "configs"
 OWN = "koord-scheduler-config-with-deviceshare.yaml"
 WITHOUT = "koord-scheduler-config.yaml"
+ALL = (
+    OWN,
+    WITHOUT,
+    "koord-scheduler-preemption-config.yaml",
+    "kube-scheduler-config.yaml",
+    "kube-scheduler-preemption-config.yaml",
+)
 
 
 def content(name: str) -> Any:
@@ -77,7 +84,7 @@ def test_every_scheduler_asks_about_the_same_resources() -> None:
 
     managed = {
         name: {row["name"] for row in content(name)["extenders"][0]["managedResources"]}
-        for name in (OWN, WITHOUT, "kube-scheduler-config.yaml")
+        for name in ALL
     }
 
-    assert list(managed.values()) == [set(volcano["extender.managedResources"])] * 3
+    assert list(managed.values()) == [set(volcano["extender.managedResources"])] * len(ALL)

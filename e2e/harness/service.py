@@ -14,12 +14,14 @@ from typing import Any
 import yaml
 
 from e2e.harness.api import ApiError, Object
+from e2e.harness.cluster import PODS, pod
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.nodes import FAKE
 from e2e.harness.ports import free_ports
 from e2e.harness.process import Process
 from e2e.harness.run import REPOSITORY
 from e2e.harness.schedulers import define
+from e2e.harness.waiting import within
 from e2e.harness.webhook import CONFIGURATIONS
 
 CONFIGS = REPOSITORY / "configs"
@@ -88,13 +90,17 @@ class Service:
         """What it answers to people."""
         return json.loads(self._ask(path)[1])
 
+    def ask(self, path: str, question: Object) -> Any:
+        """What it answers to a scheduler that asks."""
+        return json.loads(self._ask(path, json.dumps(question))[1])
+
     def metrics(self) -> str:
         """What it tells Prometheus."""
         return self._ask("/metrics")[1].decode()
 
-    def _ask(self, path: str) -> tuple[int, bytes]:
+    def _ask(self, path: str, question: str | None = None) -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection("127.0.0.1", self.clear, timeout=10)) as port:
-            port.request("GET", path)
+            port.request("GET" if question is None else "POST", path, question)
             answer = port.getresponse()
             return answer.status, answer.read()
 
@@ -146,7 +152,10 @@ def start_service(plane: ControlPlane, name: str = "dragoman", **more: object) -
 
 @contextmanager
 def webhooks(service: Service) -> Iterator[None]:
-    """Let the API server ask the service about pods and bindings of the default namespace."""
+    """Let the API server ask the service about pods and bindings of the default namespace.
+
+    It does so when the block begins.
+    """
     authority = service.plane.authority.pair.certificate.read_bytes()
     hooks = [
         {
@@ -179,23 +188,35 @@ def webhooks(service: Service) -> Iterator[None]:
     }
     service.plane.api.create(CONFIGURATIONS, configuration)
     try:
+        within(20, lambda: _are_at_work(service.plane))
         yield
     finally:
         service.plane.api.delete(f"{CONFIGURATIONS}/dragoman.dev")
 
 
-def kube_like(service: Service, file: str, scheduler: str) -> Object:
+def _are_at_work(plane: ControlPlane) -> bool:
+    """Whether the API server asks; it learns of a configuration a moment after it took it."""
+    wrong = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": "150"}
+    try:
+        plane.api.create(f"{PODS}?dryRun=All", pod("wrong", "nobody", wrong))
+    except ApiError:
+        return True
+    return False
+
+
+def kube_like(service: Service, file: str, scheduler: str = "") -> Object:
     """An example configuration of kube-scheduler or koord-scheduler, for this service.
 
     Args:
         service: that is asked.
         file: in ``configs``.
-        scheduler: the name of its only profile.
+        scheduler: the name of its only profile; empty for the one that stands there.
     """
     found: Object = yaml.safe_load((CONFIGS / file).read_text().replace(ADDRESS, service.url))
     for key in ("apiVersion", "kind", "leaderElection"):
         del found[key]
-    found["profiles"][0]["schedulerName"] = scheduler
+    if scheduler:
+        found["profiles"][0]["schedulerName"] = scheduler
     return found
 
 

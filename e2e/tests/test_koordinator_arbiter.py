@@ -1,0 +1,158 @@
+"""koord-scheduler keeps its own device plugin, and Dragoman is the arbiter over its choice.
+
+The configuration is ``configs/koord-scheduler-config-with-deviceshare.yaml``.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from e2e.harness.api import ApiError
+from e2e.harness.cluster import (
+    PODS,
+    bind,
+    clear,
+    cluster,
+    events,
+    node_of,
+    pod,
+    turn,
+    wait_for_nodes,
+)
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.inventory import add_inventory, described, gpus, koordinator, volcano
+from e2e.harness.koordinator import ALLOCATED, CORE, RATIO
+from e2e.harness.schedulers import define, start_koord_scheduler_alone, start_kube_scheduler
+from e2e.harness.service import (
+    Service,
+    explained,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+    webhooks,
+)
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+
+pytestmark = pytest.mark.local
+
+NODE, KOORD, KUBE = "two-cards", "koord-scheduler", "default-scheduler"
+HALF = {CORE: "50", RATIO: "50"}
+LARGE = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "60000"}
+CARDS = gpus(NODE, 2)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """Two schedulers on one node: koord-scheduler knows nothing of what the other gives away."""
+    with cluster([]) as plane:
+        define(plane, cache.asset("koordinator", "crd"))
+        install(plane)
+        add_inventory(plane.api, [described(NODE, volcano(CARDS), koordinator(CARDS))])
+        wait_for_nodes(plane.api)
+        made = start_service(plane)
+        within(30, lambda: "cards" in ledger(plane, NODE))
+        koord = kube_like(made, "koord-scheduler-config-with-deviceshare.yaml")
+        kube = kube_like(made, "kube-scheduler-config.yaml")
+        with (
+            webhooks(made),
+            turn(partial(start_kube_scheduler, plane, kube), plane),
+            turn(partial(start_koord_scheduler_alone, plane, koord), plane),
+        ):
+            yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(service: Service) -> Iterator[None]:
+    yield
+    clear(service.plane.api)
+    within(30, lambda: not held(service.plane, NODE))
+
+
+def place(service: Service, name: str, scheduler: str, resources: dict[str, str]) -> str:
+    """The card of a new pod, by the ledger."""
+    api = service.plane.api
+    api.create(PODS, pod(name, scheduler, resources))
+    try:
+        explained(service, lambda: within(60, lambda: node_of(api, name) != ""))
+    except AssertionError as late:
+        raise AssertionError(f"{late}\n{events(api, name)}") from late
+    (grant,) = held(service.plane, NODE)[name]["grants"]
+    return str(grant["card"])
+
+
+def minor(plane: ControlPlane, name: str) -> int:
+    """The card of a pod, by what Koordinator's node components read."""
+    written = plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"]
+    (row,) = json.loads(written[ALLOCATED])["gpu"]
+    return int(row["minor"])
+
+
+def outcomes(service: Service, name: str) -> list[str]:
+    """How the bindings of a pod ended, the latest first."""
+    rows = service.get("/api/decisions")
+    return [r["outcome"] for r in rows if r["verb"] == "binding" and r["pod"].endswith(f"/{name}")]
+
+
+def test_a_sound_choice_of_the_plugin_is_adopted(service: Service) -> None:
+    card = place(service, "alone", KOORD, HALF)
+
+    assert card == CARDS[minor(service.plane, "alone")].uuid
+    assert outcomes(service, "alone") == ["adopted"]
+
+
+def test_a_choice_that_takes_what_another_has_is_corrected_on_the_same_node(
+    service: Service,
+) -> None:
+    liked = place(service, "probe", KOORD, HALF)
+    clear(service.plane.api)
+    within(30, lambda: not held(service.plane, NODE))
+    large = {place(service, name, KUBE, LARGE): name for name in ("large-0", "large-1")}
+    (other,) = [name for card, name in large.items() if card != liked]
+    service.plane.api.delete(f"{PODS}/{other}?gracePeriodSeconds=0")
+    within(30, lambda: other not in held(service.plane, NODE))
+
+    cards = [place(service, f"half-{number}", KOORD, HALF) for number in range(2)]
+
+    said = [outcomes(service, f"half-{number}") for number in range(2)]
+    print(f"the plugin likes {liked}, which is taken; given {cards}, {said}")
+    assert liked not in cards
+    assert [CARDS[minor(service.plane, f"half-{number}")].uuid for number in range(2)] == cards
+    assert said[0] == ["corrected"]
+
+
+def test_what_does_not_fit_anywhere_is_refused_with_a_reason_and_placed_later(
+    service: Service,
+) -> None:
+    plane = service.plane
+    for number in range(2):
+        place(service, f"large-{number}", KUBE, LARGE)
+    plane.api.create(PODS, pod("waits", KOORD, HALF))
+
+    within(60, lambda: any("short" in line for line in events(plane.api, "waits")))
+    print(events(plane.api, "waits"))
+    assert node_of(plane.api, "waits") == ""
+    plane.api.delete(f"{PODS}/large-0?gracePeriodSeconds=0")
+    explained(service, lambda: within(60, lambda: node_of(plane.api, "waits") == NODE))
+    assert CARDS[minor(plane, "waits")].uuid == held(plane, NODE)["waits"]["grants"][0]["card"]
+
+
+def test_a_binding_with_a_choice_for_which_there_is_no_room_at_all_is_refused(
+    service: Service,
+) -> None:
+    plane = service.plane
+    for number in range(2):
+        place(service, f"large-{number}", KUBE, LARGE)
+    plane.api.create(PODS, pod("forced", "nobody", HALF))
+    resources = {CORE: "50", RATIO: "50", "koordinator.sh/gpu-memory": "40960Mi"}
+    choice = json.dumps({"gpu": [{"minor": 0, "resources": resources}]})
+
+    with pytest.raises(ApiError, match="short"):
+        bind(plane.api, "forced", NODE, {ALLOCATED: choice})
+
+    assert node_of(plane.api, "forced") == ""
+    assert "forced" not in held(plane, NODE)
