@@ -4,7 +4,7 @@ import asyncio
 import math
 import secrets
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import monotonic, time
 from typing import Any
 
@@ -52,7 +52,7 @@ from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import Sink as LedgerSink
 from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, Secret, full_name
 
-LEASE = "dragoman-reconciler"
+LEASE, CERTIFICATES_LEASE = "dragoman-reconciler", "dragoman-certificates"
 
 RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a pod that was refused and has room now; its value only has to be a new one."""
@@ -144,7 +144,6 @@ class InCluster:
         )
         # Who publishes the resources of a plugin has none that could give a lock back.
         self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
-        self._managed = None if settings.tls is None else settings.tls.managed
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = ""
 
@@ -277,21 +276,22 @@ class InCluster:
     ) -> None:
         """Reconcile whenever the Lease is ours, once all that there is has been told."""
 
-        async def reconcile() -> None:
+        async def work() -> None:
             needed = {PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN}
             while needed & runtime.service.missing:
                 await asyncio.sleep(0.05)
             self._log.info("reconciler.leads", identity=self._identity)
             await asyncio.gather(*(each() for each in works))
 
-        async def work() -> None:
-            keeping = [] if self._managed is None else [self._keep(self._managed)]
-            await asyncio.gather(*keeping, reconcile())
-
         await election.run(work)
 
-    def certificate(self, runtime: Runtime, text: CertificateText, managed: Managed) -> Task:
-        """Serve the certificate that the Secret has; not ready before there is one."""
+    def certificate(
+        self, runtime: Runtime, text: CertificateText, managed: Managed
+    ) -> Sequence[Task]:
+        """Serve the certificate that the Secret has; not ready before there is one.
+
+        Not every service makes certificates (a sidecar has none), so that this has its own Lease.
+        """
         runtime.service.unknown(CERTIFICATE)
         served = Served(text, _known(runtime, CERTIFICATE), self._tell_certificate)
         runtime.metrics.gauge(
@@ -300,7 +300,15 @@ class InCluster:
             lambda: served.ends,
         )
         chosen = Selection(SECRETS, self._namespace, fields=f"metadata.name={managed.secret}")
-        return self._reflector(chosen, Secret, served).run()
+        election = Election(
+            self._client,
+            self._namespace,
+            CERTIFICATES_LEASE,
+            self._identity,
+            report=self._lease_failed,
+        )
+        follow = self._reflector(chosen, Secret, served)
+        return follow.run(), election.run(lambda: self._keep(managed))
 
     def _keep(self, managed: Managed) -> Task:
         """Keep the Secret and the webhook configurations as they should be."""
@@ -319,7 +327,7 @@ class InCluster:
         text = str(error)
         if text != self._lease_problem:
             self._lease_problem = text
-            self._log.warning("lease.failed", namespace=self._namespace, name=LEASE, text=text)
+            self._log.warning("lease.failed", namespace=self._namespace, text=text)
 
     def _retrying(self, service: Service) -> Retrying:
         async def wake(pod: Pod, turn: str) -> None:

@@ -172,7 +172,7 @@ async def _composed(
         work = there.tasks(runtime)
         for each in shown:
             if isinstance(each, CertificateText) and settings.tls and settings.tls.managed:
-                work.append(there.certificate(runtime, each, settings.tls.managed))
+                work += there.certificate(runtime, each, settings.tls.managed)
         return runtime, {}, work
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
