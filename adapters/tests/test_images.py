@@ -1,0 +1,68 @@
+"""What the images are made from is there, and is enough."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+IMPORTED = """
+import sys
+import adapters.node.__main__, adapters.node.main
+found = {name.split(".")[0] for name in sys.modules}
+print(*sorted(found - sys.stdlib_module_names))
+"""
+
+MODULES = {"yaml": "pyyaml"}
+"""Packages that are called otherwise than what is imported of them."""
+
+NOBODYS = {"_distutils_hack", "_virtualenv", "typing_extensions", "cython_runtime", "__main__"}
+"""Modules that are there without being asked for, or only if they are installed."""
+
+
+def pins(lock: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text()
+    return dict(re.findall(r"^([a-z0-9-]+)==([^\s;]+)", text, re.MULTILINE))
+
+
+def test_the_nodes_image_has_what_the_agent_imports_and_nothing_else() -> None:
+    done = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    words = {MODULES.get(name, name) for name in done.stdout.split()}
+    foreign = {name for name in words if not name.startswith("_cython")} - NOBODYS
+
+    assert foreign - {"adapters", "core"} == set(pins("node"))
+    assert pins("node").items() <= pins("run").items()
+
+
+def test_every_lock_has_hashes_and_names_no_index() -> None:
+    for lock in sorted((ROOT / "requirements").glob("*.txt")):
+        text = lock.read_text()
+
+        blocks = re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:]
+        assert all("--hash=sha256:" in block for block in blocks), lock.name
+        assert not re.search(r"https?://|^-", text, re.MULTILINE), lock.name
+
+
+def test_the_dockerfile_takes_only_what_its_context_has() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+
+    needed = {*re.findall(r"-r (requirements/\S+)", text), "pyproject.toml", "README.md", "LICENSE"}
+    assert [name for name in needed if not (ROOT / name).exists()] == []
+    assert ignored[0] == "*"
+    kept = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert {name.split("/")[0] for name in needed} | {"core", "adapters"} == kept
+
+
+def test_no_step_of_the_dockerfile_installs_without_hashes_and_the_service_is_not_root() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    installs = [line for line in text.replace("\\\n", " ").splitlines() if " install " in line]
+
+    assert len(installs) == 5
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+    service, node = text.split(" AS service\n")[1].split(" AS node\n")
+    assert "USER 65532:65532" in service
+    assert "USER" not in node
