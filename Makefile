@@ -4,7 +4,7 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed e2e e2e-kind demo demo-schedule bench golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed chart e2e e2e-kind demo demo-schedule bench golden proto fuzz clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -39,6 +39,9 @@ again: .venv/.stamp  ## the tests that failed last, once more
 testbed:  ## the real components for e2e, built once into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
 
+chart: .venv/.stamp  ## the Helm chart by itself: lint, schema, golden files; part of e2e too
+	$(BIN)/pytest e2e/tests/test_chart.py -rs
+
 e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECONFIG
 	$(BIN)/pytest e2e -rs --cluster=$(CLUSTER)
 
@@ -56,7 +59,7 @@ bench: .venv/.stamp  ## one JSON object a line
 	$(BIN)/python bench/run.py
 
 golden: .venv/.stamp  ## rewrite the golden files; the diff is the review
-	$(BIN)/pytest --rewrite-golden core adapters
+	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/test_chart.py
 
 proto: .venv/.stamp  ## the gRPC messages anew from their proto file
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \

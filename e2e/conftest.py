@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.control_plane import start_control_plane
+from e2e.harness import audit
+from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.namespace import namespace
 from e2e.harness.run import Run, run
 from e2e.harness.target import Target, existing, kind
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Define the mark ``local``."""
     config.addinivalue_line("markers", "local: starts components of its own, on this machine")
+    config.addinivalue_line("markers", "refusals: our own accounts may be refused something")
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +55,17 @@ def home(target: Target) -> Iterator[str]:
     """The path of a namespace for one module."""
     with namespace(target.api, "dragoman-e2e") as path:
         yield path
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the service and the agent ask for, the chart's roles give them."""
+    yield
+    found = [getattr(value, "plane", value) for value in request.node.funcargs.values()]
+    folders = {each.run.folder for each in found if isinstance(each, ControlPlane)}
+    refused = [line for folder in folders for line in audit.refused(folder)]
+    if not request.node.get_closest_marker("refusals"):
+        assert refused == []  # noqa: S101 - it is what every test of ours claims
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

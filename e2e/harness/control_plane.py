@@ -5,10 +5,12 @@ certificates. There is no scheduler: a test starts the one that it is about.
 """
 
 import http.client
+import json
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.harness import audit
 from e2e.harness.api import Api, ApiError
 from e2e.harness.certificates import Authority
 from e2e.harness.flags import Flags, words
@@ -92,6 +94,7 @@ def _start_etcd(run: Run, client_port: int, peer_port: int) -> None:
 
 def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -> None:
     serving, tokens = authority.server("kube-apiserver"), authority.server("service-accounts")
+    (run.folder / "audit.json").write_text(json.dumps(audit.POLICY))
     flags: Flags = {
         "etcd-servers": f"http://127.0.0.1:{etcd_port}",
         "bind-address": "127.0.0.1",
@@ -114,6 +117,8 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "service-cluster-ip-range": "10.0.0.0/24",
         "endpoint-reconciler-type": "none",  # it refuses to publish a loopback address
         "allow-privileged": "true",
+        "audit-policy-file": run.folder / "audit.json",
+        "audit-log-path": run.folder / audit.LOG,
     }
     run.start("kube-apiserver", [cache.binary("kubernetes", "kube-apiserver"), *words(flags)])
 

@@ -6,13 +6,23 @@ from pathlib import Path
 from e2e.harness.certificates import Pair
 
 
-def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair) -> Path:
-    """Write one, as JSON, which is YAML too."""
+def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair | Path) -> Path:
+    """Write one, as JSON, which is YAML too.
+
+    Args:
+        path: of it.
+        port: of the server, on loopback.
+        authority: whom the server's certificate is from.
+        user: a certificate, or a file with a token.
+    """
     cluster = {
         "server": f"https://127.0.0.1:{port}",
         "certificate-authority": str(authority.certificate),
     }
-    credentials = {"client-certificate": str(user.certificate), "client-key": str(user.key)}
+    if isinstance(user, Path):
+        credentials = {"tokenFile": str(user)}
+    else:
+        credentials = {"client-certificate": str(user.certificate), "client-key": str(user.key)}
     content = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,0 +1,174 @@
+{{- define "dragoman.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "dragoman.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "dragoman.name" .) .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "dragoman.name" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- /* Labels of every object. */ -}}
+{{- define "dragoman.labels" -}}
+app.kubernetes.io/name: {{ include "dragoman.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Labels by which pods are found; they never change. Takes the root and a component. */ -}}
+{{- define "dragoman.selector" -}}
+app.kubernetes.io/name: {{ include "dragoman.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- /* A reference to an image. Takes the root, the image, and the tag where it has none. */ -}}
+{{- define "dragoman.image" -}}
+{{- $where := trimSuffix "/" .root.Values.imageRegistry }}
+{{- $name := .image.repository }}
+{{- if $where }}{{ $name = printf "%s/%s" $where $name }}{{ end }}
+{{- if .image.digest }}{{ printf "%s@%s" $name .image.digest }}
+{{- else }}{{ printf "%s:%s" $name (default .tag .image.tag) }}{{ end }}
+{{- end }}
+
+{{- define "dragoman.secret" -}}
+{{- default (printf "%s-tls" (include "dragoman.fullname" .)) .Values.certificates.secretName }}
+{{- end }}
+
+{{- define "dragoman.host" -}}
+{{- printf "%s.%s.svc" (include "dragoman.fullname" .) .Release.Namespace }}
+{{- end }}
+
+{{- define "dragoman.priorityClass" -}}
+{{- if .root.Values.priorityClasses.create }}{{ printf "%s-%s" (include "dragoman.fullname" .root) .component }}
+{{- else }}{{ .given }}{{ end }}
+{{- end }}
+
+{{- /* Settings that every service has, replica or sidecar. */ -}}
+{{- define "dragoman.settings" -}}
+store: kubernetes
+namespace: {{ .Release.Namespace }}
+{{ toYaml .Values.service.settings }}
+{{- end }}
+
+{{- /* The container of a sidecar: schedulers ask it at 127.0.0.1. */ -}}
+{{- define "dragoman.sidecar" -}}
+name: dragoman
+image: {{ include "dragoman.image" (dict "root" . "image" .Values.service.image "tag" .Chart.AppVersion) }}
+imagePullPolicy: {{ .Values.service.image.pullPolicy }}
+args: [serve, --config, /etc/dragoman/sidecar.yaml]
+ports:
+  - {name: dragoman, containerPort: {{ .Values.service.port }}}
+livenessProbe:
+  exec:
+    command:
+      - python
+      - -c
+      - import urllib.request as r; r.urlopen("http://127.0.0.1:{{ .Values.service.port }}/livez", timeout=5)
+  periodSeconds: 20
+  timeoutSeconds: 10
+resources:
+  {{- toYaml .Values.service.resources | nindent 2 }}
+securityContext:
+  {{- include "dragoman.confined" . | nindent 2 }}
+volumeMounts:
+  - {name: dragoman, mountPath: /etc/dragoman, readOnly: true}
+{{- end }}
+
+{{- define "dragoman.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- /* Annotations that a scheduler alone may write; a test compares them with the code's own list. */ -}}
+{{- define "dragoman.resultKeys" -}}
+{{ .Files.Get "files/result-keys.txt" | trim | splitList "\n" | toJson }}
+{{- end }}
+
+{{- /* The accounts under which a service runs. */ -}}
+{{- define "dragoman.subjects" -}}
+{{- if .Values.service.enabled }}
+- kind: ServiceAccount
+  name: {{ include "dragoman.fullname" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+{{- range .Values.sidecars }}
+- kind: ServiceAccount
+  name: {{ .serviceAccount }}
+  namespace: {{ .namespace }}
+{{- end }}
+{{- end }}
+
+{{- /* What both webhooks have. Takes the root and a path. */ -}}
+{{- define "dragoman.webhook" -}}
+{{- $values := .root.Values.webhooks -}}
+admissionReviewVersions: [v1]
+sideEffects: NoneOnDryRun
+failurePolicy: {{ $values.failurePolicy }}
+timeoutSeconds: {{ $values.timeoutSeconds }}
+clientConfig:
+  service:
+    name: {{ include "dragoman.fullname" .root }}
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+  {{- if and (eq .root.Values.certificates.source "secret") .root.Values.certificates.caBundle }}
+  caBundle: {{ .root.Values.certificates.caBundle | b64enc }}
+  {{- end }}
+namespaceSelector:
+  {{- with $values.namespaceSelector.matchLabels }}
+  matchLabels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  matchExpressions:
+    # What the cluster itself needs, and we, must start also while nobody answers.
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: {{ append $values.excludedNamespaces .root.Release.Namespace | uniq | toJson }}
+    {{- with $values.namespaceSelector.matchExpressions }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{- define "dragoman.confinedRoot" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsUser: 0
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- /* The node agent's configuration, as configs/node.yaml. */ -}}
+{{- define "dragoman.nodeSettings" -}}
+socket: /var/run/nri/nri.sock
+plugin:
+  name: {{ .Values.node.plugin.name }}
+  index: {{ .Values.node.plugin.index | quote }}
+inventory:
+  source: {{ .Values.node.inventory.source }}
+  {{- if eq .Values.node.inventory.source "file" }}
+  file: /etc/dragoman-inventory.yaml
+  {{- end }}
+mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
+monitor:
+  listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
+exempt: {{ append .Values.node.exempt .Release.Namespace | uniq | toJson }}
+{{- with .Values.node.profiles }}
+profiles:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

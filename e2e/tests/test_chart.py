@@ -1,0 +1,214 @@
+"""The chart, as helm renders it: no cluster is needed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from adapters.dialects import record
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.registry import dialects
+from adapters.node import config as node_config
+from adapters.sidecar import settings as service_settings
+from adapters.sidecar.scheduler_settings import NAMES
+from e2e.harness import chart
+from e2e.harness.api import Object
+from e2e.harness.chart import CHART, ChartError
+from e2e.harness.run import REPOSITORY
+
+pytestmark = pytest.mark.local
+
+GOLDEN = Path(__file__).parent / "golden" / "chart"
+SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
+
+
+def values(name: str) -> Path:
+    return GOLDEN / f"{name}.values.yaml"
+
+
+def find(objects: list[Object], kind: str, name: str, namespace: str = "") -> Object:
+    """The one object of a kind and a name."""
+    (found,) = [
+        each
+        for each in objects
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+        and namespace in ("", each["metadata"].get("namespace"))
+    ]
+    return found
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_helm_finds_nothing_to_complain_of(name: str) -> None:
+    said = chart.helm("lint", "--strict", CHART, "--values", values(name))
+
+    assert "0 chart(s) failed" in said
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_rendered_is_what_was_read(name: str, rewrite_golden: bool) -> None:
+    golden = GOLDEN / f"{name}.golden.yaml"
+    # The definition of ledgers is long, and is compared with its source elsewhere.
+    parts = re.split(r"^---\n", chart.template(values(name)), flags=re.MULTILINE)
+    text = "---\n".join(part for part in parts if "templates/crd.yaml" not in part)
+
+    if rewrite_golden:
+        golden.write_text(text)
+
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_settings_that_are_rendered_are_read_by_the_programs(name: str, tmp_path: Path) -> None:
+    read = []
+    for each in chart.render(values(name)):
+        for key, text in (each.get("data") or {}).items() if each["kind"] == "ConfigMap" else ():
+            file = tmp_path / key
+            file.write_text(text)
+            if key == "sidecar.yaml":
+                read.append(service_settings.read(file, {}).store)
+            elif key == "node.yaml":
+                read.append(node_config.read(file).socket)
+
+    assert read
+    assert set(read) <= {"kubernetes", "/var/run/nri/nri.sock"}
+
+
+def test_the_definition_of_ledgers_is_the_one_in_configs() -> None:
+    source = REPOSITORY / "configs" / "crd" / "nodeledgers.yaml"
+
+    assert (CHART / "files" / "nodeledgers.yaml").read_text() == source.read_text()
+    rendered = find(chart.render({}), "CustomResourceDefinition", "nodeledgers.dragoman.dev")
+    wanted = yaml.safe_load(source.read_text())
+    assert rendered["spec"] == wanted["spec"]
+    assert rendered["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_the_webhook_on_pods_knows_every_annotation_that_only_a_scheduler_may_write() -> None:
+    known = (CHART / "files" / "result-keys.txt").read_text().split()
+    keys = frozenset((record.KEY,)).union(*(one.result_keys for one in dialects({}, Defaults())))
+
+    assert known == sorted(keys)
+
+
+def test_the_service_may_read_the_settings_of_the_schedulers_and_no_other_config_map() -> None:
+    role = find(chart.render({}), "ClusterRole", "dragoman-service")
+    rules = [rule for rule in role["rules"] if "configmaps" in rule["resources"]]
+
+    assert [rule["resourceNames"] for rule in rules] == [sorted(NAMES)]
+
+
+def test_nobody_may_write_everywhere_what_he_need_not() -> None:
+    writes = {"create", "update", "patch", "delete", "deletecollection", "*"}
+    found: dict[str, set[str]] = {}
+    for each in chart.render(values("everything")):
+        for rule in each.get("rules") or () if each["kind"] == "ClusterRole" else ():
+            assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+            assert "secrets" not in rule["resources"]
+            if writes & set(rule["verbs"]) and "resourceNames" not in rule:
+                found.setdefault(each["metadata"]["name"], set()).update(rule["resources"])
+
+    assert found == {
+        "dragoman-node": {"events", "nodeledgers", "nodeledgers/status"},
+        "dragoman-service": {
+            "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
+        },
+    }  # fmt: skip
+
+
+def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
+    plain = chart.render({"service": {"settings": {"nodeLock": "never", "publish": []}}})
+    role = find(plain, "ClusterRole", "dragoman-service")
+
+    writable = [rule["resources"] for rule in role["rules"] if "patch" in rule["verbs"]]
+
+    assert writable == [["pods"], ["events"]]
+
+
+def test_images_come_from_the_mirror_and_nowhere_else() -> None:
+    images = re.findall(r"image: (\S+)", chart.template(values("everything")))
+
+    assert len(images) == 5
+    assert {image.split("/")[0] for image in images} == {"registry.example.com"}
+
+
+def test_the_release_and_kube_system_are_never_asked_about() -> None:
+    for name in ("defaults", "everything"):
+        hooks = find(chart.render(values(name)), "MutatingWebhookConfiguration", "dragoman")
+        for hook in hooks["webhooks"]:
+            first = hook["namespaceSelector"]["matchExpressions"][0]
+            assert first["operator"] == "NotIn"
+            assert {"kube-system", chart.NAMESPACE} <= set(first["values"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"service": {"replicas": 0}}, "service.replicas|/service/replicas"),
+        ({"service": {"replica": 2}}, "replica"),
+        ({"service": {"settings": {"publish": ["amd"]}}}, "publish"),
+        ({"service": {"settings": {"policy": {"node": "fast"}}}}, "policy"),
+        ({"service": {"image": {"digest": "latest"}}}, "digest"),
+        ({"imageRegistry": "https://registry.example.com"}, "imageRegistry"),
+        ({"certificates": {"source": "letsencrypt"}}, "source"),
+        ({"certificates": {"source": "secret"}}, "secretName"),
+        ({"webhooks": {"failurePolicy": "Maybe"}}, "failurePolicy"),
+        ({"webhooks": {"excludedNamespaces": []}}, "excludedNamespaces"),
+        ({"webhooks": {"timeoutSeconds": 60}}, "timeoutSeconds"),
+        ({"node": {"plugin": {"index": 50}}}, "index"),
+        ({"node": {"inventory": {"source": "file"}}}, "file"),
+        ({"node": {"hamiCore": {"libvgpuSoVersion": ""}}}, "libvgpuSoVersion"),
+        ({"sidecars": [{"namespace": "volcano-system"}]}, "serviceAccount"),
+        ({"colour": "blue"}, "colour"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_by_its_name(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ChartError, match=said):
+        chart.template(given)
+
+
+def test_the_patch_of_kustomize_is_the_container_of_the_chart() -> None:
+    patch = yaml.safe_load((REPOSITORY / "configs/kustomize/sidecar/sidecar.yaml").read_text())
+    target = {"namespace": "volcano-system", "serviceAccount": "volcano-scheduler"}
+    rendered = find(chart.render({"sidecars": [target]}), "ConfigMap", "dragoman-sidecar")["data"]
+
+    spec = patch["spec"]["template"]["spec"]
+
+    assert yaml.safe_load(rendered["container.yaml"]) == spec["containers"][0]
+    assert yaml.safe_load(rendered["volume.yaml"]) == spec["volumes"][0]
+
+
+def test_every_parameter_of_hami_daemon_has_its_counterpart_in_the_readme_and_the_values() -> None:
+    # Source: the parameter table of Koordinator's guide "GPU Share With HAMi".
+    theirs = {
+        "affinity", "tolerations", "hamiCore.libvgpuSoVersion", "hamiCore.image.repository",
+        "hamiCore.image.tag", "hamiCore.imagePullPolicy", "hamiCore.resources",
+        "vgpuMonitor.enabled",
+    }  # fmt: skip
+    rows = re.findall(r"^\| `daemon\.(\S+)` \| `(\S+)` \|", (CHART / "README.md").read_text(), re.M)
+    known = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    assert {their for their, _ in rows} == theirs
+    for _, ours in rows:
+        place = known
+        for part in ours.split("."):
+            assert part in place, ours
+            place = place[part]
+
+
+def test_every_value_is_in_the_schema() -> None:
+    schema = msgspec.json.decode((CHART / "values.schema.json").read_bytes())
+    known = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def compare(given: dict[str, Any], described: dict[str, Any], path: str) -> None:
+        for key, value in given.items():
+            assert key in described["properties"], f"{path}{key}"
+            below = described["properties"][key]
+            if isinstance(value, dict) and "properties" in below:
+                compare(value, below, f"{path}{key}.")
+
+    compare(known, schema, "")

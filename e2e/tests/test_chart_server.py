@@ -1,0 +1,291 @@
+"""A real API server takes the chart, and its rules do what they are there for."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.harness import chart
+from e2e.harness.accounts import account
+from e2e.harness.api import Api, ApiError, Object
+from e2e.harness.cluster import PODS, bind, pod
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.credentials import connect
+from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
+from e2e.harness.webhook import CONFIGURATIONS
+from e2e.testbed import cache
+
+pytestmark = [pytest.mark.local, pytest.mark.refusals]
+
+GOLDEN = Path(__file__).parent / "golden" / "chart"
+SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
+LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+SHARE = {"volcano.sh/vgpu-number": "1"}
+
+FOREIGN = (
+    ("monitoring.coreos.com", "ServiceMonitor"),
+    ("cert-manager.io", "Issuer"),
+    ("cert-manager.io", "Certificate"),
+)
+"""Kinds of operators that are not part of the test bed: only that they are there is told."""
+
+
+def foreign(group: str, kind: str) -> Object:
+    """A definition of a kind that takes anything."""
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [version | {"name": "v1"}],
+        },
+    }
+
+
+def of_schedulers(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane in which the chart is installed with its defaults; nothing runs."""
+    with run() as this:
+        plane = start_control_plane(this)
+        spaces = (chart.NAMESPACE, "volcano-system", "koordinator-system")
+        chart.apply(plane, map(of_schedulers, spaces))
+        definitions = [foreign(group, kind) for group, kind in FOREIGN]
+        objects = chart.render({})
+        chart.apply(plane, [*definitions, objects.pop(_crd(objects))])
+        within(30, lambda: _served(plane.api))
+        chart.apply(plane, objects)
+        yield plane
+
+
+def _crd(objects: list[Object]) -> int:
+    kinds = [each["kind"] for each in objects]
+    return kinds.index("CustomResourceDefinition")
+
+
+def _served(api: Api) -> bool:
+    foreigners = (f"/apis/{group}/v1/{kind.lower()}s" for group, kind in FOREIGN)
+    return all(_answers(api, path) for path in (LEDGERS, *foreigners))
+
+
+def _answers(api: Api, path: str) -> bool:
+    """Whether a definition's collection is there; for a moment it says 429."""
+    try:
+        api.get(path)
+    except ApiError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_api_server_takes_every_object(plane: ControlPlane, name: str) -> None:
+    objects = chart.render(GOLDEN / f"{name}.values.yaml")
+
+    chart.apply(plane, objects, "--dry-run=server")
+
+    assert objects
+
+
+def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> None:
+    with run() as this:
+        plane = start_control_plane(this)
+        config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
+        words = (chart.RELEASE, chart.CHART, f"--namespace={chart.NAMESPACE}", config)
+
+        told = chart.helm("install", *words, "--create-namespace")
+        secret = f"/api/v1/namespaces/{chart.NAMESPACE}/secrets/dragoman-tls"
+        plane.api.merge(secret, {"data": {"tls.crt": "eA=="}})
+        hooks = f"{CONFIGURATIONS}/dragoman"
+        found = plane.api.get(hooks)
+        for hook in found["webhooks"]:
+            hook["clientConfig"]["caBundle"] = AUTHORITY
+        plane.api.replace(hooks, found)
+        warned = chart.helm(
+            "upgrade", *words, "--set=webhooks.failurePolicy=Ignore,webhooks.timeoutSeconds=7"
+        )
+
+        assert "urlPrefix: http://dragoman.dragoman-system.svc:9595/extender" in told
+        assert "WARNING" not in told
+        assert "WARNING: with failurePolicy Ignore" in warned
+        assert plane.api.get(secret)["data"] == {"tls.crt": "eA=="}
+        after = plane.api.get(hooks)["webhooks"]
+        assert [hook["timeoutSeconds"] for hook in after] == [7, 7]
+        assert [hook["clientConfig"]["caBundle"] for hook in after] == [AUTHORITY] * 2
+        chart.helm("uninstall", chart.RELEASE, f"--namespace={chart.NAMESPACE}", config)
+        within(30, lambda: _answers(plane.api, LEDGERS))
+        for gone in (hooks, secret, f"{RIGHTS}/clusterroles/dragoman-service"):
+            with pytest.raises(ApiError, match="not found"):
+                plane.api.get(gone)
+
+
+AUTHORITY = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"
+
+
+def test_while_nobody_answers_pods_with_shares_wait_and_the_rest_of_the_cluster_goes_on(
+    plane: ControlPlane,
+) -> None:
+    system = "/api/v1/namespaces/kube-system/pods"
+    forged = pod("forged", "x", {"cpu": "1"})
+    forged["metadata"]["annotations"] = {"volcano.sh/vgpu-ids-new": "GPU-0"}
+
+    plane.api.create(PODS, pod("plain", "x", {"cpu": "1", "memory": "1Gi"}))
+    for refused in (pod("share", "x", SHARE), pod("init", "x", {}, initContainers=[INIT]), forged):
+        with pytest.raises(ApiError, match=r"pods\.dragoman\.dev"):
+            plane.api.create(PODS, refused)
+    within(
+        20, lambda: _answers(plane.api, "/api/v1/namespaces/kube-system/serviceaccounts/default")
+    )
+    plane.api.create(system, pod("system", "x", SHARE))
+
+
+INIT = {"name": "init", "image": "localhost/none", "resources": {"limits": SHARE}}
+
+
+def test_while_nobody_answers_nobody_binds_but_the_service_itself(plane: ControlPlane) -> None:
+    for name in ("bound", "side-door"):
+        plane.api.create(PODS, pod(name, "x", {"cpu": "1"}))
+    own = as_account(plane, "dragoman")
+
+    with pytest.raises(ApiError, match=r"bindings\.dragoman\.dev"):
+        bind(plane.api, "bound", "n1")
+    with pytest.raises(ApiError, match=r"bindings\.dragoman\.dev"):
+        plane.api.create("/api/v1/namespaces/default/bindings", binding("side-door", "n1"))
+    bind(own, "bound", "n1")
+
+
+def binding(name: str, node: str) -> Object:
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+
+
+def as_account(plane: ControlPlane, name: str, on: str = "") -> Api:
+    """The server as an account of the release sees it."""
+    return connect(account(plane, chart.NAMESPACE, name, on), plane.run.folder)
+
+
+def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: ControlPlane) -> None:
+    pods = f"/api/v1/namespaces/{chart.NAMESPACE}/pods"
+    for node in ("n1", "n2"):
+        plane.api.create("/api/v1/nodes", {"metadata": {"name": node}})
+        record = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
+        plane.api.create(LEDGERS, {**record, "metadata": {"name": node}, "spec": {"node": node}})
+    agent = pod("agent", "x", {}, serviceAccountName="dragoman-node", nodeName="n1")
+    plane.api.create(pods, agent)
+    # The role alone lets it write the status of all; here the whole, which shows the same policy.
+    grant(plane.api, "dragoman-node", "nodeledgers", "patch")
+    own, stray = as_account(plane, "dragoman-node", "agent"), as_account(plane, "dragoman-node")
+    mark = {"metadata": {"labels": {"seen": "yes"}}}
+
+    def may(api: Api, node: str) -> str:
+        try:
+            api.merge(f"{LEDGERS}/{node}", mark)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    within(20, lambda: "may not write the record of n2" in may(own, "n2"))
+    assert may(own, "n1") == ""
+    assert "an unknown node may not write the record of n1" in may(stray, "n1")
+    with pytest.raises(ApiError, match="may not write the record of n3"):
+        own.create(LEDGERS, {**record, "metadata": {"name": "n3"}, "spec": {"node": "n3"}})
+    with pytest.raises(ApiError, match="not for a node agent to say"):
+        own.merge(f"{LEDGERS}/n1", {"spec": {"cards": []}})
+    with pytest.raises(ApiError, match="cannot list"):
+        own.get(PODS)
+
+
+def grant(api: Api, account_name: str, resource: str, verb: str) -> None:
+    """Give an account of the release one more right."""
+    name = f"more-{account_name}"
+    rule = {"apiGroups": ["dragoman.dev"], "resources": [resource], "verbs": [verb]}
+    api.create(f"{RIGHTS}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
+    who = {"kind": "ServiceAccount", "name": account_name, "namespace": chart.NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    body = {"metadata": {"name": name}, "roleRef": role, "subjects": [who]}
+    api.create(f"{RIGHTS}/clusterrolebindings", body)
+
+
+@pytest.mark.parametrize("scheduler", ["volcano", "koordinator"])
+def test_the_sidecars_patch_makes_a_pod_of_a_scheduler_that_the_api_server_takes(
+    plane: ControlPlane, tmp_path: Path, scheduler: str
+) -> None:
+    source = volcanos() if scheduler == "volcano" else yaml.safe_dump(KOORD_SCHEDULER)
+    (tmp_path / "scheduler.yaml").write_text(source)
+    (tmp_path / "component").symlink_to(REPOSITORY / "configs" / "kustomize" / "sidecar")
+    wanted = {"resources": ["scheduler.yaml"], "components": ["component"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+
+    made = subprocess.run(
+        [cache.binary("kubernetes", "kubectl"), "kustomize", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    objects = [each for each in yaml.safe_load_all(made.stdout) if each["kind"] == "Deployment"]
+    chart.apply(plane, objects, "--dry-run=server")
+
+    (deployment,) = objects
+    spec = deployment["spec"]["template"]["spec"]
+    (before,) = [
+        each for each in yaml.safe_load_all(source) if each and each["kind"] == "Deployment"
+    ]
+    original = before["spec"]["template"]["spec"]
+    names = [container["name"] for container in spec["containers"]]
+    assert sorted(names) == sorted(
+        ["dragoman", *(container["name"] for container in original["containers"])]
+    )
+    assert len(spec["volumes"]) == len(original.get("volumes", ())) + 1
+
+
+def volcanos() -> str:
+    """Volcano's own scheduler, as its chart has it."""
+    asset = cache.asset("volcano", "chart")
+    only = ("--namespace=volcano-system", "--show-only=templates/scheduler.yaml")
+    return chart.helm("template", "volcano", asset, *only)
+
+
+# Its chart is not at hand: what its Deployment is called, and what the patch could disturb.
+# Source: koordinator-sh/charts, versions/v0.5.0/templates/koord-scheduler.yaml.
+KOORD_SCHEDULER: Object = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "koord-scheduler", "namespace": "koordinator-system"},
+    "spec": {
+        "selector": {"matchLabels": {"koord-app": "koord-scheduler"}},
+        "template": {
+            "metadata": {"labels": {"koord-app": "koord-scheduler"}},
+            "spec": {
+                "serviceAccountName": "koord-scheduler",
+                "containers": [
+                    {
+                        "name": "scheduler",
+                        "image": "koordinator-sh/koord-scheduler:v1.8.0",
+                        "args": ["--config=/config/koord-scheduler.config"],
+                        "volumeMounts": [
+                            {"name": "koord-scheduler-config", "mountPath": "/config"}
+                        ],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "koord-scheduler-config",
+                        "configMap": {"name": "koord-scheduler-config"},
+                    }
+                ],
+            },
+        },
+    },
+}
