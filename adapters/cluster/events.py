@@ -1,5 +1,7 @@
 """Events: what a person reads in ``kubectl describe``, once and not a thousand times.
 
+The node agent writes its own with it, over a client of its own: this module stays light.
+
 Source: k8s.io/api/events/v1/types.go; the series as in k8s.io/client-go/tools/events.
 """
 
@@ -8,11 +10,10 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import uuid4
 
 from adapters.cluster import moment
-from adapters.cluster.client import Client
 from adapters.cluster.error import ClusterError
 from adapters.cluster.paths import EVENTS
 from adapters.wire.kube import Pod
@@ -20,7 +21,21 @@ from adapters.wire.kube import Pod
 # Source: k8s.io/kubernetes/pkg/apis/core/validation/events.go.
 _LONGEST_NOTE = 1024
 _LONGEST_WORD = 128
-_CONTROLLER = "dragoman.dev/scheduler"
+
+SCHEDULER = "dragoman.dev/scheduler"
+"""Who reports, where it is the service."""
+
+
+class Server(Protocol):
+    """Where events are written; ``adapters.cluster.client.Client`` is one."""
+
+    async def create(self, path: str, body: object) -> bytes:
+        """Post an object to its collection; ``ClusterError`` where that fails."""
+        ...
+
+    async def patch(self, path: str, body: object) -> bytes:
+        """Merge a part into an object; ``ClusterError`` where that fails."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +94,10 @@ class Events:
 
     def __init__(
         self,
-        client: Client,
+        client: Server,
         instance: str,
         *,
+        controller: str = SCHEDULER,
         every: float = 60.0,
         forget: float = 360.0,
         most: int = 4096,
@@ -92,7 +108,8 @@ class Events:
 
         Args:
             client: the server.
-            instance: which of us it is: the pod's name.
+            instance: which of us it is: the pod's name, or the node's.
+            controller: who reports, as a name with a domain.
             every: seconds between two writes of one series.
             forget: seconds of silence after which a series ends.
             most: series that are remembered; beyond them events are dropped.
@@ -102,6 +119,7 @@ class Events:
         self.dropped = 0
         self._client = client
         self._instance = instance
+        self._controller = controller
         self._every = every
         self._forget = forget
         self._most = most
@@ -203,7 +221,7 @@ class Events:
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": about.namespace or "default"},
             "eventTime": series.last,
-            "reportingController": _CONTROLLER,
+            "reportingController": self._controller,
             "reportingInstance": self._instance[:_LONGEST_WORD],
             "action": key.action,
             "reason": key.reason,

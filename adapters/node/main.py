@@ -13,6 +13,7 @@ from adapters.node.agent import Agent
 from adapters.node.config import Config, node_name, profiles
 from adapters.node.credentials import of_kubeconfig, of_pod
 from adapters.node.cutting import Cutter
+from adapters.node.events import PodEvents
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
@@ -159,6 +160,10 @@ async def run(config: Config) -> None:
     work = [link.run(), ledger.run(), node.watch()]
     if node.cutter is not None:
         work.append(node.cutter.run())
+    if isinstance(ledger, LedgerWatch):
+        events = PodEvents(ledger.credentials, node_name(config))
+        news.emit = events.emit
+        work.append(events.run())
     if config.monitor.listen:
         scrape = Scrape(monitor.families, lambda: news.counts.active)
         work.append(scrape.run(config.monitor.listen))

@@ -1,0 +1,113 @@
+"""What goes wrong with a share stands in the events of its pod, on a real API server."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from adapters.wire.ledger import encode
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB
+from e2e.harness import cgroups
+from e2e.harness.agent import Host, start_agent
+from e2e.harness.containerd import start_containerd
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cri import Cri, CriError
+from e2e.harness.ledgers import PATH, define_ledgers
+from e2e.harness.machine import start_machine
+from e2e.harness.run import run
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
+
+RULES = "/apis/rbac.authorization.k8s.io/v1"
+FORGED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
+MAY = (
+    {
+        "apiGroups": ["dragoman.dev"],
+        "resources": ["nodeledgers"],
+        "verbs": ["list", "watch"],
+        "resourceNames": ["real"],
+    },
+    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+)
+"""All that the agent may do in the cluster when it reads its record and writes events."""
+
+
+def record() -> dict[str, Any]:
+    cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
+    grant = Grant("main", "GPU-0", GIB, 50)
+    held = NodeLedger.of(Node("real", cards)).adopt(
+        Allocation("uid-sold", "ai/sold", "volcano", "real", (grant,))
+    )
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "NodeLedger",
+        "metadata": {"name": "real"},
+        "spec": json.loads(encode(held)),
+    }
+
+
+def agent_user(plane: ControlPlane) -> str:
+    """The kubeconfig of a user who may do just what the agent needs."""
+    plane.api.create(f"{RULES}/clusterroles", {"metadata": {"name": "node"}, "rules": [*MAY]})
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": "node"},
+        "roleRef": {"kind": "ClusterRole", "name": "node", "apiGroup": group},
+        "subjects": [{"kind": "User", "name": "agent", "apiGroup": group}],
+    }
+    plane.api.create(f"{RULES}/clusterrolebindings", binding)
+    return str(plane.kubeconfig("agent"))
+
+
+def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
+    with run() as this:
+        try:
+            plane = start_control_plane(this)
+            runtime = start_containerd(start_machine(this), "containerd-2")
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        define_ledgers(plane)
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": "ai"}})
+        plane.api.create(PATH, record())
+        host = Host.make(this.folder / "host")
+        configuration = host.configuration(runtime)
+        configuration["ledger"] = {"kubeconfig": agent_user(plane)}
+
+        def told(uid: str, reason: str) -> list[dict[str, Any]]:
+            words = f"fieldSelector=involvedObject.uid={uid},reason={reason}"
+            return list(plane.api.get(f"/api/v1/namespaces/ai/events?{words}")["items"])
+
+        with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
+            cri.wait()
+            # Nobody is there to give it its share: NRI is fail-open.
+            sold = cri.sandbox("sold", "uid-sold", {"volcano.sh/vgpu-ids-new": "not read"})
+            naked = cri.run(sold, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
+            agent = start_agent(runtime, host, configuration)
+            agent.wait_for("container.unserved", seconds=20)
+            forged = cri.sandbox("forged", "uid-forged", FORGED)
+            for attempt in range(4):
+                with pytest.raises(CriError, match="does not name its pod"):
+                    cri.create(forged, "main", attempt=attempt)
+
+            within(20, lambda: bool(told("uid-sold", "ShareMissing")))
+            within(20, lambda: bool(told("uid-forged", "ShareRefused")))
+
+            (missing,) = told("uid-sold", "ShareMissing")
+            assert missing["type"] == "Warning"
+            assert missing["message"].startswith("container main runs without ")
+            assert "NVIDIA_VISIBLE_DEVICES" in missing["message"]
+            (refused,) = told("uid-forged", "ShareRefused")
+            assert "the ledger does not name its pod yet" in refused["message"]
+            assert refused["reportingComponent"] == "dragoman.dev/node"
+            assert agent.events("event.unwritten") == []
+            cri.remove(naked)
+            cri.clear()
