@@ -101,10 +101,10 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
             within(20, lambda: bool(told("uid-sold", "ShareMissing")))
             within(20, lambda: bool(told("uid-forged", "ShareRefused")))
 
-            (missing,) = told("uid-sold", "ShareMissing")
-            assert missing["type"] == "Warning"
-            assert missing["message"].startswith("container main runs without ")
-            assert "NVIDIA_VISIBLE_DEVICES" in missing["message"]
+            (unserved,) = told("uid-sold", "ShareMissing")
+            assert unserved["type"] == "Warning"
+            assert unserved["message"].startswith("container main runs without ")
+            assert "NVIDIA_VISIBLE_DEVICES" in unserved["message"]
             (refused,) = told("uid-forged", "ShareRefused")
             assert "the ledger does not name its pod yet" in refused["message"]
             assert refused["reportingComponent"] == "dragoman.dev/node"
