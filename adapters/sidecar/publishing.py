@@ -15,6 +15,7 @@ import msgspec
 
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
+from adapters.sidecar.abreast import abreast
 from adapters.sidecar.mirror import Mirror
 from adapters.sidecar.published import MARK, mark, states, withdrawn
 from adapters.wire.kube import Device, KubeNode, NodeStatus, annotations
@@ -85,7 +86,7 @@ class _Written:
 
 
 class Publisher:
-    """Writes to one node after the other, as they are named."""
+    """Writes to nodes as they are named, to some of them at a time."""
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class Publisher:
         self._clock = clock
         self._failed = failed
         self._due: set[str] = set()
+        self._again: set[str] = set()
         self._written: dict[str, _Written] = {}
         self._woken = Event()
 
@@ -128,11 +130,16 @@ class Publisher:
         while True:
             self._woken.clear()
             due, self._due = self._due, set()
-            again = {node for node in sorted(due) if not await self.publish(node)}
+            await abreast(self._one, sorted(due))
             with suppress(TimeoutError):
-                async with timeout(POLL if again else None):
+                async with timeout(POLL if self._again else None):
                     await self._woken.wait()
-            self._due |= again
+            self._due |= self._again
+            self._again.clear()
+
+    async def _one(self, node: str) -> None:
+        if not await self.publish(node):
+            self._again.add(node)
 
     async def publish(self, name: str) -> bool:
         """Write what a node should state, if it does not.

@@ -13,6 +13,7 @@ from adapters.dialects.adopt import FINISHED
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.sidecar.abandoned import Vigil
+from adapters.sidecar.abreast import abreast
 from adapters.sidecar.mirror import Mirror
 from adapters.sidecar.ports import Journal, Pods
 from adapters.sidecar.reconciler import (
@@ -85,7 +86,7 @@ class Witness(Protocol):
 
 
 class Reconciler:
-    """Looks at one node after the other, as they are named."""
+    """Looks at nodes as they are named, at some of them at a time."""
 
     def __init__(
         self,
@@ -135,9 +136,7 @@ class Reconciler:
                 for node in {*self._mirror.nodes, *self._service.book.inventory.names()}:
                     self._dirty.setdefault(node, 0.0)
             due = [node for node, when in self._dirty.items() if when <= now]
-            for node in due:
-                self._dirty.pop(node, None)
-                await self._one(node)
+            await abreast(self._one, due)
             if not due:
                 self._woken.clear()
                 with suppress(TimeoutError):
@@ -145,6 +144,7 @@ class Reconciler:
                         await self._woken.wait()
 
     async def _one(self, node: str) -> None:
+        self._dirty.pop(node, None)
         try:
             settled = await self.reconcile(node)
         except Conflict:

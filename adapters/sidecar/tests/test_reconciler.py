@@ -13,6 +13,7 @@ from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Result
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
+from adapters.sidecar.abreast import ABREAST
 from adapters.sidecar.mirror import Mirror
 from adapters.sidecar.reconciler import (
     Adopt,
@@ -438,3 +439,32 @@ def test_a_reconciler_that_is_woken_just_before_its_end_ends(turns: int) -> None
         assert running.cancelled(), "it would work on after its Lease is another's"
 
     asyncio.run(main())
+
+
+def test_many_nodes_are_described_side_by_side_and_not_too_many_of_them() -> None:
+    class SlowStore(MemoryStore):
+        writing = most = 0
+
+        async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+            self.writing += 1
+            self.most = max(self.most, self.writing)
+            await asyncio.sleep(0.001)
+            self.writing -= 1
+            return await super().write(ledger, expected)
+
+    async def main() -> tuple[int, int]:
+        rig, store = await a_rig(), SlowStore()
+        names = [f"m{number}" for number in range(100)]
+        for name in names:
+            rig.mirror.put_node(a_node(name))
+        made = Reconciler((await a_service()).service, rig.mirror, store, rig.pods, FakeJournal())
+        running = asyncio.create_task(made.run())
+        while len(await store.load()) < len(names):
+            await asyncio.sleep(0.001)
+        running.cancel()
+        return len(await store.load()), store.most
+
+    described, most = asyncio.run(asyncio.wait_for(main(), 30))
+
+    assert described >= 100
+    assert most == ABREAST
