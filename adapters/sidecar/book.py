@@ -38,11 +38,15 @@ class Book:
         self.revision += 1
 
     def apply(self, change: Change) -> None:
-        """Take note of a record of the store, unless a newer one is known."""
+        """Take note of a record of the store, unless it is known, or a newer one."""
         known = self._stored.get(change.node)
         newer = change.stored
-        if known and newer and newer.ledger.version < known.ledger.version:
-            return
+        if known and newer:
+            # What this process wrote itself is told again.
+            if newer.version == known.version:
+                return
+            if newer.ledger.version < known.ledger.version:
+                return
         self.put(change)
 
     def put(self, change: Change) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
 from adapters.wire.kube import Metadata, Wire
 from adapters.wire.ledger import encode
+from core.grant import State
 from core.ledger import NodeLedger
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
@@ -109,10 +110,17 @@ class _News(NamedTuple):
     problem: str | None = None
     again: bool = False
 
-    def read(self, node: str) -> tuple[Change, ...]:
-        """The changes that it means."""
+    def read(self, node: str, own: Stored | None = None) -> tuple[Change, ...]:
+        """The changes that it means.
+
+        Args:
+            node: its name.
+            own: what this process wrote last; it is not read again where that is told.
+        """
         if self.thing is not None:
             version = self.thing.metadata.resource_version
+            if own is not None and own.version == version and not self.again:
+                return (Change(node, own),)
             return changes_of(node, version, self.thing.spec, again=self.again)
         return (Change(node, None, self.problem),)
 
@@ -163,6 +171,7 @@ class KubernetesStore:
         self._follow = follow
         self._inbox = _Inbox()
         self._unread: list[Change] = []
+        self._own: dict[str, Stored] = {}
         self._following: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -212,7 +221,10 @@ class KubernetesStore:
             if there is None or (there.metadata.annotations or {}).get(WRITE) != mark:
                 raise _conflict(node) from error
             return there.metadata.resource_version
-        return _object(node, answer).metadata.resource_version
+        version = _object(node, answer).metadata.resource_version
+        if all(one.state is State.COMMITTED for one in ledger.allocations.values()):
+            self._own[node] = Stored(ledger, version)
+        return version
 
     async def delete(self, node: str, expected: str) -> None:
         """As in ``Store``."""
@@ -238,7 +250,7 @@ class KubernetesStore:
             inbox = self._inbox
             while inbox.news:
                 node, news = next(iter(inbox.news.items()))
-                for change in news.read(node):
+                for change in news.read(node, self._own.pop(node, None)):
                     yield change
                 if inbox.news.get(node) is news:
                     del inbox.news[node]

@@ -54,6 +54,17 @@ def test_an_older_record_does_not_undo_a_newer_one() -> None:
     assert book.inventory.nodes_of("a") == ("n",)
 
 
+def test_the_same_record_told_twice_changes_nothing() -> None:
+    book = a_book()
+    taken = empty(*like_cards(1)).adopt(held(a_grant("c0"), uid="a"))
+    book.apply(Change("n", stored(taken)))
+    before = book.revision
+
+    book.apply(Change("n", stored(taken)))
+
+    assert book.revision == before
+
+
 def test_holds_stand_on_top_and_give_way_to_what_is_committed() -> None:
     book = a_book()
     book.hold(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)

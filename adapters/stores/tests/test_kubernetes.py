@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.stores.kubernetes import COLLECTION, KubernetesStore, Sink
+from adapters.stores.kubernetes import COLLECTION, KubernetesStore, LedgerObject, Sink
 from adapters.stores.store import Change, Conflict, StoreError
 from adapters.wire.ledger import LedgerRecord
 from core.card import Level
+from core.grant import State
 from core.ledger import NodeLedger
 from core.tests.builders import a_card, a_grant, empty, held
 
@@ -227,6 +228,47 @@ def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
         Change("early", None, "no spec"),
         Change("late", None, "no spec"),
     ]
+
+
+def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
+    server = FakeServer()
+    sinks: list[Sink] = []
+
+    def follow(sink: Sink) -> Coroutine[object, object, None]:
+        sinks.append(sink)
+        sink.synced()
+        return never(sink)
+
+    def tell() -> None:
+        (path,) = server.objects
+        sinks[-1].changed(msgspec.json.decode(server._found(path), type=LedgerObject))
+
+    async def run() -> None:
+        store, other = KubernetesStore(server, follow), a_store(server)
+        await store.load()
+        own = a_ledger(1)
+        held_too = a_ledger().hold(replace(held(a_grant(), uid="p0"), state=State.HELD))
+        async with aclosing(store.changes()) as changes:
+            first = await store.write(own, None)
+            tell()
+            told = (await anext(changes)).stored
+            assert told is not None
+            assert told.ledger is own
+
+            second = await store.write(held_too, first)
+            tell()
+            told = (await anext(changes)).stored
+            assert told is not None
+            assert not told.ledger.allocations
+
+            await other.write(own, second)
+            tell()
+            told = (await anext(changes)).stored
+            assert told is not None
+            assert told.ledger is not own
+            assert told.ledger == own
+
+    asyncio.run(run())
 
 
 def test_changes_without_a_load_begin_with_all_that_there_is() -> None:
