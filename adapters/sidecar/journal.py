@@ -112,7 +112,8 @@ class _Call(Timing):
         self._start = perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self._metrics.called(self._verb, self.status, perf_counter() - self._start)
+        taken = perf_counter() - self._start
+        self._metrics.called(self._verb, self.status, taken, self.size)
 
 
 def _count(decided: Decided) -> str:

@@ -42,6 +42,13 @@ class Metrics:
             registry=self.registry,
         )
         self._answer = cache(answers.labels)
+        sizes = Counter(
+            "dragoman_call_bytes",
+            "Bytes of the bodies of calls; vc-scheduler sends a whole node with each question.",
+            ["verb"],
+            registry=self.registry,
+        )
+        self._size = cache(sizes.labels)
         self._conflicts = Counter(
             "dragoman_ledger_conflicts",
             "Writes of a ledger that somebody else was faster with.",
@@ -66,9 +73,10 @@ class Metrics:
         """Count a lost race."""
         self._conflicts.inc()
 
-    def called(self, verb: str, status: int, seconds: float) -> None:
+    def called(self, verb: str, status: int, seconds: float, size: int = 0) -> None:
         """Count a call."""
         self._call(verb).observe(seconds)
+        self._size(verb).inc(size)
         self._answer(verb, str(status)).inc()
 
     def leads(self, leads: bool) -> None:  # noqa: FBT001 - it is what is set

@@ -258,6 +258,11 @@ def ledger(plane: ControlPlane, node: str) -> Object:
     return found
 
 
+def ledgers_of(plane: ControlPlane, nodes: int) -> None:
+    """Wait until so many nodes have a ledger."""
+    within(300, lambda: len(plane.api.get(LEDGERS)["items"]) >= nodes)
+
+
 def held(plane: ControlPlane, node: str) -> dict[str, Object]:
     """What a NodeLedger says is held, by the name of the pod."""
     found = ledger(plane, node).get("allocations", ())

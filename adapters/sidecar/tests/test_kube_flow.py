@@ -1,6 +1,7 @@
 """What kube-scheduler and koord-scheduler are answered."""
 
 import asyncio
+import tracemalloc
 
 import pytest
 
@@ -430,3 +431,27 @@ def test_other_calls_are_answered_while_many_new_nodes_are_looked_at() -> None:
         return order
 
     assert run(work()) == ["plain", "new"]
+
+
+def test_whole_nodes_asked_about_again_and_again_leave_nothing_in_memory() -> None:
+    filler = {"managedFields": [{"fieldsV1": "x" * 4000}]}
+
+    async def work() -> tuple[int, int]:
+        nodes = [f"n{number}" for number in range(100)]
+        bench = await a_service(*map(a_node, nodes))
+        items = [{"metadata": {"name": name, **filler}} for name in nodes]
+        flow, question = KubeFlow(bench.service), body({"Pod": a_pod(), "Nodes": {"items": items}})
+        tracemalloc.start()
+        for _ in range(5):
+            await flow.filter(question)
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(20):
+            await flow.filter(question)
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return after - before, len(question)
+
+    grown, size = run(work())
+
+    assert size > 400_000
+    assert grown < size // 10

@@ -65,9 +65,11 @@ class Timing:
 
     Attributes:
         status: of the answer; 0 where the asker had gone.
+        size: bytes of the question's body.
     """
 
     status = 0
+    size = 0
 
     def __enter__(self) -> "Timing":
         return self
@@ -128,15 +130,18 @@ class App:
                 return problem(405, f"{method} is not answered here, {' and '.join(allowed)} is")
             return problem(404, f"there is nothing at {path}")
         with self._timed(route.verb) as timing:
-            answer = await self._ask(route, scope, receive, path[len(base) :])
+            answer = await self._ask(route, scope, receive, path[len(base) :], timing)
             timing.status = 0 if answer is None else answer.status
         return answer
 
-    async def _ask(self, route: Route, scope: Scope, receive: Receive, rest: str) -> Answer | None:
+    async def _ask(
+        self, route: Route, scope: Scope, receive: Receive, rest: str, timing: Timing
+    ) -> Answer | None:
         try:
             body = await _read(receive, route.most)
             if body is None:
                 return None
+            timing.size = len(body)
             query = dict(parse_qsl(_text(scope.get("query_string"))))
             return await route.handler(Call(body, query, rest))
         except BodyError as error:

@@ -1,0 +1,44 @@
+"""The measurement at scale, small: every pod is bound by two writes, and nothing stays behind."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.harness import scale
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.service import Service
+
+pytestmark = pytest.mark.local
+
+NODES, PODS = 30, 100
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with scale.ground(NODES) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Service:
+    return scale.described_by(plane, NODES)[0]
+
+
+@pytest.mark.parametrize("scheduler", scale.STARTERS)
+def test_a_bind_is_one_ledger_and_one_binding(
+    plane: ControlPlane, service: Service, scheduler: str
+) -> None:
+    found = scale.bind_all(plane, scheduler, PODS, service)
+
+    print(f"{scheduler}: {found.rate:.0f} pods/s, writes a pod: {dict(found.writes)}")
+    assert found.writes["POST pods/binding"] == 1
+    # A deletion of an earlier pod, or a lost race, may write a ledger once more.
+    assert 1 <= found.writes["PUT nodeledgers"] < 1.2
+    assert found.writes.get("PATCH pods", 0) == 0
+
+
+def test_the_scheduler_alone_binds_the_same_pods(plane: ControlPlane) -> None:
+    found = scale.bind_all(plane, "kube-scheduler", PODS, None)
+
+    assert found.writes["POST pods/binding"] == 1
+    assert found.writes.get("PUT nodeledgers", 0) == 0
