@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from adapters.dialects.dialect import Described, Dialect
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Device, KubeNode
 from core.card import Card, Mode, Scope
 from core.mig import UNCUT
+from core.mig_catalog import geometry
 from core.node import Node
 from core.quantity import show
 
@@ -17,25 +19,34 @@ MOST_INDEX = (1 << 31) - 1
 
 
 def read_node(
-    node: KubeNode, device: Device | None, dialects: Sequence[Dialect]
+    node: KubeNode,
+    device: Device | None,
+    dialects: Sequence[Dialect],
+    agent: NodeHardware | None = None,
 ) -> tuple[Node, tuple[str, ...]]:
-    """A node as all vocabularies together describe it.
+    """A node as all vocabularies together, and our agent on it, describe it.
 
     Where two state the memory of a card and the difference is more than the coarser of them rounds
     off, the smaller counts and the difference is told. A card is healthy if all say so. Numbers
-    that are written back (its index) come from the vocabulary that states memory most finely.
+    that are written back (its index) come from the vocabulary that states memory most finely, and
+    from the agent only for a card that no vocabulary describes.
 
     Args:
         node: the node object.
         device: Koordinator's inventory of it, if there is one.
         dialects: the vocabularies.
+        agent: what our agent on the node says, if there is one.
 
     Returns:
         the node, and as sentences what could not be read or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
-    problems = [problem for one in described for problem in one.problems]
     finest_first = sorted(described, key=lambda one: one.precision)
+    if agent is not None:
+        own = _own(agent)
+        described.append(own)
+        finest_first.append(own)
+    problems = [problem for one in described for problem in one.problems]
     sayings: dict[str, list[tuple[Card, Described]]] = {}
     for one in finest_first:
         for card in one.cards:
@@ -62,12 +73,13 @@ def read_node(
 
 
 def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
-    base, _ = said[0]
+    base, finest = said[0]
     cards = [card for card, _ in said]
     memory = base.memory
     problems: list[str] = []
     for card, one in said[1:]:
-        if base.memory // one.precision * one.precision != card.memory:
+        coarse = max(finest.precision, one.precision)
+        if base.memory // coarse != card.memory // coarse:
             memory = min(memory, card.memory)
             problems.append(
                 f"card {base.uuid}: {_by(base)} states {show(base.memory)}, "
@@ -87,6 +99,21 @@ def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
     ), problems
 
 
+def _own(agent: NodeHardware) -> Described:
+    """What our agent says, as one more description; the built-in layouts are those of MIG cards."""
+    return Described(
+        cards=tuple(
+            replace(card, geometry=geometry((card.model, *card.names)))
+            if card.mode is Mode.MIG
+            else card
+            for card in agent.cards
+        ),
+        slots_stated=False,
+        isolation=agent.isolation,
+        problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
+    )
+
+
 def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
     scopes: dict[int, Scope] = {}
     for card in cards:
@@ -96,4 +123,4 @@ def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
 
 
 def _by(card: Card) -> str:
-    return "/".join(sorted(card.dialects))
+    return "/".join(sorted(card.dialects)) or "the node agent"

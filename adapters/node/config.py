@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, Literal
 
 import msgspec
 import yaml
@@ -43,6 +44,15 @@ class InventorySource(_Section, frozen=True):
 
     source: str = "nvml"
     file: str = ""
+
+
+class Publish(_Section, frozen=True):
+    """What is told of the node's cards in its record; see ``publish.Terms``."""
+
+    cards: bool = True
+    dialects: tuple[Literal["volcano", "koordinator", "metax"], ...] = ()
+    slots: Annotated[int, msgspec.Meta(ge=1)] = 10
+    isolation: str = ""
 
 
 class Mig(_Section, frozen=True):
@@ -106,6 +116,7 @@ class Config(_Section, frozen=True):
     plugin: Plugin = Plugin()
     ledger: LedgerSource = LedgerSource()
     inventory: InventorySource = InventorySource()
+    publish: Publish = Publish()
     mig: Mig = Mig()
     monitor: Monitor = Monitor()
     exempt: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ class Hardware:
         instances: by uuid of the card and the slice's profile and start.
         pieces: by uuid of each card in MIG mode that can be cut here, what it is cut into; also
             what no container can be given.
+        problems: what is wrong with a card, by its uuid.
     """
 
     cards: tuple[Card, ...] = ()
@@ -26,6 +27,7 @@ class Hardware:
         default_factory=dict[tuple[str, str, int], Instance]
     )
     pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict[str, tuple[Piece, ...]])
+    problems: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import yaml
 
 from adapters.node.adjust import Instance
 from adapters.node.inventory import Hardware, InventoryError, Load
-from core.card import Card, Mode
+from core.card import Card, Level, Mode, Scope
 from core.quantity import MIB
 
 
@@ -23,8 +24,21 @@ class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     compute_instance: int | None = None
 
 
+class LinkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A set of connected cards that the card belongs to."""
+
+    level: Literal["node", "numa", "pcie", "link"]
+    name: str
+
+
 class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A card; ``devices`` are its device nodes where the profile's rule does not give them."""
+    """A card.
+
+    Attributes:
+        healthy: False keeps it from being sold anew.
+        problem: why it is not healthy, for people.
+        devices: its device nodes where the profile's rule does not give them.
+    """
 
     uuid: str
     index: int
@@ -33,6 +47,9 @@ class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     memory_mib: int = msgspec.field(default=0, name="memoryMiB")
     mode: Mode = Mode.SHARED
     numa: int | None = None
+    links: tuple[LinkEntry, ...] = ()
+    healthy: bool = True
+    problem: str = ""
     devices: tuple[str, ...] | None = None
     instances: tuple[InstanceEntry, ...] = ()
 
@@ -69,6 +86,7 @@ class FileInventory:
                 for entry in entries
                 for slot in entry.instances
             },
+            problems={entry.uuid: entry.problem for entry in entries if entry.problem},
         )
 
     def loads(self) -> dict[str, Load]:
@@ -85,7 +103,9 @@ class FileInventory:
             memory=entry.memory_mib * MIB,
             slots=1,
             mode=entry.mode,
+            healthy=entry.healthy,
             numa=entry.numa,
+            links=tuple(Scope(Level[link.level.upper()], link.name) for link in entry.links),
             names=(entry.model,) if entry.model else (),
         )
 

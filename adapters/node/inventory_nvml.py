@@ -64,6 +64,7 @@ class NvmlInventory:
                 if (device := part.whole) is not None
             },
             {uuid: tuple(part.piece for part in cut) for uuid, cut in parts.items()},
+            dict.fromkeys(lost, "it does not answer"),
         )
 
     def loads(self) -> dict[str, Load]:

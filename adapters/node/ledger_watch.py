@@ -6,13 +6,14 @@ can be for it alone. Source: Kubernetes API concepts, "Efficient detection of ch
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import quote
 
 import msgspec
 
+from adapters.node.api import LARGEST, pieces
 from adapters.node.credentials import Credentials
 from adapters.node.grants import LedgerGrants
 from adapters.node.journal import tell
@@ -23,11 +24,7 @@ COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 SHORTEST, LONGEST = 0.2, 10.0
 """Seconds between two attempts."""
 
-SILENCE = 150.0
-"""Seconds without a word after which a connection counts as lost; bookmarks come every minute."""
-
 _SESSION = 290
-_LARGEST = 16 << 20
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -37,6 +34,7 @@ class _Version(msgspec.Struct, frozen=True):
 class _Object(msgspec.Struct, frozen=True):
     metadata: _Version = _Version()
     spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw()
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -53,7 +51,15 @@ class WatchError(OSError):
     """The API server does not answer as it should."""
 
 
-_FAILURES = (OSError, EOFError, ValueError, asyncio.LimitOverrunError, msgspec.MsgspecError)
+FAILURES = (OSError, EOFError, ValueError, asyncio.LimitOverrunError, msgspec.MsgspecError)
+
+
+Seen = Callable[[msgspec.Raw | None], None]
+"""Told the status of the record whenever it may have changed; None where there is no record."""
+
+
+def _ignore(_: msgspec.Raw | None) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(slots=True)
@@ -67,11 +73,13 @@ class LedgerWatch:
         credentials: of the agent.
         node: its name.
         grants: that get the record.
+        seen: told its status.
     """
 
     credentials: Credentials
     node: str
     grants: LedgerGrants
+    seen: Seen = _ignore
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -82,7 +90,7 @@ class LedgerWatch:
                 wait = SHORTEST
                 while True:
                     version = await self._watch(version)
-            except _FAILURES as error:
+            except FAILURES as error:
                 tell("ledger.lost", reason=str(error) or type(error).__name__)
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
             wait = min(wait * 2, LONGEST)
@@ -94,7 +102,7 @@ class LedgerWatch:
         if found.items:
             self._take(found.items[0])
         else:
-            self.grants.forget()
+            self._lose()
         return found.metadata.resource_version
 
     async def _watch(self, version: str) -> str:
@@ -110,10 +118,15 @@ class LedgerWatch:
                 if event.type in ("ADDED", "MODIFIED"):
                     self._take(thing)
                 elif event.type == "DELETED":
-                    self.grants.forget()
+                    self._lose()
         return version
 
+    def _lose(self) -> None:
+        self.grants.forget()
+        self.seen(None)
+
     def _take(self, thing: _Object) -> None:
+        self.seen(thing.status)
         try:
             self.grants.replace(decode(thing.spec))
         except LedgerRecordError as error:
@@ -122,53 +135,15 @@ class LedgerWatch:
 
     async def _lines(self, words: str) -> AsyncGenerator[bytes, None]:
         """The lines of an answer, as they come."""
-        who = self.credentials
-        async with asyncio.timeout(SILENCE):
-            reader, writer = await asyncio.open_connection(
-                who.host, who.port, ssl=who.context, limit=_LARGEST
-            )
-        try:
-            path = f"{COLLECTION}?fieldSelector=metadata.name%3D{quote(self.node)}{words}"
-            head = f"GET {path} HTTP/1.1\r\n{who.headers()}Accept: application/json\r\n\r\n"
-            writer.write(head.encode())
-            rest = b""
-            async with aclosing(_body(reader)) as pieces:
-                async for piece in pieces:
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        if line:
-                            yield line
-                    if len(rest) > _LARGEST:
-                        raise WatchError(f"a line of more than {_LARGEST} bytes")
-            if rest:
-                yield rest
-        finally:
-            writer.close()
-
-
-async def _body(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-    """The pieces of a body, each as soon as it is there."""
-    async with asyncio.timeout(SILENCE):
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    status = head[0].split(" ", 2)
-    headers = {
-        name.strip().lower(): value.strip().lower()
-        for name, _, value in (line.partition(":") for line in head[1:])
-    }
-    if status[1:2] != ["200"]:
-        raise WatchError(f"the API server answers {' '.join(status[1:])}")
-    if headers.get("transfer-encoding") != "chunked":
-        size = min(int(headers.get("content-length", "0")), _LARGEST)
-        async with asyncio.timeout(SILENCE):
-            whole = await reader.readexactly(size)
-        yield whole
-        return
-    while True:
-        async with asyncio.timeout(SILENCE):
-            size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
-            if size > _LARGEST:
-                raise WatchError(f"a piece of {size} bytes")
-            piece = (await reader.readexactly(size + 2))[:size]
-        if not size:
-            return
-        yield piece
+        path = f"{COLLECTION}?fieldSelector=metadata.name%3D{quote(self.node)}{words}"
+        rest = b""
+        async with aclosing(pieces(self.credentials, "GET", path)) as answer:
+            async for piece in answer:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line:
+                        yield line
+                if len(rest) > LARGEST:
+                    raise WatchError(f"a line of more than {LARGEST} bytes")
+        if rest:
+            yield rest

@@ -27,9 +27,11 @@ from adapters.node.news import News
 from adapters.node.nri import Runtime
 from adapters.node.nvml_mig import NvmlMig
 from adapters.node.profiles import Profile
+from adapters.node.publish import Publisher, Terms, describe
 from adapters.node.scrape import Scrape
 from adapters.node.tenants import Tenants
 from adapters.node.watchdog import Watchdog
+from adapters.wire.hardware import NodeHardware
 
 CDI_SINCE = (2, 1)
 """containerd's first version that takes a plugin's CDI devices; older ones drop them silently."""
@@ -50,6 +52,8 @@ class Node:
         cdi: whether the runtime takes CDI devices.
         inventory: that is asked for the hardware.
         cutter: that makes slices; None where they must be there.
+        known: whether the hardware was ever read.
+        publisher: told when the hardware is another; None where nobody is told.
     """
 
     grants: LedgerGrants
@@ -58,6 +62,8 @@ class Node:
     cdi: bool = False
     inventory: Inventory | None = None
     cutter: Cutter | None = None
+    known: bool = False
+    publisher: Publisher | None = None
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def equipment(self) -> Equipment:
@@ -92,10 +98,21 @@ class Node:
     async def look(self) -> None:
         """Read the hardware anew; what began earlier is never believed later."""
         async with self._looking:
-            before = self.hardware
-            self.hardware = await asyncio.to_thread(_look, self.inventory, before)
-            if self.hardware != before:
-                tell("inventory.changed", cards=len(self.hardware.cards))
+            self.take(await asyncio.to_thread(_look, self.inventory))
+
+    def take(self, found: Hardware | None) -> None:
+        """Believe what was found; None where nobody could say."""
+        if found is None or (self.known and found == self.hardware):
+            return
+        if self.known:
+            tell("inventory.changed", cards=len(found.cards))
+        self.hardware, self.known = found, True
+        if self.publisher is not None:
+            self.publisher.wake()
+
+    def told(self, terms: Terms) -> NodeHardware | None:
+        """What is told of the node; None as long as nobody could say."""
+        return describe(self.hardware, terms) if self.known else None
 
     def configure(self, runtime: Runtime) -> None:
         """Learn what the runtime can do."""
@@ -124,7 +141,7 @@ async def run(config: Config) -> None:
     node = Node(LedgerGrants(), profiles(config))
     inventory = _inventory(config)
     node.inventory = inventory
-    node.hardware = _look(inventory, node.hardware)
+    node.take(_look(inventory))
     if config.mig.cut and isinstance(inventory, NvmlInventory):
         node.cutter = Cutter(
             node.grants,
@@ -136,7 +153,7 @@ async def run(config: Config) -> None:
     agent = Agent(node.grants, node.equipment, frozenset(config.exempt))
     watchdog = Watchdog()
     watchdog.start()
-    ledger = _ledger(config, node.grants)
+    ledger = _ledger(config, node)
     tenants = Tenants(node.caches())
     news = News()
     link = Link(
@@ -164,6 +181,8 @@ async def run(config: Config) -> None:
         events = PodEvents(ledger.credentials, node_name(config))
         news.emit = events.emit
         work.append(events.run())
+    if node.publisher is not None:
+        work.append(node.publisher.run())
     if config.monitor.listen:
         scrape = Scrape(monitor.families, lambda: news.counts.active)
         work.append(scrape.run(config.monitor.listen))
@@ -198,14 +217,20 @@ def _tell_once(told: asyncio.Future[None]) -> None:
         told.set_result(None)
 
 
-def _ledger(config: Config, grants: LedgerGrants) -> LedgerFile | LedgerWatch:
+def _ledger(config: Config, node: Node) -> LedgerFile | LedgerWatch:
     if config.ledger.file:
-        file = LedgerFile(Path(config.ledger.file), grants)
+        file = LedgerFile(Path(config.ledger.file), node.grants)
         file.look()
         return file
     kubeconfig = config.ledger.kubeconfig
     credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
-    return LedgerWatch(credentials, node_name(config), grants)
+    watch = LedgerWatch(credentials, node_name(config), node.grants)
+    if config.publish.cards and node.inventory is not None:
+        said = config.publish
+        terms = Terms(said.dialects, said.slots, said.isolation or None)
+        node.publisher = Publisher(credentials, node_name(config), lambda: node.told(terms))
+        watch.seen = node.publisher.seen
+    return watch
 
 
 def _inventory(config: Config) -> Inventory | None:
@@ -218,11 +243,11 @@ def _inventory(config: Config) -> Inventory | None:
             return None
 
 
-def _look(inventory: Inventory | None, before: Hardware) -> Hardware:
+def _look(inventory: Inventory | None) -> Hardware | None:
     if inventory is None:
-        return before
+        return None
     try:
         return inventory.hardware()
     except InventoryError as error:
         tell("inventory.unread", reason=str(error))
-        return before
+        return None

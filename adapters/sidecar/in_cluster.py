@@ -32,6 +32,7 @@ from adapters.cluster.secret import Secrets
 from adapters.cluster.selection import Selection
 from adapters.cluster.webhooks import Webhooks
 from adapters.dialects.dialect import Settings as Documents
+from adapters.sidecar.agents import Agents
 from adapters.sidecar.certificates.keeper import Keeper
 from adapters.sidecar.certificates.rotation import Plan
 from adapters.sidecar.certificates.secret import SecretVault, Served
@@ -144,6 +145,7 @@ class InCluster:
         )
         # Who publishes the resources of a plugin has none that could give a lock back.
         self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
+        self._agents = Agents(lambda node, text: log.warning("agent.unread", node=node, text=text))
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = ""
 
@@ -165,6 +167,7 @@ class InCluster:
 
         mirror = Mirror(look_at)
         self._pods.mirror = mirror
+        self._agents.tell(mirror.put_hardware)
         if self._locking:
             self._locks.mirror = mirror
         told = Told(
@@ -351,7 +354,8 @@ class InCluster:
         return self._reflector(chosen, ConfigMap, SettingsSink(name, settings))
 
     def _follow_ledgers(self, sink: LedgerSink) -> Coroutine[object, object, None]:
-        reflector = self._reflector(Selection(NODE_LEDGERS), LedgerObject, sink)
+        told = self._agents.beside(sink)
+        reflector = self._reflector(Selection(NODE_LEDGERS), LedgerObject, told)
         self._ledgers_staleness = reflector.staleness
         return reflector.run()
 

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from adapters.dialects.adopt import holds
 from adapters.dialects.containers import resource_names
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Device, KubeNode, Metadata, Pod, PodSpec
 
 ThingT = TypeVar("ThingT")
@@ -45,12 +46,14 @@ class Mirror:
     Attributes:
         nodes: by name.
         devices: Koordinator's inventories, by the name of their node.
+        hardware: what our agents say, by the name of their node.
         unread: objects that cannot be read, with what is wrong.
     """
 
     def __init__(self, changed: Changed) -> None:
         self.nodes: dict[str, KubeNode] = {}
         self.devices: dict[str, Device] = {}
+        self.hardware: dict[str, NodeHardware] = {}
         self.unread: dict[tuple[str, str, str], str] = {}
         self._changed = changed
         self._pods: dict[Key, Pod] = {}
@@ -99,6 +102,16 @@ class Mirror:
         """A Device is gone."""
         self.devices.pop(what.name, None)
         self._changed(what.name)
+
+    def put_hardware(self, node: str, hardware: NodeHardware | None) -> None:
+        """What an agent says is new, or nothing any more; nothing happens where it is as it was."""
+        if hardware == self.hardware.get(node):
+            return
+        if hardware is None:
+            del self.hardware[node]
+        else:
+            self.hardware[node] = hardware
+        self._changed(node)
 
     def _leave(self, key: Key) -> None:
         earlier = self._pods.pop(key, None)

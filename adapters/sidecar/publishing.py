@@ -18,6 +18,7 @@ from adapters.dialects.merge import read_node
 from adapters.sidecar.abreast import abreast
 from adapters.sidecar.mirror import Mirror
 from adapters.sidecar.published import MARK, mark, states, withdrawn
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Device, KubeNode, NodeStatus, annotations
 
 FIRST = 1.0
@@ -31,7 +32,11 @@ POLL = 1.0
 
 
 def amounts(
-    node: KubeNode, device: Device | None, dialects: Sequence[Dialect], wanted: Collection[str]
+    node: KubeNode,
+    device: Device | None,
+    dialects: Sequence[Dialect],
+    wanted: Collection[str],
+    agent: NodeHardware | None = None,
 ) -> dict[str, int]:
     """What a node should state, by the name of the resource.
 
@@ -43,9 +48,10 @@ def amounts(
         device: Koordinator's inventory of it, if there is one.
         dialects: the vocabularies.
         wanted: the names of those that are asked for.
+        agent: what our agent on the node says, if there is one.
     """
     bare = msgspec.structs.replace(node, status=NodeStatus())
-    cards = read_node(bare, device, dialects)[0].cards
+    cards = read_node(bare, device, dialects, agent)[0].cards
     return {
         name: amount
         for dialect in dialects
@@ -152,7 +158,8 @@ class Publisher:
             self._written.pop(name, None)
             return True
         device = self._mirror.devices.get(name)
-        stated = amounts(node, device, self._dialects(), self._wanted)
+        agent = self._mirror.hardware.get(name)
+        stated = amounts(node, device, self._dialects(), self._wanted, agent)
         wanted = {**patch(node, stated), **withdrawn(node, stated)}
         ours = mark(node, stated, wanted)
         if not wanted and ours == annotations(node).get(MARK):

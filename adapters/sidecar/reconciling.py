@@ -195,7 +195,10 @@ class Reconciler:
         if kube is None:
             self.problems.pop(name, None)
             return None
-        node, self.problems[name] = read_node(kube, self._mirror.devices.get(name), dialects)
+        mirror = self._mirror
+        node, self.problems[name] = read_node(
+            kube, mirror.devices.get(name), dialects, mirror.hardware.get(name)
+        )
         return node
 
     async def _view(self, node: Node | None, stored: Stored | None) -> View:

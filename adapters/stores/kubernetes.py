@@ -30,10 +30,11 @@ _TURN = 16
 
 
 class LedgerObject(Wire, frozen=True, gc=False):
-    """A NodeLedger, its record unread."""
+    """A NodeLedger, its record and its status unread."""
 
     metadata: Metadata
     spec: msgspec.Raw
+    status: msgspec.Raw = msgspec.Raw()
 
 
 class _Written(Wire, frozen=True, gc=False):

@@ -147,7 +147,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         changes=ledger.version,
         summary=_summary(ledger, len(committed)),
         isolation=node.isolation,
-        cards=tuple(_card_record(card, geometries) for card in node.cards),
+        cards=tuple(card_record(card, geometries) for card in node.cards),
         geometries=tuple(
             msgspec.convert(g, GeometryRecord, from_attributes=True) for g in geometries
         ),
@@ -167,7 +167,8 @@ def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
     return SummaryRecord(len(cards), healthy, pods, f"{used} of {there} GiB")
 
 
-def _card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
+def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
+    """The record of a card whose geometry is among these, or ``UNCUT``."""
     return CardRecord(
         card.uuid,
         card.index,
@@ -206,7 +207,7 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     geometries = [msgspec.convert(g, Geometry, from_attributes=True) for g in record.geometries]
     node = Node(
         name=record.node,
-        cards=tuple(_card(card, record.node, geometries) for card in record.cards),
+        cards=tuple(card_of(card, record.node, geometries) for card in record.cards),
         isolation=record.isolation,
         partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
         partitions_bind=record.partitions_bind,
@@ -225,7 +226,13 @@ def _once(what: str, keys: list[str]) -> None:
         raise LedgerRecordError(f"the ledger's record names {what} {twice} twice")
 
 
-def _card(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
+def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
+    """The card that a record says.
+
+    Raises:
+        KeyError: it names an unknown level.
+        IndexError: it names a geometry that is not there.
+    """
     return Card(
         card.uuid,
         node,

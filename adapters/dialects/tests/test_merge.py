@@ -1,8 +1,11 @@
 import json
+from dataclasses import replace
+from typing import Any
 
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import (
     Device,
     DeviceInfo,
@@ -12,7 +15,7 @@ from adapters.wire.kube import (
     Metadata,
     Text,
 )
-from core.card import Level, Mode
+from core.card import Card, Level, Mode, Scope
 from core.node import Node
 from core.quantity import GIB, MIB
 
@@ -39,10 +42,20 @@ def device(uuid: str, minor: int, memory: str = "80Gi", *, health: bool = True) 
     )
 
 
-def described(annotations: Text, *devices: DeviceInfo) -> tuple[Node, tuple[str, ...]]:
+def described(
+    annotations: Text, *devices: DeviceInfo, agent: NodeHardware | None = None
+) -> tuple[Node, tuple[str, ...]]:
     meta = Metadata(name="n", annotations=annotations)
     found = Device(Metadata(name="n"), DeviceSpec(devices)) if devices else None
-    return read_node(KubeNode(meta), found, ALL)
+    return read_node(KubeNode(meta), found, ALL, agent)
+
+
+def found(uuid: str, **more: Any) -> Card:
+    return replace(
+        Card(uuid, "n", 7, "nvidia", "NVIDIA A100-SXM4-80GB", 80 * GIB, 3),
+        links=(Scope(Level.LINK, "nvlink-0"),),
+        **more,
+    )
 
 
 def test_a_card_that_three_vocabularies_describe_is_one_card() -> None:
@@ -127,3 +140,45 @@ def test_a_card_beyond_belief_is_left_out_and_told() -> None:
         True,
         True,
     ]
+
+
+def test_a_card_that_only_the_agent_knows_is_as_the_agent_says() -> None:
+    told = found(A, dialects=frozenset({"volcano"}))
+
+    node, problems = described({}, agent=NodeHardware((told,), "HAMi-core", ((A, "hot"),)))
+
+    assert node.cards == (told,)
+    assert node.isolation == "HAMi-core"
+    assert problems == (f"card {A}: hot",)
+
+
+def test_the_agent_adds_health_links_and_vocabularies_to_a_card_that_others_describe() -> None:
+    told = found(A, healthy=False, dialects=frozenset({"koordinator"}))
+
+    node, problems = described(
+        volcano(f"{A},10,81920,NVIDIA-NVIDIA A100,true,hami-core"),
+        agent=NodeHardware((replace(told, memory=80 * GIB + 5),)),
+    )
+
+    (card,) = node.cards
+    assert problems == ()
+    assert not card.healthy
+    assert (card.index, card.slots, card.memory) == (0, 10, 80 * GIB)
+    assert card.dialects == {"volcano", "koordinator"}
+    assert card.links == (Scope(Level.LINK, "nvlink-0"),)
+
+
+def test_a_card_that_is_smaller_than_a_vocabulary_says_counts_as_it_is() -> None:
+    node, problems = described(
+        volcano(f"{A},10,163840,NVIDIA-NVIDIA A100,true,hami-core"),
+        agent=NodeHardware((found(A),)),
+    )
+
+    assert node.cards[0].memory == 80 * GIB
+    assert "the node agent 80" in problems[0]
+
+
+def test_a_card_in_mig_mode_that_only_the_agent_knows_has_the_built_in_layouts() -> None:
+    node, _ = described({}, agent=NodeHardware((found(A, mode=Mode.MIG),)))
+
+    assert [layout.name for layout in node.cards[0].geometry.layouts][:2] == ["group1", "group2"]

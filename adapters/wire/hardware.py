@@ -1,0 +1,89 @@
+"""The status of a node's record: the cards that its node agent finds, whoever describes them.
+
+The agent writes the status alone, the service everything else; so neither can undo the other, and
+the agent needs no right to say who holds what.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import msgspec
+
+from adapters.wire.kube import Wire
+from adapters.wire.ledger import CardRecord, card_of, card_record
+from core.card import Card
+from core.mig import UNCUT
+
+_MOST = 1024
+"""Cards and problems that are read of one node."""
+
+
+class HardwareRecordError(ValueError):
+    """A status that is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHardware:
+    """What an agent finds in its node.
+
+    Attributes:
+        cards: by ascending index; their ``dialects`` are those that the agent's operator has named.
+        isolation: the provider that is installed; None where the agent does not say.
+        problems: uuid of a card and what is wrong with it.
+    """
+
+    cards: tuple[Card, ...] = ()
+    isolation: str | None = None
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+class ProblemRecord(Wire, frozen=True, gc=False):
+    """What is wrong with a card."""
+
+    card: str
+    text: str
+
+
+class HardwareRecord(Wire, frozen=True, gc=False):
+    """The status. Nothing is left out, so that a patch with it leaves nothing of an earlier one."""
+
+    cards: Annotated[tuple[CardRecord, ...], msgspec.Meta(max_length=_MOST)] = ()
+    isolation: str | None = None
+    problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MOST)] = ()
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(HardwareRecord | None)
+
+
+def encode(hardware: NodeHardware) -> bytes:
+    """The status that says it; slices that a card can be cut into are not told."""
+    record = HardwareRecord(
+        tuple(card_record(replace(card, geometry=UNCUT), []) for card in hardware.cards),
+        hardware.isolation,
+        tuple(ProblemRecord(*problem) for problem in hardware.problems),
+    )
+    return _encoder.encode(record)
+
+
+def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
+    """What a status says; None where it says nothing.
+
+    Args:
+        status: JSON; may be empty.
+        node: name of the node.
+
+    Raises:
+        HardwareRecordError: it is not one.
+    """
+    if not bytes(status):
+        return None
+    try:
+        record = _decoder.decode(status)
+        if record is None:
+            return None
+        cards = {card.uuid: card_of(card, node, []) for card in record.cards}
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
+        raise HardwareRecordError(f"the status of the ledger cannot be read: {error}") from error
+    problems = tuple((problem.card, problem.text) for problem in record.problems)
+    return NodeHardware(tuple(cards.values()), record.isolation, problems)

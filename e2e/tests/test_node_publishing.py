@@ -1,0 +1,219 @@
+"""A node whose cards only our agent knows: the service sells them, while they are healthy."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+import yaml
+
+from adapters.node.api import ApiError, send
+from adapters.node.credentials import of_kubeconfig
+from adapters.node.publish import MERGE
+from e2e.harness.api import Object
+from e2e.harness.cluster import PODS, cluster, node_of, pod
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.nodes import fake_node
+from e2e.harness.run import REPOSITORY
+from e2e.harness.schedulers import start_kube_scheduler
+from e2e.harness.service import (
+    LEDGERS,
+    NAMESPACE,
+    explained,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+)
+from e2e.harness.waiting import within
+
+pytestmark = pytest.mark.local
+
+ACCESS = REPOSITORY / "configs" / "node-access.yaml"
+COLLECTIONS = {
+    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    ),
+    "ValidatingAdmissionPolicyBinding": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    ),
+}
+SYSTEM = f"/api/v1/namespaces/{NAMESPACE}"
+VOLCANO = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4000"}
+KOORDINATOR = {
+    "koordinator.sh/gpu.shared": "1",
+    "koordinator.sh/gpu-core": "20",
+    "koordinator.sh/gpu-memory-ratio": "20",
+}
+
+
+@dataclass(slots=True)
+class Agent:
+    """An agent whose cards stand in a file.
+
+    Attributes:
+        plane: the cluster.
+        node: its node.
+        cards: the file.
+    """
+
+    plane: ControlPlane
+    node: str
+    cards: Path
+
+    def find(self, cards: Sequence[Object]) -> None:
+        """From now on these cards are there."""
+        part = self.cards.with_suffix(".part")
+        part.write_text(json.dumps({"cards": cards}))
+        part.rename(self.cards)
+
+    def start(self) -> None:
+        """Start it, as the pod of a DaemonSet would be."""
+        config = self.cards.with_name("node.json")
+        settings = {
+            "node": self.node,
+            "socket": str(self.cards.with_name("no-runtime.sock")),
+            "ledger": {"kubeconfig": str(self.kubeconfig())},
+            "inventory": {"source": "file", "file": str(self.cards)},
+            "publish": {"dialects": ["volcano", "koordinator"], "slots": 10},
+            "monitor": {"listen": ""},
+        }
+        config.write_text(json.dumps(settings))
+        command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node", config]
+        environment = {"PYTHONPATH": str(REPOSITORY)}
+        self.plane.run.start("agent", command, ready=self.told, environment=environment)
+
+    def told(self) -> bool:
+        """Whether the record has a status."""
+        return "status" in record(self.plane, self.node)
+
+    def kubeconfig(self) -> Path:
+        """By which the agent is its own pod on its node, with the service account of all agents."""
+        body = pod(f"agent-{self.node}", "nobody", {}, serviceAccountName="dragoman-node")
+        body["spec"]["nodeName"] = self.node
+        made = self.plane.api.create(f"{SYSTEM}/pods", body)["metadata"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": made["name"], "uid": made["uid"]}
+        asked = self.plane.api.create(
+            f"{SYSTEM}/serviceaccounts/dragoman-node/token", {"spec": {"boundObjectRef": bound}}
+        )
+        token = self.cards.with_name("token")
+        token.write_text(asked["status"]["token"])
+        where = {
+            "server": f"https://127.0.0.1:{self.plane.server_port}",
+            "certificate-authority": str(self.plane.authority.pair.certificate),
+        }
+        content = {
+            "clusters": [{"name": "c", "cluster": where}],
+            "users": [{"name": "u", "user": {"tokenFile": str(token)}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        file = self.cards.with_name("kubeconfig")
+        file.write_text(json.dumps(content))
+        return file
+
+
+def card(index: int, **more: object) -> Object:
+    return {
+        "uuid": f"GPU-{index}",
+        "index": index,
+        "model": "NVIDIA A100-SXM4-40GB",
+        "memoryMiB": 16384,
+        **more,
+    }
+
+
+def record(plane: ControlPlane, node: str) -> Object:
+    found = plane.api.get(LEDGERS)["items"]
+    return next((each for each in found if each["metadata"]["name"] == node), {})
+
+
+def health(plane: ControlPlane, node: str) -> list[bool]:
+    return [each.get("healthy", True) for each in ledger(plane, node).get("cards", ())]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with cluster([fake_node("own"), fake_node("other")]) as plane:
+        install(plane)
+        for document in yaml.safe_load_all(ACCESS.read_text()):
+            plane.api.create(COLLECTIONS[document["kind"]], document)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def agent(plane: ControlPlane) -> Agent:
+    folder = plane.run.folder / "own"
+    folder.mkdir()
+    made = Agent(plane, "own", folder / "cards.json")
+    made.find([card(0), card(1)])
+    made.start()
+    return made
+
+
+def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
+    plane: ControlPlane, agent: Agent
+) -> None:
+    service = start_service(plane)
+    start_kube_scheduler(plane, kube_like(service, "kube-scheduler-config.yaml", "kube"))
+    within(30, lambda: len(health(plane, "own")) == 2)
+
+    plane.api.create(PODS, pod("volcano", "kube", VOLCANO))
+    plane.api.create(PODS, pod("koordinator", "kube", KOORDINATOR))
+    both = ("volcano", "koordinator")
+    explained(
+        service, lambda: within(90, lambda: all(node_of(plane.api, each) == "own" for each in both))
+    )
+
+    taken = held(plane, "own")
+    assert taken.keys() == {"volcano", "koordinator"}
+    assert taken["volcano"]["grants"][0]["memory"] == 4000 << 20
+    assert record(plane, "own")["status"]["cards"][0]["uuid"] == "GPU-0"
+
+    agent.find([card(index, healthy=False, problem="Xid 79") for index in (0, 1)])
+    within(40, lambda: health(plane, "own") == [False, False])
+    plane.api.create(PODS, pod("late", "kube", VOLCANO))
+    within(60, lambda: any("late" in str(row) for row in service.get("/api/decisions")))
+    time.sleep(1)
+
+    assert node_of(plane.api, "late") == ""
+    assert held(plane, "own").keys() == {"volcano", "koordinator"}
+    assert record(plane, "own")["status"]["problems"][0] == {"card": "GPU-0", "text": "Xid 79"}
+
+    agent.find([card(0), card(1)])
+    explained(service, lambda: within(90, lambda: node_of(plane.api, "late") == "own"))
+    assert health(plane, "own") == [True, True]
+
+
+def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
+    plane: ControlPlane, agent: Agent
+) -> None:
+    who = of_kubeconfig(agent.cards.with_name("kubeconfig"))
+    ours = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
+    selling = ours | {
+        "metadata": {"name": "own2"},
+        "spec": {"node": "own2", "allocations": []},
+    }
+    other = ours | {"metadata": {"name": "other"}, "spec": {"node": "other"}}
+    plane.api.create(LEDGERS, other)
+
+    def refusal(method: str, path: str, body: Object) -> int:
+        kind = MERGE if method == "PATCH" else "application/json"
+        with pytest.raises(ApiError) as refused:
+            asyncio.run(send(who, method, path, json.dumps(body).encode(), kind))
+        return refused.value.status
+
+    forged: Object = {"status": {"cards": []}}
+    assert refusal("PATCH", f"{LEDGERS}/other/status", forged) == HTTPStatus.FORBIDDEN
+    assert refusal("POST", LEDGERS, selling) == HTTPStatus.FORBIDDEN
+    assert refusal("PATCH", f"{LEDGERS}/own", {"spec": {"node": "x"}}) == HTTPStatus.FORBIDDEN
+    assert refusal("POST", "/api/v1/namespaces", {}) == HTTPStatus.FORBIDDEN
