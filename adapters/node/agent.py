@@ -138,8 +138,9 @@ class Agent:
         return tuple(each for each in found if each.way)
 
     def _plan(self, pod: PodSandbox, container: Container) -> Plan | Absent:
-        equipment = self.equipment()
         answer = self.grants.of(pod.uid, container.name)
+        # In this order: a slice that was free may be on its way out until somebody holds it.
+        equipment = self.equipment()
         if answer is Standing.UNKNOWN and asks(pod, container):
             return Absent.GRANT
         minors = served(pod, container)

@@ -6,7 +6,7 @@ finds what it left.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(slots=True)
 class Cutter:
-    """Follows the ledger.
+    """Follows the ledger. What others read of it is replaced and never changed: they have threads.
 
     Attributes:
         grants: that are served, and told when something was cut.
@@ -67,8 +67,8 @@ class Cutter:
     hardware: Callable[[], Hardware]
     look: Callable[[], Awaitable[None]]
     enable: bool = False
-    uncut: dict[Key, str] = field(default_factory=dict[Key, str])
-    withdrawn: set[Key] = field(default_factory=set[Key])
+    uncut: Mapping[Key, str] = field(default_factory=dict[Key, str])
+    withdrawn: frozenset[Key] = frozenset()
 
     async def run(self) -> None:
         """Cut what is granted until cancelled."""
@@ -90,20 +90,18 @@ class Cutter:
         if ledger is None:
             return
         jobs, problems = self._jobs(ledger)
-        for job in jobs:
-            # From here on nobody is given what goes; who was given it before has a grant for it.
-            self.withdrawn |= {_key(job.uuid, piece) for piece in job.recut.remove}
+        # From here on nobody is given what goes; who was given it before has a grant for it.
+        self.withdrawn = frozenset(_key(j.uuid, piece) for j in jobs for piece in j.recut.remove)
         for job in jobs:
             problems |= await asyncio.to_thread(self._do, job)
         if jobs:
             await self.look()
-        self.withdrawn.clear()
+        self.withdrawn = frozenset()
         changed = bool(jobs) or problems != self.uncut
         for (uuid, profile, start), why in problems.items():
             if self.uncut.get((uuid, profile, start)) != why:
                 tell("card.uncut", card=uuid, profile=profile, start=start, reason=why)
-        self.uncut.clear()
-        self.uncut.update(problems)
+        self.uncut = problems
         if changed:
             self.grants.nudge()
 

@@ -12,7 +12,7 @@ from adapters.node.adjust import Equipment
 from adapters.node.agent import Agent
 from adapters.node.config import Config, node_name, profiles
 from adapters.node.credentials import of_kubeconfig, of_pod
-from adapters.node.cutting import Cutter
+from adapters.node.cutting import Cutter, Key
 from adapters.node.events import PodEvents
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware, Inventory, InventoryError
@@ -67,21 +67,23 @@ class Node:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def equipment(self) -> Equipment:
-        """The node's hardware as it is now."""
-        cards = {card.uuid: card for card in self.hardware.cards} or self.grants.cards()
-        there, cutter = self.hardware.instances, self.cutter
-        if cutter is None:
-            return Equipment(cards, self.profiles, self.hardware.devices, there, self.cdi)
-        if cutter.withdrawn:
-            there = {key: slot for key, slot in there.items() if key not in cutter.withdrawn}
+        """The node's hardware as it is now; from any thread."""
+        cutter = self.cutter
+        # Before the hardware: what is withdrawn is forgotten only when the hardware is read anew.
+        withdrawn = frozenset[Key]() if cutter is None else cutter.withdrawn
+        hardware = self.hardware
+        cards = {card.uuid: card for card in hardware.cards} or self.grants.cards()
+        there = hardware.instances
+        if withdrawn:
+            there = {key: slot for key, slot in there.items() if key not in withdrawn}
         return Equipment(
             cards,
             self.profiles,
-            self.hardware.devices,
+            hardware.devices,
             there,
             self.cdi,
-            cutting=True,
-            uncut=cutter.uncut,
+            cutting=cutter is not None,
+            uncut={} if cutter is None else cutter.uncut,
         )
 
     def caches(self) -> Path | None:
