@@ -118,6 +118,16 @@ def test_nobody_may_write_everywhere_what_he_need_not() -> None:
     }  # fmt: skip
 
 
+def test_the_agents_rights_are_the_ones_in_configs() -> None:
+    access = list(yaml.safe_load_all((REPOSITORY / "configs/node-access.yaml").read_text()))
+    rendered = chart.render({})
+
+    for each in access:
+        ours = find(rendered, each["kind"], "dragoman-node")
+        for part in ("rules", "spec", "roleRef", "subjects"):
+            assert ours.get(part) == each.get(part), each["kind"]
+
+
 def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
     plain = chart.render({"service": {"settings": {"nodeLock": "never", "publish": []}}})
     role = find(plain, "ClusterRole", "dragoman-service")

@@ -163,6 +163,8 @@ inventory:
   {{- if eq .Values.node.inventory.source "file" }}
   file: /etc/dragoman-inventory.yaml
   {{- end }}
+publish:
+  {{- toYaml .Values.node.publish | nindent 2 }}
 mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
 monitor:
   listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
