@@ -38,6 +38,7 @@ from adapters.sidecar.certificates.rotation import Plan
 from adapters.sidecar.certificates.secret import SecretVault, Served
 from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
+from adapters.sidecar.leftover import Leftover
 from adapters.sidecar.locking import ClusterLocks
 from adapters.sidecar.mirror import Mirror, MirrorSink, Named
 from adapters.sidecar.ports import BindError
@@ -107,6 +108,10 @@ class ClusterPods:
         """
         seen = None if self.mirror is None else self.mirror.pod(namespace, name)
         return seen or await self._live.get(namespace, name)
+
+    async def newest(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it is; else as ``get``."""
+        return await self._live.get(namespace, name)
 
 
 class ClusterEvents:
@@ -224,7 +229,8 @@ class InCluster:
         for name, reflector in (("pods", pods), ("nodes", nodes), ("devices", devices)):
             runtime.metrics.watch(name, reflector.staleness)
         runtime.metrics.watch("ledgers", lambda: self._ledgers_staleness())
-        runtime.lost = reconciler.look_at
+        leftover = Leftover(service.book, mirror, reconciler.look_at)
+        runtime.lost, runtime.changed = reconciler.look_at, leftover.changed
 
         def learn(documents: Documents) -> None:
             service.known(SETTINGS_SEEN)
@@ -252,6 +258,7 @@ class InCluster:
             self._events.run(),
             self._reconcile(election, runtime, reconciler.run, publisher.run),
             _until_adopted(runtime, mirror),
+            leftover.run(),
             self._retrying(service).run(),
         ]
 

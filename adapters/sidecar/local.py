@@ -60,6 +60,10 @@ class LocalCluster:
         """A pod of the table."""
         return self._pods.get(f"{namespace}/{name}")
 
+    async def newest(self, namespace: str, name: str) -> Pod | None:
+        """The same."""
+        return await self.get(namespace, name)
+
     async def bind(
         self,
         pod_namespace: str,

@@ -61,6 +61,10 @@ class Pods(Protocol):
         """
         ...
 
+    async def newest(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it is, past every cache; else as ``get``."""
+        ...
+
 
 class NodeLocked(RuntimeError):  # noqa: N818 (it is no error: try again)
     """A node's device plugin is busy with another pod; the text names both."""

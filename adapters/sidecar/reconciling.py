@@ -15,7 +15,7 @@ from adapters.dialects.merge import read_node
 from adapters.sidecar.abandoned import Vigil
 from adapters.sidecar.abreast import abreast
 from adapters.sidecar.mirror import Mirror
-from adapters.sidecar.ports import Journal, Pods
+from adapters.sidecar.ports import Journal
 from adapters.sidecar.reconciler import (
     Adopt,
     Annotate,
@@ -50,8 +50,16 @@ EVERY = 300.0
 """Seconds between two looks at all nodes, whether or not anything was told of them."""
 
 
-class LivePods(Pods, Protocol):
+class LivePods(Protocol):
     """The pods of the cluster past every cache, which can be written on."""
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it is; None where there is none.
+
+        Raises:
+            OSError: the answer did not come.
+        """
+        ...
 
     async def annotate(
         self,

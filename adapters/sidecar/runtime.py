@@ -61,6 +61,7 @@ class Runtime:
         metrics: of this process.
         journal: of its decisions.
         lost: told the name of a node whose record somebody has deleted.
+        changed: told the name of a node whose record is another one.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Runtime:
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.lost: Callable[[str], None] = lambda _: None
+        self.changed: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.book)
         self._seen = monotonic()
         self._show()
@@ -152,6 +154,8 @@ class Runtime:
                         self._log.error("ledger.unreadable", node=change.node, text=change.problem)
                     elif change.stored is None:
                         self.lost(change.node)
+                    else:
+                        self.changed(change.node)
                     self._seen = monotonic()
                     count += 1
                     if count % BATCH == 0:

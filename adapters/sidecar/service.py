@@ -157,6 +157,10 @@ class Service:
         asking = self.readings.known(uid)
         if asking is not None and full_name(asking.pod) == f"{namespace}/{name}":
             return asking.pod
+        if pod is not None:  # it may have been made anew, and the watch be late
+            pod = await self.ports.pods.newest(namespace, name)
+        if pod is not None and uid == pod.metadata.uid:
+            return pod
         if pod is not None:
             raise UnknownPod(f"pod {namespace}/{name} has uid {pod.metadata.uid}, not {uid}")
         raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
@@ -330,7 +334,7 @@ class Service:
         if error.status != 409:
             return False
         try:
-            found = await self.ports.pods.get(
+            found = await self.ports.pods.newest(
                 pod.metadata.namespace or "default", pod.metadata.name
             )
         except OSError:

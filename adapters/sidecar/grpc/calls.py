@@ -92,7 +92,7 @@ class Calls:
         if found is None:
             return pb.ReleaseResponse(released=False)
         namespace, _, name = found.pod.partition("/")
-        pod = await service.ports.pods.get(namespace, name)
+        pod = await service.ports.pods.newest(namespace, name)
         if pod is not None and pod.metadata.uid == request.uid and holds(pod):
             raise StateError(f"pod {found.pod} is bound; its cards are free when it is gone")
         if not await service.committer.release(request.uid, request.node, request.attempt):

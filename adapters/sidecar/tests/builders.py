@@ -133,13 +133,24 @@ class FakeJournal:
 
 
 class CountingCluster(LocalCluster):
-    """A cluster of one process that counts Bindings, and refuses those that it is told to."""
+    """A cluster of one process that counts Bindings, and refuses those that it is told to.
+
+    Attributes:
+        late: pods, by their full names, as a watch that is late shows them.
+    """
 
     def __init__(self, pods: Sequence[Pod] = ()) -> None:
         super().__init__(pods)
         self.bindings = 0
         self.answers: list[BindError | None] = []
         self.lost: list[BindError] = []
+        self.late: dict[str, Pod] = {}
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        return self.late.get(f"{namespace}/{name}") or await self.newest(namespace, name)
+
+    async def newest(self, namespace: str, name: str) -> Pod | None:
+        return await super().get(namespace, name)
 
     async def bind(self, *args: Any, **kwargs: Any) -> None:
         self.bindings += 1

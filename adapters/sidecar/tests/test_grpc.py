@@ -21,7 +21,15 @@ from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.server import SERVICE, GrpcServer
 from adapters.sidecar.ports import BindError, Outcome
-from adapters.sidecar.tests.builders import DIALECTS, Bench, Json, a_node, a_pod, a_service
+from adapters.sidecar.tests.builders import (
+    DIALECTS,
+    Bench,
+    Json,
+    a_node,
+    a_pod,
+    a_service,
+    read_pod,
+)
 from adapters.sidecar.tests.test_serve import serving
 from adapters.stores.store import StoreError
 from core.quantity import MIB
@@ -151,6 +159,19 @@ def test_what_was_given_is_taken_back_by_whoever_has_the_attempt(folder: Path) -
         assert (await released(again.attempt)).released
         assert not (await released(again.attempt)).released
         assert line.bookings() == 0
+
+
+def test_the_cards_of_a_bound_pod_are_not_taken_back_because_a_watch_is_late(folder: Path) -> None:
+    @on(folder, a_pod())
+    async def _(line: Line) -> None:
+        line.bench.cluster.late["default/p"] = read_pod(a_pod())
+        given = await line.allocate("p", "n2", bind=True)
+
+        wanted = pb.ReleaseRequest(uid="uid-p", node="n2", attempt=given.attempt)
+        code, text = await line.refused(line.stub.Release(wanted))
+
+        assert (code, line.bookings()) == ("FAILED_PRECONDITION", 1)
+        assert "is bound" in text
 
 
 def test_a_refusal_says_why(folder: Path) -> None:

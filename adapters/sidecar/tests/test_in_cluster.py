@@ -102,6 +102,19 @@ def test_a_pod_is_asked_for_only_where_no_watch_has_told_it() -> None:
     assert (asked.spec.node_name, seen.spec.node_name, requests) == (None, "n1", 1)
 
 
+def test_a_pod_as_it_is_now_is_asked_for_past_what_a_watch_has_told() -> None:
+    async def main() -> Pod | None:
+        async with serving(ok(POD)) as server, client(server) as api:
+            pods = ClusterPods(Pods(api))
+            pods.mirror = Mirror(lambda _: None)
+            pods.mirror.put_pod(a_pod("a", "n1", uid="u0"))
+            return await pods.newest("default", "a")
+
+    found = asyncio.run(main())
+    assert found is not None
+    assert found.metadata.uid == "u1"
+
+
 def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
     container = Container("main", Resources(limits={resource: "1"}))
     return Pod(

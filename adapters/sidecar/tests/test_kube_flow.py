@@ -18,6 +18,7 @@ from adapters.sidecar.tests.builders import (
     asked,
     body,
     capture,
+    read_pod,
     run,
 )
 from adapters.stores.store import StoreError
@@ -206,6 +207,20 @@ def test_an_unknown_pod_and_one_of_another_uid_are_not_bound() -> None:
 
     assert "not known" in unknown
     assert "has uid uid-p, not other" in other
+
+
+def test_a_pod_that_was_made_anew_is_bound_although_the_watch_still_shows_the_earlier_one() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod()])
+        earlier = a_pod()
+        earlier["metadata"]["uid"] = "uid-earlier"
+        bench.cluster.late["default/p"] = read_pod(earlier)
+        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+
+    found, bench = run(work())
+
+    assert found == {"Error": ""}
+    assert used(bench, "n1") == ["uid-p"]
 
 
 def test_a_refused_binding_gives_the_cards_back() -> None:
