@@ -66,6 +66,7 @@ def _service(inventory: str) -> Iterator[str]:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env={**os.environ, "DRAGOMAN_GRPC": "off"},
             )
         try:
             line = process.stdout.readline() if process.stdout else ""

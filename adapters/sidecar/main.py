@@ -18,7 +18,7 @@ from adapters.sidecar import local, server
 from adapters.sidecar.journal import Logger, logger
 from adapters.sidecar.runtime import Cluster, Runtime, Tasks
 from adapters.sidecar.seeding import Given, seed
-from adapters.sidecar.settings import Settings, SettingsError, read
+from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.tls import CertificateFiles, CertificateText, Serving, serving
 from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
@@ -108,8 +108,9 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
             loop.add_signal_handler(one, stop)
         for task in (*work, runtime.follow(), runtime.tick(), _follow_policy(wish, runtime, log)):
             tasks.start(task, stop)
-        if settings.grpc:
-            tasks.start(await _grpc(settings.grpc, runtime, stack, log), stop)
+        if settings.grpc != "off":
+            for task in await _grpc(settings, runtime, stack, log):
+                tasks.start(task, stop)
         for each in shown:
             if isinstance(each, CertificateFiles):
                 tasks.start(server.renew(each, POLL, _unusable(log)), stop)
@@ -119,15 +120,32 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
         log.info("service.stopped")
 
 
-async def _grpc(listen: str, runtime: Runtime, stack: AsyncExitStack, log: Logger) -> Task:
-    """Answer over gRPC as well; what must run beside it."""
-    from adapters.sidecar.grpc.server import GrpcServer  # slow to import, and not for everybody
+async def _grpc(
+    settings: Settings, runtime: Runtime, stack: AsyncExitStack, log: Logger
+) -> Sequence[Task]:
+    """Answer over gRPC as well; what must run beside it.
 
-    made = GrpcServer(runtime.service, listen, runtime.journal.failed)
+    Raises:
+        OSError, SettingsError: the port that is set cannot be had.
+    """
+    from adapters.sidecar.grpc import credentials  # slow to import, and not for everybody
+    from adapters.sidecar.grpc import server as port
+
+    proof = settings.grpc_tls and credentials.credentials(settings.grpc_tls, _unusable(log))
+    listen = settings.grpc
+    try:
+        if listen == "auto":
+            listen = f"{UNIX}{port.default_socket(os.environ)}"
+        made = port.GrpcServer(runtime.service, listen, runtime.journal.failed, proof)
+    except OSError as error:
+        if settings.grpc != "auto":
+            raise
+        log.info("grpc.off", text=f"{error}; set grpc to unix:PATH, or to off")
+        return ()
     await made.start()
     stack.push_async_callback(made.stop)
     log.info("grpc.started", address=listen)
-    return made.run()
+    return (made.run(),)
 
 
 @dataclass(frozen=True, slots=True)

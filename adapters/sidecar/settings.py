@@ -1,5 +1,6 @@
 """What the operator sets: one YAML file, and over it the environment."""
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +19,18 @@ PREFIX = "DRAGOMAN_"
 ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
 
 
+UNIX = "unix:"
+"""What stands before the path of a socket."""
+
 DAY = 24 * 3600
 
 _LISTED = BeforeValidator(
     lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 )
 """In the environment a list is a text with commas."""
+
+_WORD = BeforeValidator(lambda value: "off" if value is False else value)
+"""YAML reads the word off as a boolean."""
 
 
 class SettingsError(ValueError):
@@ -127,13 +134,30 @@ class Log(Section):
     format: Literal["json", "text"] = "json"
 
 
+class GrpcTls(Section):
+    """The gRPC port's certificate, and whose clients are answered; read again when files change.
+
+    Attributes:
+        certificate: file with the chain, PEM.
+        key: file with its key, PEM.
+        client_authorities: file with the authorities of clients, PEM; without a certificate from
+            one of them nobody is answered.
+    """
+
+    certificate: Path
+    key: Path
+    client_authorities: Path
+
+
 class Settings(Section):
     """All of it.
 
     Attributes:
         listen: ``HOST:PORT`` on which HTTP is answered.
         tls: how, if not in the clear.
-        grpc: ``unix:PATH`` or ``HOST:PORT`` on which gRPC is answered; none where empty.
+        grpc: where gRPC is answered: ``auto`` for a socket in the runtime directory if there can
+            be one, ``unix:PATH``, ``HOST:PORT``, or ``off``.
+        grpc_tls: how, on a port; without it the port must be this machine's own.
         store: where the ledgers are: ``memory``, ``sqlite:PATH`` or ``kubernetes``.
         kubeconfig: how the cluster is reached; the pod's own service account where not given.
         namespace: where the reconciler's Lease lives.
@@ -148,7 +172,8 @@ class Settings(Section):
 
     listen: Annotated[str, Field(pattern=ADDRESS)] = "127.0.0.1:9595"
     tls: Tls | None = None
-    grpc: Annotated[str, Field(pattern=r"^(unix:.+|\S+:[0-9]{1,5})?$")] = ""
+    grpc: Annotated[str, Field(pattern=r"^(auto|off|unix:.+|\S+:[0-9]{1,5})$"), _WORD] = "auto"
+    grpc_tls: GrpcTls | None = None
     store: Annotated[str, Field(pattern=r"^(memory|sqlite:.+|kubernetes)$")] = "sqlite:dragoman.db"
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
@@ -157,6 +182,19 @@ class Settings(Section):
     node_lock: Literal["auto", "never"] = "auto"
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
+
+    @model_validator(mode="after")
+    def _proof_of_who_asks(self) -> "Settings":
+        """Whoever can reach the gRPC port gives cards away: from elsewhere with a certificate."""
+        on_port = self.grpc not in ("auto", "off") and not self.grpc.startswith(UNIX)
+        if self.grpc_tls is None and on_port and not is_local(self.grpc):
+            told = "is reached from other machines: set grpcTls, or listen on a loopback address"
+            raise ValueError(f"grpc: {self.grpc!r}: {told}")
+        if self.grpc_tls is not None and not on_port:
+            raise ValueError(
+                f"grpcTls: grpc: {self.grpc!r}: must be HOST:PORT where grpcTls is set"
+            )
+        return self
 
     @model_validator(mode="after")
     def _managed_in_a_cluster(self) -> "Settings":
@@ -178,6 +216,15 @@ def address(listen: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
+
+
+def is_local(listen: str) -> bool:
+    """Whether ``HOST:PORT`` is reached from this machine alone."""
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Settings:

@@ -51,8 +51,12 @@ def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any])
 
 
 def start_koord_scheduler_alone(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
-    """Start koord-scheduler; the definitions must be there."""
-    _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration)
+    """Start koord-scheduler; the definitions must be there.
+
+    Without ``--port=0`` it takes port 10251 of the machine, also where it has a configuration file,
+    whatever its help says. Source: koordinator 1.8.0 cmd/koord-scheduler/app/options.
+    """
+    _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration, {"port": 0})
 
 
 def start_volcano(plane: ControlPlane, configuration: str) -> None:
@@ -137,7 +141,11 @@ def _is_served(plane: ControlPlane, name: str) -> bool:
 
 
 def _start_kubernetes_like(
-    plane: ControlPlane, component: str, name: str, configuration: Mapping[str, Any]
+    plane: ControlPlane,
+    component: str,
+    name: str,
+    configuration: Mapping[str, Any],
+    more: Flags | None = None,
 ) -> None:
     (port,) = free_ports(1)
     user = plane.kubeconfig(name, "system:masters")
@@ -159,5 +167,6 @@ def _start_kubernetes_like(
         "authorization-kubeconfig": user,
         "bind-address": "127.0.0.1",
         "secure-port": port,
+        **(more or {}),
     }
     plane.run.start(name, [cache.binary(component, name), *words(flags)])

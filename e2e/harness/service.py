@@ -123,6 +123,7 @@ class Service:
                 "key": str(pair.key),
             },
             "nodeLock": "never",  # kwok's nodes have no device plugin that would unlock them
+            "grpc": "off",
             "log": {"format": "text"},
             **self.more,
         }

@@ -63,6 +63,8 @@ def test_koord_scheduler_places_a_pod(plane: ControlPlane) -> None:
     start_koord_scheduler(plane, {"profiles": [{"schedulerName": "koord"}]})
 
     assert place(plane, "koord")["spec"]["nodeName"].startswith("node-")
+    # No port that a second run on this machine would want too.
+    assert "Serving insecurely" not in plane.run.processes[-1].log.read_text()
 
 
 def test_volcanos_scheduler_places_a_pod(plane: ControlPlane) -> None:

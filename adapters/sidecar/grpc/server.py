@@ -1,10 +1,9 @@
-"""The gRPC port: a unix socket, or a port of this machine alone; health and reflection with it."""
+"""The gRPC port: a unix socket, or a port; health and reflection with it."""
 
 import asyncio
-import ipaddress
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -20,12 +19,11 @@ from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
 from adapters.sidecar.ports import BindError, NodeLocked
 from adapters.sidecar.service import NotReady, Service, UnknownPod
+from adapters.sidecar.settings import UNIX, is_local
 from adapters.wire.body import BodyError
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
 """The name under which health and reflection know it."""
-
-UNIX = "unix:"
 
 POLL = 0.2
 """Seconds between two looks at whether the service is ready."""
@@ -132,13 +130,20 @@ def _binding(error: BindError) -> grpc.StatusCode:
 class GrpcServer:
     """One port."""
 
-    def __init__(self, service: Service, listen: str, failed: Failed) -> None:
+    def __init__(
+        self,
+        service: Service,
+        listen: str,
+        failed: Failed,
+        proof: grpc.ServerCredentials | None = None,
+    ) -> None:
         """Take the port.
 
         Args:
             service: that answers.
-            listen: ``unix:PATH``, or ``HOST:PORT`` where the host is this machine's own.
+            listen: ``unix:PATH`` or ``HOST:PORT``.
             failed: told of errors that nobody foresaw.
+            proof: of who we are and who asks; where it is missing, a host must be this machine's.
 
         Raises:
             OSError: it is taken, or cannot be had.
@@ -159,7 +164,7 @@ class GrpcServer:
             ),
             self._server,
         )
-        self.port = self._listen(listen)
+        self.port = self._listen(listen, proof)
 
     async def start(self) -> None:
         """Begin to answer; health says no until the service is ready."""
@@ -188,36 +193,24 @@ class GrpcServer:
         for name in ("", SERVICE):
             await self._health.set(name, status.SERVING if ready else status.NOT_SERVING)
 
-    def _listen(self, listen: str) -> int:
-        if self._path is None:
-            _check_local(listen)
-        else:
+    def _listen(self, listen: str, proof: grpc.ServerCredentials | None) -> int:
+        if self._path is not None:
             _check_free(self._path)
-        earlier = os.umask(0o117)  # the socket is for the owner and his group
+        elif proof is None and not is_local(listen):
+            raise OSError(f"grpc: {listen}: must be a loopback address, or have grpcTls")
+        earlier = os.umask(0o177)  # the socket is its owner's
         try:
-            port = self._server.add_insecure_port(
-                listen if self._path is None else f"{UNIX}{self._path.absolute()}"
+            where = listen if self._path is None else f"{UNIX}{self._path.absolute()}"
+            port = (
+                self._server.add_insecure_port(where)
+                if proof is None
+                else self._server.add_secure_port(where, proof)
             )
         except RuntimeError as error:
             raise OSError(f"grpc: {listen}: cannot be listened on: {error}") from error
         finally:
             os.umask(earlier)
         return port
-
-
-def _check_local(listen: str) -> None:
-    """See that nobody on the network can ask: there is no proof of who does.
-
-    Raises:
-        OSError: others could.
-    """
-    host = listen.rpartition(":")[0].strip("[]")
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not local:
-        raise OSError(f"grpc: {listen}: must be unix:PATH, or a loopback address such as 127.0.0.1")
 
 
 def _check_free(path: Path) -> None:
@@ -237,3 +230,17 @@ def _check_free(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
     raise OSError(f"grpc: unix:{path}: another service answers there")
+
+
+def default_socket(environment: Mapping[str, str]) -> Path:
+    """Where the socket is if nothing is said, in a directory that is made for it.
+
+    Source: XDG Base Directory Specification 0.8, XDG_RUNTIME_DIR; for daemons, Filesystem
+    Hierarchy Standard 3.0, section 3.15.
+
+    Raises:
+        OSError: the directory cannot be made.
+    """
+    folder = Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dragoman"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / "grpc.sock"

@@ -1,6 +1,8 @@
 """The gRPC port over a real unix socket: every call, every error, health and reflection."""
 
 import asyncio
+import json
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -19,8 +21,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from adapters.dialects.adopt import adopt
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
+from adapters.sidecar.grpc.credentials import credentials
 from adapters.sidecar.grpc.server import SERVICE, GrpcServer
 from adapters.sidecar.ports import BindError, Outcome
+from adapters.sidecar.settings import GrpcTls, SettingsError, read
 from adapters.sidecar.tests.builders import (
     DIALECTS,
     Bench,
@@ -30,7 +34,7 @@ from adapters.sidecar.tests.builders import (
     a_service,
     read_pod,
 )
-from adapters.sidecar.tests.test_serve import serving
+from adapters.sidecar.tests.test_serve import make_certificate, serving, within
 from adapters.stores.store import StoreError
 from core.quantity import MIB
 
@@ -345,7 +349,7 @@ def test_a_socket_is_taken_from_the_dead_and_not_from_the_living(folder: Path) -
 
     @on(folder)
     async def _(line: Line) -> None:
-        assert path.stat().st_mode & 0o777 == 0o660
+        assert path.stat().st_mode & 0o777 == 0o600
         with pytest.raises(OSError, match="another service"):
             GrpcServer(line.bench.service, f"unix:{path}", lambda *_: "")
 
@@ -356,7 +360,7 @@ def test_a_socket_is_taken_from_the_dead_and_not_from_the_living(folder: Path) -
 def test_nobody_on_the_network_can_ask(listen: str) -> None:
     async def main() -> None:
         bench = await a_service(a_node("n1"))
-        with pytest.raises(OSError, match="loopback"):
+        with pytest.raises(OSError, match="loopback address, or have grpcTls"):
             GrpcServer(bench.service, listen, lambda *_: "")
 
     asyncio.run(main())
@@ -378,6 +382,153 @@ def test_a_file_is_not_taken_for_a_socket_and_a_port_of_this_machine_will_do(fol
         await server.stop()
 
     asyncio.run(main())
+
+
+async def cards_over_tls(port: int, server: Path, client: tuple[Path, Path] | None) -> int:
+    """How many cards a client is told, who believes a server and shows a certificate, or none."""
+    shown = [each.read_bytes() for each in client[::-1]] if client else [None, None]
+    believed = grpc.ssl_channel_credentials(server.read_bytes(), *shown)
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", believed) as channel:
+        stub: Any = pb_grpc.DragomanStub(channel)  # type: ignore[no-untyped-call]
+        return len((await stub.ListCards(pb.ListCardsRequest(), timeout=5)).cards)
+
+
+def test_from_elsewhere_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:
+    own, client, stranger = (
+        make_certificate(tmp_path, name) for name in ("own", "client", "stranger")
+    )
+    tls = GrpcTls(certificate=own[0], key=own[1], client_authorities=client[0])
+
+    async def main() -> int:
+        bench = await a_service(a_node("n1"))
+        proof = credentials(tls, lambda text: pytest.fail(text))
+        server = GrpcServer(bench.service, "0.0.0.0:0", lambda *_: "", proof)
+        await server.start()
+        for shown in (None, stranger):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await cards_over_tls(server.port, own[0], shown)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        found = await cards_over_tls(server.port, own[0], client)
+        await server.stop()
+        return found
+
+    assert asyncio.run(main()) == 2
+
+
+def test_a_new_certificate_is_shown_at_the_next_connection_and_a_bad_one_is_told(
+    tmp_path: Path,
+) -> None:
+    first, second, client = (
+        make_certificate(tmp_path, name) for name in ("first", "second", "client")
+    )
+    crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    told: list[str] = []
+
+    def put(chain: bytes, secret: Path) -> None:
+        crt.write_bytes(chain)
+        key.write_bytes(secret.read_bytes())
+
+    async def main() -> list[int]:
+        bench = await a_service(a_node("n1"))
+        put(first[0].read_bytes(), first[1])
+        tls = GrpcTls(certificate=crt, key=key, client_authorities=client[0])
+        server = GrpcServer(
+            bench.service, "127.0.0.1:0", lambda *_: "", credentials(tls, told.append)
+        )
+        await server.start()
+        seen = [await cards_over_tls(server.port, first[0], client)]
+        put(b"nonsense", first[1])
+        seen.append(await cards_over_tls(server.port, first[0], client))
+        put(second[0].read_bytes(), second[1])
+        seen.append(await cards_over_tls(server.port, second[0], client))
+        await server.stop()
+        return seen
+
+    assert asyncio.run(main()) == [2, 2, 2]
+    assert len(told) == 1
+    assert "grpcTls" in told[0]
+
+
+def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    own = make_certificate(tmp_path, "own")
+    missing = tmp_path / "missing"
+
+    with pytest.raises(SettingsError, match="grpcTls: the certificate"):
+        credentials(GrpcTls(certificate=missing, key=own[1], client_authorities=own[0]), print)
+    with pytest.raises(SettingsError, match=r"grpcTls\.clientAuthorities"):
+        credentials(GrpcTls(certificate=own[0], key=own[1], client_authorities=missing), print)
+
+
+TLS_KEYS = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"grpc": "0.0.0.0:9596"}, "grpc: '0.0.0.0:9596': is reached from other machines"),
+        ({"grpc": "example.org:1"}, "set grpcTls"),
+        ({"grpc": "auto", "grpcTls": TLS_KEYS}, "must be HOST:PORT"),
+        ({"grpc": "0.0.0.0:1", "grpcTls": {"certificate": "a"}}, "grpcTls.key"),
+        ({"grpc": "somewhere"}, "grpc"),
+    ],
+)
+def test_a_port_that_others_can_reach_is_not_to_be_had_without_proof(
+    settings: Json, problem: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(json.dumps(settings))
+
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        read(file, {})
+
+
+def test_the_ways_to_say_where() -> None:
+    assert read(None, {}).grpc == "auto"
+    for said in ("off", "unix:a", "127.0.0.1:1", "[::1]:1", "localhost:1"):
+        assert read(None, {"DRAGOMAN_GRPC": said}).grpc == said
+
+
+def test_the_word_off_may_stand_in_yaml_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("grpc: off\n")
+
+    assert read(file, {}).grpc == "off"
+
+
+def test_a_socket_stands_in_the_runtime_directory_if_nothing_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setenv("DRAGOMAN_GRPC", "auto")
+    path = folder / "dragoman" / "grpc.sock"
+
+    with (
+        serving(folder, "--store", "memory") as running,
+        grpc.insecure_channel(f"unix:{path}") as c,
+    ):
+        health: Any = health_pb2_grpc.HealthStub(c)
+        answer = health.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
+        modes = [each.stat().st_mode & 0o777 for each in (path, path.parent)]
+        (folder / "other").mkdir()
+        with serving(folder / "other", "--store", "memory") as second:
+            within(10, lambda: "another service answers" in second.log.read_text())
+            assert second.get("/api/nodes")
+        assert running.stop() == 0
+
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert modes == [0o600, 0o700]
+
+
+def test_where_there_can_be_no_socket_the_service_goes_without(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "missing"))
+    monkeypatch.setenv("DRAGOMAN_GRPC", "auto")
+
+    with serving(folder, "--store", "memory") as running:
+        within(10, lambda: "grpc.off" in running.log.read_text())
+        assert running.get("/api/nodes")
+        assert running.stop() == 0
 
 
 def test_the_process_answers_where_its_settings_say_and_gives_the_socket_back(

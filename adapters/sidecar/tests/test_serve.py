@@ -1,6 +1,7 @@
 """The whole process: it starts, answers, takes new policy and certificates, and ends in order."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -47,7 +48,11 @@ def serving(folder: Path, *options: str) -> Iterator[Running]:
     command = [sys.executable, "-c", CODE, "serve", "-f", str(EXAMPLE), *options]
     with log.open("wb") as told:
         process = subprocess.Popen(  # noqa: S603
-            [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=told, text=True
+            [*command, "--listen", "127.0.0.1:0"],
+            stdout=subprocess.PIPE,
+            stderr=told,
+            text=True,
+            env={"DRAGOMAN_GRPC": "off", **os.environ},
         )
     assert process.stdout is not None
     try:
