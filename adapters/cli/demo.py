@@ -1,5 +1,6 @@
 """``dragoman demo``: a service on a SQLite file, driven over HTTP as the schedulers drive it."""
 
+import os
 import subprocess
 import sys
 import tempfile

@@ -131,7 +131,8 @@ async def _grpc(
     from adapters.sidecar.grpc import credentials  # slow to import, and not for everybody
     from adapters.sidecar.grpc import server as port
 
-    proof = settings.grpc_tls and credentials.credentials(settings.grpc_tls, _unusable(log))
+    tls = settings.grpc_tls
+    proof = None if tls is None else credentials.credentials(tls, _unusable(log))
     listen = settings.grpc
     try:
         if listen == "auto":

@@ -19,38 +19,37 @@ def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCre
     Raises:
         SettingsError: the files cannot be used.
     """
-    files = _Files(tls)
-    first = files.read()
+    files = _Files(tls, unusable)
     return grpc.dynamic_ssl_server_credentials(
-        first, lambda: files.changed(unusable), require_client_authentication=True
+        files.latest, files.now, require_client_authentication=True
     )
 
 
 class _Files:
-    def __init__(self, tls: GrpcTls) -> None:
+    """The three files.
+
+    Attributes:
+        latest: what they said when they could last be used.
+    """
+
+    def __init__(self, tls: GrpcTls, unusable: Callable[[str], None]) -> None:
         self._tls = tls
+        self._unusable = unusable
         self._seen = self._stamp()
+        self.latest = self._read()
 
-    def changed(
-        self, unusable: Callable[[str], None]
-    ) -> grpc.ServerCertificateConfiguration | None:
-        """What the files say, if they have changed and can be used."""
-        now = self._stamp()
-        if now == self._seen:
-            return None
-        self._seen = now
-        try:
-            return self.read()
-        except SettingsError as error:
-            unusable(str(error))
-            return None
+    def now(self) -> grpc.ServerCertificateConfiguration:
+        """What the files say, or said before they could not be used any more."""
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                self.latest = self._read()
+            except SettingsError as error:
+                self._unusable(str(error))
+        return self.latest
 
-    def read(self) -> grpc.ServerCertificateConfiguration:
-        """What the files say.
-
-        Raises:
-            SettingsError: it cannot be used.
-        """
+    def _read(self) -> grpc.ServerCertificateConfiguration:
         tls = self._tls
         probe = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
