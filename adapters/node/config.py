@@ -40,10 +40,15 @@ class LedgerSource(_Section, frozen=True):
 
 
 class InventorySource(_Section, frozen=True):
-    """Where the node's cards come from: ``nvml``, or a file."""
+    """Where the node's cards come from: ``nvml``, or a file.
+
+    Attributes:
+        ignore_xids: errors that say nothing about a card, besides those of applications.
+    """
 
     source: str = "nvml"
     file: str = ""
+    ignore_xids: tuple[int, ...] = ()
 
 
 class Publish(_Section, frozen=True):

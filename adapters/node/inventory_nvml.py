@@ -1,14 +1,18 @@
 """NVIDIA's cards, as the driver's own library knows them."""
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.node.adjust import Instance
+from adapters.node.health import Health
 from adapters.node.inventory import Hardware, InventoryError, Load
 from adapters.node.journal import tell
 from adapters.node.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
+from adapters.node.nvml_health import recovery
+from adapters.node.nvml_links import scopes
 from adapters.node.nvml_mig import GpuInstance, MigDevice, NvmlMig
-from core.card import Card, Mode
+from core.card import Card, Level, Mode, Scope
 
 BUS = Path("/sys/bus/pci/devices")
 
@@ -27,13 +31,19 @@ class NvmlInventory:
         nvml: the library.
         bus: where the kernel says on which NUMA node a card is.
         capabilities: where the driver says which device nodes a MIG device has.
+        health: what is known against the cards.
     """
 
     node: str
     nvml: Nvml = field(default_factory=Nvml)
+    health: Health = field(default_factory=Health)
     bus: Path = BUS
     capabilities: Path = CAPABILITIES
     _seen: dict[str, Card] = field(default_factory=dict[str, Card])
+    _lost: Set[str] = frozenset()
+    _links: tuple[tuple[tuple[str, str], ...], dict[str, tuple[Scope, ...]]] = field(
+        default_factory=lambda: ((), {})
+    )
 
     def hardware(self) -> Hardware:
         """What the library says.
@@ -41,16 +51,23 @@ class NvmlInventory:
         Raises:
             InventoryError: there is no library, or it says no.
         """
-        try:
-            with self.nvml.lock:
-                found = self.nvml.cards()
-                parts = self._parts(found)
-        except NvmlError as error:
-            raise InventoryError(str(error)) from error
-        there = {card.uuid: self._card(card, mig=card.uuid in parts) for card in found}
-        lost = {
-            uuid: replace(c, healthy=False) for uuid, c in self._seen.items() if uuid not in there
+        with self.nvml.lock:
+            found, parts = self._found()
+            linked = self._linked(found)
+            actions = {card.uuid: recovery(self.nvml, card.uuid) for card in found}
+        for uuid in self._lost & actions.keys():
+            self.health.returned(uuid)
+        problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
+        there = {
+            card.uuid: replace(
+                self._card(card, mig=card.uuid in parts),
+                healthy=not problems[card.uuid],
+                links=linked.get(card.uuid, ()),
+            )
+            for card in found
         }
+        self._lost = self._seen.keys() - there.keys()
+        lost = {uuid: replace(self._seen[uuid], healthy=False) for uuid in self._lost}
         self._seen = there | lost
         return Hardware(
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
@@ -64,7 +81,8 @@ class NvmlInventory:
                 if (device := part.whole) is not None
             },
             {uuid: tuple(part.piece for part in cut) for uuid, cut in parts.items()},
-            dict.fromkeys(lost, "it does not answer"),
+            {uuid: why for uuid, why in problems.items() if why}
+            | dict.fromkeys(lost, "it does not answer"),
         )
 
     def loads(self) -> dict[str, Load]:
@@ -75,9 +93,43 @@ class NvmlInventory:
             tell("inventory.unread", reason=str(error))
             return {}
 
-    def _parts(self, cards: list[NvidiaCard]) -> Parts:
-        found = {card.uuid: NvmlMig(self.nvml).instances(card.uuid) for card in cards}
-        return {uuid: parts for uuid, parts in found.items() if parts is not None}
+    def _found(self) -> tuple[list[NvidiaCard], Parts]:
+        """The cards that answer, and what they are cut into."""
+        found: list[NvidiaCard] = []
+        parts: Parts = {}
+        try:
+            cards = self.nvml.cards()
+        except NvmlError as error:
+            if not self._seen:
+                raise InventoryError(str(error)) from error
+            tell("inventory.unread", reason=str(error))
+            return found, parts  # and none of those that were there answers
+        for card in cards:
+            try:
+                cut = NvmlMig(self.nvml).instances(card.uuid)
+            except NvmlError as error:
+                tell("card.unread", card=card.uuid, reason=str(error))
+                continue
+            found.append(card)
+            if cut is not None:
+                parts[card.uuid] = cut
+        return found, parts
+
+    def _linked(self, cards: list[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
+        """How the cards are connected: asked when there are others than before."""
+        key = tuple((card.uuid, card.bus_id) for card in cards)
+        if key != self._links[0]:
+            numa = {card.uuid: self._numa(card.bus_id) for card in cards}
+            found = {
+                uuid: (*self._near(numa[uuid]), *belongs)
+                for uuid, belongs in scopes(self.nvml, cards).items()
+            }
+            self._links = key, found
+        return self._links[1]
+
+    @staticmethod
+    def _near(numa: int | None) -> tuple[Scope, ...]:
+        return () if numa is None else (Scope(Level.NUMA, str(numa)),)
 
     def _card(self, card: NvidiaCard, *, mig: bool) -> Card:
         return Card(

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from adapters.node.credentials import of_kubeconfig, of_pod
 from adapters.node.cutting import Cutter, Key
 from adapters.node.events import PodEvents
 from adapters.node.grants import LedgerGrants
+from adapters.node.health import APPLICATION, Health
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
 from adapters.node.inventory_nvml import NvmlInventory
@@ -25,6 +27,7 @@ from adapters.node.link import Link
 from adapters.node.monitor import Monitor
 from adapters.node.news import News
 from adapters.node.nri import Runtime
+from adapters.node.nvml_health import XidListener
 from adapters.node.nvml_mig import NvmlMig
 from adapters.node.profiles import Profile
 from adapters.node.publish import Publisher, Terms, describe
@@ -64,6 +67,7 @@ class Node:
     cutter: Cutter | None = None
     known: bool = False
     publisher: Publisher | None = None
+    _nudged: asyncio.Event = field(default_factory=asyncio.Event)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def equipment(self) -> Equipment:
@@ -94,8 +98,14 @@ class Node:
     async def watch(self) -> None:
         """Look at the hardware again and again until cancelled."""
         while True:
-            await asyncio.sleep(INTERVAL)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._nudged.wait(), INTERVAL)
+            self._nudged.clear()
             await self.look()
+
+    def nudge(self) -> None:
+        """Look at the hardware now."""
+        self._nudged.set()
 
     async def look(self) -> None:
         """Read the hardware anew; what began earlier is never believed later."""
@@ -144,6 +154,8 @@ async def run(config: Config) -> None:
     inventory = _inventory(config)
     node.inventory = inventory
     node.take(_look(inventory))
+    if isinstance(inventory, NvmlInventory):
+        _listen(inventory, node)
     if config.mig.cut and isinstance(inventory, NvmlInventory):
         node.cutter = Cutter(
             node.grants,
@@ -240,9 +252,24 @@ def _inventory(config: Config) -> Inventory | None:
         case "file":
             return FileInventory(Path(config.inventory.file), node_name(config))
         case "nvml":
-            return NvmlInventory(node_name(config))
+            ignored = APPLICATION.union(config.inventory.ignore_xids)
+            return NvmlInventory(node_name(config), health=Health(ignored))
         case _:
             return None
+
+
+def _listen(inventory: NvmlInventory, node: Node) -> None:
+    """Have errors of the cards noted, and the hardware looked at when one counts."""
+    loop = asyncio.get_running_loop()
+
+    def heard(uuid: str, xid: int) -> None:
+        counts = inventory.health.error(uuid, xid)
+        tell("card.error", card=uuid, xid=xid, counts=counts)
+        if counts:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(node.nudge)
+
+    XidListener(inventory.nvml, heard).start()
 
 
 def _look(inventory: Inventory | None) -> Hardware | None:

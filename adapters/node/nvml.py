@@ -60,7 +60,9 @@ class _Utilization(ctypes.Structure):
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
-class _Pci(ctypes.Structure):
+class Pci(ctypes.Structure):
+    """Where a device sits."""
+
     _fields_ = (
         ("bus_id_legacy", ctypes.c_char * 16),
         ("domain", ctypes.c_uint),
@@ -70,6 +72,11 @@ class _Pci(ctypes.Structure):
         ("pci_subsystem_id", ctypes.c_uint),
         ("bus_id", ctypes.c_char * 32),
     )
+
+    @property
+    def address(self) -> str:
+        """Such as ``0000:3b:00.0``, in lower case, as the kernel writes it."""
+        return f"{self.domain:04x}:{self.bus:02x}:{self.device:02x}.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +121,12 @@ class Nvml:
     Attributes:
         library: the opened one; opened when it is first asked if it is not given.
         lock: held by whoever asks several questions whose answers must belong together.
+        incomplete: whether ``cards`` has last left one out.
     """
 
     library: Any = None
     lock: RLock = field(default_factory=RLock)
+    incomplete: bool = False
     _ready: bool = field(default=False)
 
     def cards(self) -> list[NvidiaCard]:
@@ -134,6 +143,7 @@ class Nvml:
                     found.append(self._card(index))
                 except NvmlError as error:
                     problem = error
+        self.incomplete = problem is not None
         if problem is not None and not found:
             raise problem
         return found
@@ -189,7 +199,7 @@ class Nvml:
 
     def _card(self, index: int) -> NvidiaCard:
         handle = self._handle(index)
-        memory, pci = _Memory(), _Pci()
+        memory, pci = _Memory(), Pci()
         self.call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         self.call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
         return NvidiaCard(
@@ -197,7 +207,7 @@ class Nvml:
             index=index,
             minor=self.number("nvmlDeviceGetMinorNumber", handle),
             name=self.text("nvmlDeviceGetName", handle),
-            bus_id=f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0",
+            bus_id=pci.address,
             memory=int(memory.total),
         )
 

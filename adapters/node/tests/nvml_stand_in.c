@@ -61,7 +61,7 @@ struct card {
 
 static struct card cards[CARDS];
 static event_t events[EVENTS];
-static u32 begun, serial, waiting, denied, failing, seen;
+static u32 begun, serial, waiting, denied, failing, seen, ended;
 
 static struct card *card_of(void *handle) {
     struct card *card = handle;
@@ -86,7 +86,7 @@ static u32 overlaps(const struct part *part, u32 start, u32 size) {
 
 void stand_in_begin(u32 count, u32 mig) {
     memset(cards, 0, sizeof cards);
-    begun = serial = waiting = denied = failing = 0;
+    begun = serial = waiting = denied = failing = ended = 0;
     for (u32 c = 0; c < count; c++) {
         cards[c].there = 1;
         cards[c].mig = cards[c].mig_later = mig;
@@ -97,6 +97,7 @@ void stand_in_begin(u32 count, u32 mig) {
 void stand_in_lose(u32 card, u32 lost) { cards[card].lost = lost; }
 void stand_in_run(u32 card, u32 processes) { cards[card].processes = processes; }
 void stand_in_needs_reset(u32 card) { cards[card].needs_reset = 1; }
+u32 stand_in_ended(void) { return ended; }
 void stand_in_deny(u32 yes) { denied = yes; }
 void stand_in_fail_compute(u32 yes) { failing = yes; }
 void stand_in_switch(u32 card, u32 group) { cards[card].group = group; }
@@ -156,7 +157,7 @@ int nvmlInit_v2(void) {
     return SUCCESS;
 }
 
-int nvmlShutdown(void) { BEGUN; begun = 0; return SUCCESS; }
+int nvmlShutdown(void) { BEGUN; begun = 0; ended++; return SUCCESS; }
 
 int nvmlDeviceGetCount_v2(u32 *count) { BEGUN; *count = seen; return SUCCESS; }
 
