@@ -42,7 +42,7 @@ def ways(container: Container, own: Set[str], equipment: Equipment) -> str:
     shown = {device.path for device in container.devices} - held
     foreign = sum(not shown.isdisjoint(nodes[uuid]) for uuid in nodes.keys() - own)
     if foreign:
-        found.insert(0, f"the device nodes of {foreign} other cards")
+        found.insert(0, f"device nodes of other cards ({foreign})")
     return ", ".join(found)
 
 

@@ -61,7 +61,7 @@ class Host:
         }
         return {
             "node": "real",
-            "socket": str(runtime.nri),
+            "socket": str(runtime.plugins),
             "ledger": {"file": str(self.folder / "ledger.json")},
             "inventory": {"source": "none"},
             "monitor": {"listen": ""},

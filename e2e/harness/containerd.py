@@ -7,11 +7,13 @@ from pathlib import Path
 
 from e2e.harness.image import NAME, write_image
 from e2e.harness.machine import Machine
+from e2e.harness.run import REPOSITORY
 from e2e.testbed import cache
 
 # Version 3 for containerd 2, version 2 for containerd 1: there CRI is one plugin.
 CONFIGURATION_2 = """\
 version = 3
+imports = ["{nri}"]
 root = "{folder}/root"
 state = "{folder}/state"
 [grpc]
@@ -37,6 +39,7 @@ state = "{folder}/state"
 """
 CONFIGURATION_1 = """\
 version = 2
+imports = ["{nri}"]
 root = "{folder}/root"
 state = "{folder}/state"
 [grpc]
@@ -60,16 +63,10 @@ state = "{folder}/state"
       BinaryName = "{runc}"
       Root = "{folder}/runc"
 """
-NRI = """\
-[plugins."io.containerd.nri.v1.nri"]
-  disable = false
-  socket_path = "{folder}/nri.sock"
-  plugin_path = "{folder}/nri-plugins"
-  plugin_config_path = "{folder}/nri-conf.d"
-  plugin_registration_timeout = "5s"
-  plugin_request_timeout = "2s"
-"""
-
+# What a node has: the files of configs/containerd, imported as they stand.
+NRI_1, NRI_2 = "nri-1.7.toml", "nri-2.x.toml"
+NRI_SOCKET = Path("/var/run/nri/nri.sock")
+"""Where they let containerd serve plugins; a machine has a /run of its own."""
 
 # Pods of these tests use the node's network; the node is ready only with some network configured.
 NETWORK = '{"cniVersion": "1.0.0", "name": "e2e", "plugins": [{"type": "loopback"}]}'
@@ -82,14 +79,25 @@ class Containerd:
     Attributes:
         component: of the test bed, ``containerd-1``, ``containerd-2`` or ``containerd``.
         socket: where it serves CRI.
-        nri: where it serves NRI plugins.
+        plugins: where it serves NRI plugins, as they reach it in the machine.
     """
 
     machine: Machine
     component: str
     folder: Path
     socket: Path
-    nri: Path
+    plugins: Path = NRI_SOCKET
+
+    @property
+    def nri(self) -> Path:
+        """Where it serves NRI plugins, as they reach it from outside of the machine."""
+        return Path(f"/proc/{self.machine.pid}/root/run/nri/nri.sock")
+
+    def stop(self) -> None:
+        """End the daemon; its containers go on."""
+        (process,) = [each for each in self.machine.run.processes if each.name == self.component]
+        process.stop()
+        self.machine.run.processes.remove(process)
 
     def restart(self) -> None:
         """Start it again, after it was stopped, on what it has left.
@@ -110,11 +118,13 @@ def start_containerd(machine: Machine, component: str) -> Containerd:
     run = machine.run
     folder = run.folder / component
     cache.binary(component, "containerd")
-    for name in ("net.d", "cdi", "nri-plugins", "nri-conf.d"):
+    for name in ("net.d", "cdi"):
         (folder / name).mkdir(parents=True)
     (folder / "net.d" / "10-e2e.conflist").write_text(NETWORK)
-    template = (CONFIGURATION_1 if component == "containerd-1" else CONFIGURATION_2) + NRI
+    old = component == "containerd-1"
+    template = CONFIGURATION_1 if old else CONFIGURATION_2
     words = {
+        "nri": REPOSITORY / "configs" / "containerd" / (NRI_1 if old else NRI_2),
         "folder": folder,
         "image": NAME,
         "networks": cache.binary("cni", "loopback").parent,
@@ -123,9 +133,7 @@ def start_containerd(machine: Machine, component: str) -> Containerd:
     (folder / "config.toml").write_text(template.format(**words))
     socket = folder / "c.sock"
     _start(machine, component, folder, socket)
-    return Containerd(
-        machine=machine, component=component, folder=folder, socket=socket, nri=folder / "nri.sock"
-    )
+    return Containerd(machine=machine, component=component, folder=folder, socket=socket)
 
 
 def _start(machine: Machine, component: str, folder: Path, socket: Path) -> None:

@@ -69,15 +69,22 @@ class Cri:
         self.channel.close()
 
     def sandbox(
-        self, name: str, uid: str, annotations: Mapping[str, str] | None = None, space: str = "ai"
+        self,
+        name: str,
+        uid: str,
+        annotations: Mapping[str, str] | None = None,
+        space: str = "ai",
+        *,
+        privileged: bool = False,
     ) -> Sandbox:
-        """Make a pod."""
-        options = integer(1, ON_NODE) + integer(2, OF_CONTAINER)
+        """Make a pod; only a privileged one may have privileged containers."""
+        options = message(1, integer(1, ON_NODE) + integer(2, OF_CONTAINER))
+        options += integer(6, int(privileged))
         config = (
             message(1, text(1, name) + text(2, uid) + text(3, space))
             + text(3, str(self.logs))
             + _map(7, annotations or {})
-            + message(8, text(1, f"{self.group}/{uid}") + message(2, message(1, options)))
+            + message(8, text(1, f"{self.group}/{uid}") + message(2, options))
         )
         return Sandbox(self._text("RunPodSandbox", message(1, config)), config)
 
@@ -87,19 +94,32 @@ class Cri:
         name: str,
         env: Mapping[str, str] | None = None,
         attempt: int = 0,
+        *,
+        privileged: bool = False,
+        mounts: Mapping[str, str] | None = None,
     ) -> str:
         """Create a container; its id.
+
+        Args:
+            sandbox: of its pod.
+            name: of the container.
+            env: what its pod's author, or admission, wrote.
+            attempt: counts those of one name.
+            privileged: whether it gets every device of the node.
+            mounts: places of the node by places inside.
 
         Raises:
             CriError: the runtime refuses.
         """
-        options = integer(1, ON_NODE) + integer(2, OF_CONTAINER)
+        options = integer(2, int(privileged))
+        options += message(3, integer(1, ON_NODE) + integer(2, OF_CONTAINER))
         config = (
             message(1, text(1, name) + integer(2, attempt))
             + message(2, text(1, NAME))
             + b"".join(message(6, text(1, k) + text(2, v)) for k, v in (env or {}).items())
+            + b"".join(message(7, text(1, k) + text(2, v)) for k, v in (mounts or {}).items())
             + text(11, f"{name}.log")
-            + message(15, message(4, message(3, options)))
+            + message(15, message(2, options))
         )
         asked = text(1, sandbox.id) + message(2, config) + message(3, sandbox.config)
         return self._text("CreateContainer", asked)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -13,7 +12,6 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +26,12 @@ from core.grant import Allocation, Grant
 from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB, MIB
-from e2e.harness import cgroups
-from e2e.harness.agent import Host, RunningAgent, start_agent
-from e2e.harness.containerd import Containerd, start_containerd
-from e2e.harness.cri import Cri, CriError
+from e2e.harness.agent import start_agent
+from e2e.harness.cri import CriError
 from e2e.harness.guide import placed
-from e2e.harness.machine import start_machine
+from e2e.harness.place import Place
+from e2e.harness.place import place as a_place
 from e2e.harness.ports import free_ports
-from e2e.harness.run import Run, run
 from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
@@ -43,47 +39,23 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd nee
 
 ENTRY = "from adapters.cli.main import main; main()"
 RESULT = {"volcano.sh/vgpu-ids-new": "what stands here is not read"}
-EMPTY = NodeLedger.of(Node("real"))
-
-
-@dataclass(frozen=True)
-class Place:
-    run: Run
-    runtime: Containerd
-    cri: Cri
-    host: Host
-
-    def agent(self, **more: Any) -> RunningAgent:
-        return start_agent(self.runtime, self.host, self.host.configuration(self.runtime, **more))
 
 
 @pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
 def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
     with ExitStack() as stack:
-        this = stack.enter_context(run())
         try:
-            machine = start_machine(this)
-            runtime = start_containerd(machine, request.param)
+            there = stack.enter_context(a_place(request.param))
         except NotBuiltError as missing:
             pytest.skip(str(missing))
-        logs = this.folder / "logs"
-        logs.mkdir()
-        cri = stack.enter_context(Cri.connect(runtime.socket, cgroups.create(this.folder), logs))
-        cri.wait()
-        yield Place(this, runtime, cri, Host.make(this.folder / "host"))
-        cri.clear()
+        yield there
 
 
 @pytest.fixture
 def place(daemon: Place) -> Iterator[Place]:
-    daemon.host.book(EMPTY)
+    daemon.begin()
     yield daemon
-    for process in [each for each in daemon.run.processes if each.name.startswith("agent")]:
-        process.identity.signal_group(signal.SIGCONT)
-        process.stop()
-        daemon.run.processes.remove(process)
-    daemon.cri.clear()
-    shutil.rmtree(daemon.host.folder / "vgpu" / "containers", ignore_errors=True)
+    daemon.end()
 
 
 def card(index: int) -> Card:
@@ -395,11 +367,9 @@ def test_the_daemon_may_be_restarted(place: Place) -> None:
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
     first = place.cri.run(sandbox, "main")
-    process = next(p for p in place.run.processes if p.name == place.runtime.component)
 
-    process.stop()
+    place.runtime.stop()
     agent.wait_for("link.lost")
-    place.run.processes.remove(process)
     place.runtime.restart()
     place.cri.wait()
 

@@ -171,7 +171,7 @@ def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile)
     found = there.exposed([POD], [privileged, own, docker, everything, over])
 
     assert [each.way for each in found] == [
-        "the device nodes of 3 other cards",
+        "device nodes of other cards (3)",
         "/var/run/docker.sock",
         "NVIDIA_VISIBLE_DEVICES=all",
     ]

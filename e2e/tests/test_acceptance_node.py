@@ -1,0 +1,248 @@
+"""What users of other systems complain of, by its number among the acceptance tests, on a node."""
+
+import os
+import signal
+import threading
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from core.card import Card
+from core.grant import Allocation, Grant
+from core.ledger import NodeLedger
+from core.node import Node
+from core.quantity import GIB, MIB
+from e2e.harness.agent import RunningAgent
+from e2e.harness.cri import CriError, Sandbox
+from e2e.harness.place import Place
+from e2e.harness.place import place as a_place
+from e2e.harness.ports import free_ports
+from e2e.harness.waiting import within
+from e2e.testbed.cache import NotBuiltError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
+
+ADMITTED = {"NVIDIA_VISIBLE_DEVICES": "void", "DRAGOMAN_SHARE": "1"}
+"""What admission writes into a container that asks for a share."""
+
+IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all"}
+"""What images of CUDA say, here said by the container's author."""
+
+RESULT = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
+KOORDINATED = {"scheduling.koordinator.sh/device-allocated": '{"gpu":[{"minor":0}]}'}
+PODS = 60
+
+
+@pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with ExitStack() as stack:
+        try:
+            there = stack.enter_context(a_place(request.param))
+        except NotBuiltError as missing:
+            pytest.skip(str(missing))
+        yield there
+
+
+@pytest.fixture
+def place(daemon: Place) -> Iterator[Place]:
+    daemon.begin()
+    yield daemon
+    daemon.end()
+
+
+def ledger(*held: Allocation) -> NodeLedger:
+    cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 100) for i in range(2))
+    found = NodeLedger.of(Node("real", cards))
+    for allocation in held:
+        found = found.adopt(allocation)
+    return found
+
+
+def holding(name: str, memory: int, compute: int, card: str = "GPU-0", **more: Any) -> Allocation:
+    grants = (Grant("main", card, memory * MIB, compute),)
+    return Allocation(f"uid-{name}", f"ai/{name}", "volcano", "real", grants, **more)
+
+
+def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_limits(
+    place: Place,
+) -> None:
+    agent = place.agent()
+    first = place.cri.sandbox("first", "uid-first", RESULT)
+    second = place.cri.sandbox("second", "uid-second", RESULT)
+
+    # The record is held back: both are refused, as often as the kubelet asks.
+    for attempt in range(2):
+        for sandbox in (second, first):
+            with pytest.raises(CriError, match="does not name its pod"):
+                place.cri.create(sandbox, "main", ADMITTED, attempt)
+    refused = len(agent.events("container.refused"))
+    place.host.book(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
+    env = place.cri.env(retried(place, second))
+    other = place.cri.env(retried(place, first))
+
+    assert refused == 4
+    assert (env["CUDA_DEVICE_MEMORY_LIMIT_0"], env["CUDA_DEVICE_SM_LIMIT_0"]) == ("6000m", "25")
+    assert (other["CUDA_DEVICE_MEMORY_LIMIT_0"], other["CUDA_DEVICE_SM_LIMIT_0"]) == (
+        "3000m",
+        "50",
+    )
+    assert env["CUDA_DEVICE_MEMORY_SHARED_CACHE"] != other["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
+
+
+def test_case_5_a_card_that_nobody_knows_is_given_to_nobody_and_told(place: Place) -> None:
+    place.host.book(ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50)))
+    lost = place.cri.sandbox("lost", "uid-lost", RESULT)
+    place.cri.run(lost, "main", ADMITTED)
+
+    agent = place.agent()
+
+    told = agent.wait_for("container.unserved")
+    assert told["pod"] == "ai/lost"
+    assert "GPU-9 is not on this node" in told["reason"]
+    with pytest.raises(CriError, match="GPU-9 is not on this node"):
+        place.cri.create(lost, "main", ADMITTED, 1)
+    sound = place.cri.sandbox("sound", "uid-sound", RESULT)
+    assert place.cri.env(place.cri.run(sound, "main"))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> None:
+    blocked = frozenset({"GPU-0", "GPU-1"})
+    adopted = Allocation(
+        "uid-adopted", "ai/adopted", "volcano", "real", (), unread="forged", blocked=blocked
+    )
+    place.host.book(ledger(adopted))
+    # It starts while nobody is there, under a scheduler of its own.
+    early = place.cri.sandbox("early", "uid-early", RESULT)
+    place.cri.run(early, "main", IMAGE)
+
+    agent = place.agent()
+
+    flagged = agent.wait_for("container.unserved")
+    assert flagged["pod"] == "ai/early"
+    assert "does not name its pod" in flagged["reason"]
+    assert agent.wait_for("container.exposed")["reason"] == "NVIDIA_VISIBLE_DEVICES=all"
+    forged = place.cri.sandbox("forged", "uid-forged", RESULT | KOORDINATED)
+    with pytest.raises(CriError, match="does not name its pod"):
+        place.cri.create(forged, "main", IMAGE)
+    # The ledger has adopted it, holds every card for it, and gives it none.
+    sandbox = place.cri.sandbox("adopted", "uid-adopted", RESULT)
+    container = place.cri.run(sandbox, "main", IMAGE)
+    assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    with pytest.raises(CriError, match="cannot tell what its pod holds"):
+        place.cri.create(sandbox, "asking", ADMITTED)
+
+
+def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detected(
+    place: Place,
+) -> None:
+    cards = place.host.folder / "cards.yaml"
+    card = "  - {{uuid: GPU-{0}, index: {0}, vendor: nvidia, model: A, memoryMiB: 81920, {1}}}\n"
+    devices = ("/dev/full", "/dev/random")
+    cards.write_text(
+        "cards:\n" + "".join(card.format(i, f"devices: [{each}]") for i, each in enumerate(devices))
+    )
+    (port,) = free_ports(1)
+    place.host.book(ledger(holding("train", 3000, 50)))
+    agent = place.agent(
+        inventory={"source": "file", "file": str(cards)}, monitor={"listen": f"127.0.0.1:{port}"}
+    )
+
+    plain = place.cri.run(place.cri.sandbox("plain", "uid-plain"), "main", IMAGE)
+    # A pod with Docker inside is privileged, or has the runtime's own socket.
+    inside = place.cri.sandbox("inside", "uid-inside", privileged=True)
+    place.cri.create(inside, "docker", privileged=True)
+    socket = str(place.runtime.socket.parent / "containerd.sock")
+    beside = place.cri.sandbox("beside", "uid-beside")
+    (place.runtime.socket.parent / "containerd.sock").touch()
+    place.cri.create(beside, "docker", mounts={"/docker.sock": socket})
+    # Its own card's node is no exposure, the other one's is.
+    train = place.cri.sandbox("train", "uid-train", RESULT, privileged=True)
+    place.cri.create(train, "main", ADMITTED, privileged=True)
+
+    assert place.cri.env(plain)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    agent.wait_for("container.exposed", 3)
+    found = {each["pod"]: each["reason"] for each in agent.events("container.exposed")}
+    assert found == {
+        "ai/inside": "device nodes of other cards (2)",
+        "ai/beside": socket,
+        "ai/train": "device nodes of other cards (1)",
+    }
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert "dragoman_node_containers_exposed 3" in answer.read().decode().splitlines()
+
+
+def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container_unnoticed(
+    place: Place,
+) -> None:
+    held = [holding(f"p{i}", 1000, 1, f"GPU-{i % 2}") for i in range(PODS)]
+    place.host.book(ledger(*held))
+    agent = place.agent()
+    numbers, enough = count(), threading.Event()
+    made: dict[str, str] = {}
+
+    def start() -> None:
+        while not enough.is_set() and (number := next(numbers)) < PODS:
+            sandbox = place.cri.sandbox(f"p{number}", f"uid-p{number}", RESULT)
+            made[f"uid-p{number}"] = place.cri.run(sandbox, "main", ADMITTED)
+
+    def another() -> None:
+        before = len(made)
+        within(30, lambda: len(made) > before)
+
+    with ThreadPoolExecutor(2) as pool:
+        workers = [pool.submit(start) for _ in range(2)]
+        for _ in range(2):
+            another()
+            stop(place, agent)
+            another()
+            agent = place.agent()
+        enough.set()
+    for worker in workers:
+        worker.result()
+    seen = {uid: place.cri.env(each)["NVIDIA_VISIBLE_DEVICES"] for uid, each in made.items()}
+    audit = place.agent(plugin={"name": "auditor", "index": "52"})
+    unserved = {each["uid"] for each in audit.events("container.unserved")}
+
+    assert {uid for uid, cards in seen.items() if cards == "void"} == unserved
+    assert {cards for cards in seen.values() if cards != "void"} <= {"GPU-0", "GPU-1"}
+    stop(place, audit)
+    registrations = len(agent.events("link.active"))
+    place.runtime.stop()
+    agent.wait_for("link.lost")
+    place.runtime.restart()
+    place.cri.wait()
+    agent.wait_for("link.active", registrations + 1, 20)
+    sandbox = place.cri.sandbox("p0", "uid-p0", RESULT, space="again")
+    # A second registration would set each variable twice, which the runtime refuses.
+    env = place.cri.env(place.cri.run(sandbox, "main", ADMITTED))
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+    assert len(agent.events("link.active")) == registrations + 1
+
+
+def retried(place: Place, sandbox: Sandbox) -> str:
+    """A container that is asked for again and again, as a kubelet does."""
+    made: list[str] = []
+
+    def run() -> bool:
+        try:
+            made.append(place.cri.run(sandbox, "main", ADMITTED))
+        except CriError:
+            return False
+        return True
+
+    within(20, run)
+    return made[0]
+
+
+def stop(place: Place, agent: RunningAgent) -> None:
+    """End an agent, as a rolling update does."""
+    agent.process.identity.signal_group(signal.SIGTERM)
+    agent.process.popen.wait(20)
+    place.run.processes.remove(agent.process)
