@@ -1,0 +1,62 @@
+"""Pods that a peer bound before the service came: what is done about each."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adapters.dialects.tests.builders import ALL, GOLDEN, NODE
+from adapters.sidecar.reconciler import Adopt, View, drift, reconcile, repaired
+from adapters.wire.kube import Pod, PodStatus
+from core.fit import fit
+from core.grant import Placement
+from core.ledger import NodeLedger
+
+CASES = sorted(GOLDEN.glob("*.in.json"))
+
+
+def running(case: Path) -> Pod:
+    pod = msgspec.convert(json.loads(case.read_text())["pod"], Pod)
+    return msgspec.structs.replace(pod, status=PodStatus("Running"))
+
+
+def view(ledger: NodeLedger, pod: Pod) -> View:
+    return View(ledger, NODE, (pod,), {pod.metadata.uid: NODE.name})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_a_pod_that_ran_before_is_adopted_and_nothing_is_ever_written_on_it(case: Path) -> None:
+    pod, empty = running(case), NodeLedger.of(NODE)
+
+    first = reconcile(view(empty, pod), ALL)
+    ledger = repaired(empty, first)
+
+    assert [type(repair) for repair in first] == [Adopt]
+    assert reconcile(view(ledger, pod), ALL) == ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
+    pod, empty = running(case), NodeLedger.of(NODE)
+    ledger = repaired(empty, reconcile(view(empty, pod), ALL))
+    whole = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100}
+    raw = {
+        "metadata": {"name": "new", "uid": "new"},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": whole}}]},
+    }
+    held = {card.uuid for card, use in zip(NODE.cards, ledger.uses, strict=True) if use.holders}
+
+    found = fit(ALL[0].read_pod(msgspec.convert(raw, Pod)), ledger)
+
+    if isinstance(found, Placement):
+        assert held.isdisjoint(grant.card for grant in found.grants)
+
+
+def test_a_card_that_the_node_does_not_have_is_drift_that_a_person_must_see() -> None:
+    pod, empty = running(GOLDEN / "volcano_unknown_card.in.json"), NodeLedger.of(NODE)
+    ledger = repaired(empty, reconcile(view(empty, pod), ALL))
+
+    (problem,) = drift(ledger, (pod,), ALL)
+
+    assert (problem.pod, problem.text) == ("d/p", "holds card gone, which the node does not have")
