@@ -16,7 +16,8 @@ _SOURCE = Path(__file__).with_name("nvml_stand_in.c")
 
 
 @cache
-def _library() -> Any:
+def built() -> Path:
+    """The library, under the name by which the agent opens it."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler: NVIDIA's library cannot be played")
@@ -24,7 +25,12 @@ def _library() -> Any:
     flags = ("-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
     words = [compiler, *flags, "-o", str(target), str(_SOURCE)]
     subprocess.run(words, check=True)  # noqa: S603  # words are our own
-    return ctypes.CDLL(str(target))
+    return target
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(str(built()))
 
 
 def begin(cards: int = 2, *, mig: bool = False) -> Any:

@@ -1,0 +1,76 @@
+"""The agent as a process, on a node whose library is played by a real shared object."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+from adapters.node.tests.stand_in import built
+from adapters.node.tests.test_cutting import EMPTY, holding, slot
+from adapters.wire.ledger import encode
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def agent(folder: Path, port: int) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """An agent; what it has told so far."""
+    config = folder / "node.json"
+    settings = {
+        "node": "a",
+        "socket": str(folder / "no-runtime.sock"),
+        "ledger": {"file": str(folder / "ledger.json")},
+        "monitor": {"listen": f"127.0.0.1:{port}"},
+    }
+    config.write_text(json.dumps(settings))
+    more = {
+        "LD_LIBRARY_PATH": str(built().parent),
+        "NVML_STAND_IN_CARDS": "2",
+        "PYTHONPATH": str(ROOT),
+    }
+    log = folder / "log"
+    with log.open("w") as told:
+        words = [sys.executable, "-P", "-m", "adapters.node", str(config)]
+        process = subprocess.Popen(words, stderr=told, env=os.environ | more)  # noqa: S603
+        try:
+            yield lambda: [json.loads(line) for line in log.read_text().splitlines()]
+        finally:
+            process.terminate()
+            assert process.wait(20) == 0
+
+
+def within(holds: Callable[[], object], told: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_a_slice_that_is_granted_is_cut_and_the_cards_are_told(tmp_path: Path) -> None:
+    port = free_port()
+    with agent(tmp_path, port) as told:
+        within(lambda: any(line["event"] == "agent.started" for line in told()), told)
+
+        (tmp_path / "part").write_bytes(encode(EMPTY.adopt(holding("p", slot("2g.10gb", 2)))))
+        (tmp_path / "part").rename(tmp_path / "ledger.json")
+        within(lambda: any(line["event"] == "card.cut" for line in told()), told)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            metrics = answer.read().decode()
+
+    cut = next(line for line in told() if line["event"] == "card.cut")
+    assert (cut["card"], cut["added"], cut["failed"]) == ("GPU-0", ["2g.10gb@2"], 0)
+    assert 'HostGPUMemoryUsage{nodeid="a",deviceidx="1",deviceuuid="GPU-1"' in metrics
+    assert next(line for line in told() if line["event"] == "agent.started")["cards"] == 2
