@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
@@ -21,7 +22,7 @@ from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cri import Cri, CriError
 from e2e.harness.ledgers import PATH, define_ledgers
 from e2e.harness.machine import start_machine
-from e2e.harness.run import run
+from e2e.harness.run import REPOSITORY, run
 from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
@@ -29,16 +30,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd nee
 
 RULES = "/apis/rbac.authorization.k8s.io/v1"
 FORGED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
-MAY = (
-    {
-        "apiGroups": ["dragoman.dev"],
-        "resources": ["nodeledgers"],
-        "verbs": ["list", "watch"],
-        "resourceNames": ["real"],
-    },
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-)
-"""All that the agent may do in the cluster when it reads its record and writes events."""
 
 
 def record() -> dict[str, Any]:
@@ -57,7 +48,9 @@ def record() -> dict[str, Any]:
 
 def agent_user(plane: ControlPlane) -> str:
     """The kubeconfig of a user who may do just what the agent needs."""
-    plane.api.create(f"{RULES}/clusterroles", {"metadata": {"name": "node"}, "rules": [*MAY]})
+    access = yaml.safe_load_all((REPOSITORY / "configs" / "node-access.yaml").read_bytes())
+    (role,) = [each for each in access if each["kind"] == "ClusterRole"]
+    plane.api.create(f"{RULES}/clusterroles", role | {"metadata": {"name": "node"}})
     group = "rbac.authorization.k8s.io"
     binding = {
         "metadata": {"name": "node"},
