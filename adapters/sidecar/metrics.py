@@ -2,8 +2,18 @@
 
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
+from platform import python_version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
 
 from adapters.sidecar.ports import Decided
 
@@ -60,8 +70,9 @@ class Metrics:
             ["watch"],
             registry=self.registry,
         )
-        self._leader = Gauge(
-            "dragoman_leader", "1 while this process reconciles.", registry=self.registry
+        ProcessCollector(registry=self.registry)
+        Info("dragoman_build", "Which Dragoman this is.", registry=self.registry).info(
+            {"version": version("dragoman"), "python": python_version()}
         )
 
     def decided(self, decided: Decided) -> None:
@@ -78,10 +89,6 @@ class Metrics:
         self._call(verb).observe(seconds)
         self._size(verb).inc(size)
         self._answer(verb, str(status)).inc()
-
-    def leads(self, leads: bool) -> None:  # noqa: FBT001 - it is what is set
-        """Say whether this process reconciles."""
-        self._leader.set(leads)
 
     def watch(self, name: str, staleness: Callable[[], float]) -> None:
         """Show how old a watch's knowledge is, in seconds, whenever it is asked for."""

@@ -92,7 +92,7 @@ class Runtime:
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.lost: Callable[[str], None] = lambda _: None
         self.changed: Callable[[str], None] = lambda _: None
-        self._cards = CardMetrics(self.service.book)
+        self._cards = CardMetrics(self.service.book, peers=settings.peer_metrics)
         self._seen = monotonic()
         self._show()
 
@@ -194,7 +194,7 @@ class Runtime:
         self.metrics.watch("ledgers", lambda: monotonic() - self._seen)
 
     async def _metrics(self) -> bytes:
-        return self.metrics.text() + await self._cards.text()
+        return b"".join((self.metrics.text(), *await self._cards.text()))
 
 
 @dataclass(slots=True)

@@ -166,6 +166,7 @@ class Settings(Section):
             device plugin does it.
         node_lock: ``auto`` takes the lock by which MetaX's device plugin learns whom it serves, on
             nodes that the plugin describes, unless ``metax`` is published; ``never`` leaves it.
+        peer_metrics: whether cards are told under the names of HAMi's and Volcano's metrics too.
         policy: for pods that do not say themselves.
         log: what is written.
     """
@@ -180,6 +181,7 @@ class Settings(Section):
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[Literal["volcano", "koordinator", "metax"], ...], _LISTED] = ()
     node_lock: Literal["auto", "never"] = "auto"
+    peer_metrics: bool = True
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
 

@@ -2,12 +2,14 @@
 
 import ssl
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.sidecar import settings as settings_module
 from adapters.sidecar.book import Book
@@ -24,6 +26,7 @@ from core.fit import fit
 from core.grant import Allocation, Placement
 from core.inventory import Inventory
 from core.ledger import LedgerError, NodeLedger
+from core.mig import Slice
 from core.quantity import GIB
 from core.reason import Reason
 from core.request import Request
@@ -246,6 +249,49 @@ def test_a_file_that_is_not_there_is_told() -> None:
         settings_module.read(Path("/nowhere/x.yaml"), {})
 
 
+EVERY = {
+    "LISTEN": "127.0.0.1:1",
+    "TLS_CERTIFICATE": "a",
+    "TLS_KEY": "b",
+    "TLS_LISTEN": "127.0.0.1:2",
+    "TLS_CLIENTAUTHORITIES": "c",
+    "GRPC": "127.0.0.1:3",
+    "GRPCTLS_CERTIFICATE": "d",
+    "GRPCTLS_KEY": "e",
+    "GRPCTLS_CLIENTAUTHORITIES": "f",
+    "STORE": "kubernetes",
+    "KUBECONFIG": "g",
+    "NAMESPACE": "h",
+    "HOLDSECONDS": "7",
+    "PUBLISH": "volcano,metax",
+    "NODELOCK": "never",
+    "PEERMETRICS": "false",
+    "POLICY_NODE": "spread",
+    "POLICY_CARD": "binpack",
+    "POLICY_TOPOLOGYAWARE": "false",
+    "LOG_LEVEL": "debug",
+    "LOG_FORMAT": "text",
+}
+
+
+def leaves(section: Mapping[str, object], path: str = "") -> dict[str, object]:
+    """Every value of the settings, by the name of its variable."""
+    found: dict[str, object] = {}
+    for key, value in section.items():
+        name = f"{path}_{key}" if path else key
+        found |= leaves(value, name) if isinstance(value, Mapping) else {name.upper(): value}
+    return found
+
+
+def test_every_value_can_be_set_by_the_environment() -> None:
+    made = settings_module.read(None, {f"DRAGOMAN_{name}": value for name, value in EVERY.items()})
+
+    said = leaves(made.model_dump(mode="json", by_alias=True))
+    plain = leaves(Settings().model_dump(mode="json", by_alias=True))
+    assert said.keys() - {"TLS_MANAGED"} == EVERY.keys()
+    assert all(said[name] != plain.get(name) for name in EVERY)
+
+
 # --- metrics --------------------------------------------------------------------------------
 
 
@@ -256,7 +302,6 @@ def test_decisions_conflicts_and_calls_are_counted() -> None:
     )
     metrics.conflict()
     metrics.called("filter", 200, 0.003)
-    metrics.leads(True)  # noqa: FBT003
     metrics.watch("pods", lambda: 2.5)
     metrics.gauge("dragoman_holds", "Holds.", lambda: 4)
 
@@ -268,7 +313,8 @@ def test_decisions_conflicts_and_calls_are_counted() -> None:
     )
     assert "dragoman_ledger_conflicts_total 1.0" in text
     assert 'dragoman_call_seconds_bucket{le="0.005",verb="filter"} 1.0' in text
-    assert "dragoman_leader 1.0" in text
+    assert "dragoman_build_info{" in text
+    assert "process_resident_memory_bytes" in text
     assert 'dragoman_watch_staleness_seconds{watch="pods"} 2.5' in text
     assert "dragoman_holds 4.0" in text
 
@@ -276,16 +322,19 @@ def test_decisions_conflicts_and_calls_are_counted() -> None:
 def test_cards_are_told_under_our_names_and_the_peers_and_follow_the_book() -> None:
     book = a_book()
     cards = CardMetrics(book)
-    before = run(cards.text()).decode()
+    before = b"".join(run(cards.text())).decode()
     allocation: Allocation = held(a_grant("c0", 4 * GIB, 25), uid="a")
     book.apply(Change("n", stored(empty(*like_cards(1)).adopt(allocation))))
-    after = run(cards.text()).decode()
+    after = b"".join(run(cards.text())).decode()
 
     gained = 'dragoman_card_memory_granted_bytes{node="n",uuid="c0",index="0",vendor="nvidia"'
     assert f'{gained},model="A100"}} 0' in before
     assert f'{gained},model="A100"}} {4 * GIB}' in after
-    labels = 'node="n",device_uuid="c0",device_index="0",device_type="A100"'
+    labels = 'zone="vGPU",node="n",device_uuid="c0",device_index="0",device_type="A100"'
     assert f"hami_gpu_core_allocated_ratio{{{labels}}} 25" in after
+    cores = f'{labels},device_cores="100"'
+    assert f"hami_gpu_memory_allocated_bytes{{{cores}}} {4 * GIB}" in after
+    assert f'hami_node_gpu_overview{{{cores},device_memory_limit="' in after
     assert 'volcano_vgpu_device_allocated_memory{devID="c0",NodeName="n"} 4096' in after
     assert (
         "volcano_vgpu_device_memory_allocation_for_a_certain_pod"
@@ -293,11 +342,70 @@ def test_cards_are_told_under_our_names_and_the_peers_and_follow_the_book() -> N
     ) in after or 'podName="a"} 4096' in after
 
 
+# Source: the peers' own lists, as of HAMi v2.10.0 and Volcano v1.14.1; quotas are not ours.
+TODAY = {
+    "hami_gpu_memory_limit_bytes",
+    "hami_gpu_core_limit_ratio",
+    "hami_gpu_memory_allocated_bytes",
+    "hami_gpu_shared_count",
+    "hami_gpu_core_allocated_ratio",
+    "hami_node_gpu_overview",
+    "hami_node_gpu_memory_allocated_ratio",
+    "hami_node_gpu_mig_instance_info",
+    "hami_vgpu_memory_allocated_bytes",
+    "hami_vgpu_core_allocated_ratio",
+    "volcano_vgpu_device_shared_number",
+    "volcano_vgpu_device_allocated_memory",
+    "volcano_vgpu_device_allocated_cores",
+    "volcano_vgpu_device_memory_limit",
+    "volcano_vgpu_device_memory_allocation_for_a_certain_pod",
+    "volcano_vgpu_device_core_allocation_for_a_certain_pod",
+}
+
+
+def a_full_exposition() -> str:
+    """Two pods of one name on a card, and a slice."""
+    piece = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "all", 0)
+    ledger = empty(*like_cards(2))
+    for uid, pod in (("a", "x/p"), ("b", "y/p")):
+        ledger = ledger.adopt(replace(held(a_grant("c0", 4 * GIB, 25), uid=uid), pod=pod))
+    sliced = replace(a_grant("c1", piece.memory, piece.compute), slice=piece)
+    book = Book()
+    book.load({"n": stored(ledger.adopt(held(sliced, uid="c")))})
+    return b"".join(run(CardMetrics(book).text())).decode()
+
+
+def test_the_names_of_todays_dashboards_are_there_and_can_be_read() -> None:
+    families = {found.name: found for found in text_string_to_metric_families(a_full_exposition())}
+
+    assert families.keys() >= TODAY
+    assert all(families[name].samples for name in TODAY)
+    (piece,) = families["hami_node_gpu_mig_instance_info"].samples
+    assert (piece.labels["profile"], piece.labels["placement_start"]) == ("1g.10gb", "2")
+
+
+def test_the_peers_names_can_be_left_out() -> None:
+    book = a_book()
+    text = b"".join(run(CardMetrics(book, peers=False).text())).decode()
+
+    assert 'dragoman_card_sharers{node="n"' in text
+    assert "hami_" not in text
+    assert "volcano_" not in text
+
+
+def test_no_line_stands_twice_also_where_pods_have_one_name() -> None:
+    lines = [line for line in a_full_exposition().splitlines() if not line.startswith("#")]
+    series = [line.rpartition(" ")[0] for line in lines]
+
+    assert len(series) == len({*series})
+    assert 'a_certain_pod{devID="c0",NodeName="n",podName="p"} 8192' in "\n".join(lines)
+
+
 def test_a_label_with_quotes_stays_one_label() -> None:
     book = Book()
     book.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
 
-    assert 'node="n\\"1"' in run(CardMetrics(book).text()).decode()
+    assert 'node="n\\"1"' in b"".join(run(CardMetrics(book).text())).decode()
 
 
 # --- the rest -------------------------------------------------------------------------------
