@@ -81,7 +81,7 @@ _CARDS: tuple[tuple[str, str, tuple[str, ...], Value], ...] = (
     ("volcano_vgpu_device_shared_number", "As Volcano names it.", _VOLCANO, lambda _, u: u.slots),
 )
 
-_OF_CARDS = tuple(dict.fromkeys(names for _, _, names, _ in _CARDS))
+_OF_CARDS: tuple[tuple[str, ...], ...] = tuple(dict.fromkeys(row[2] for row in _CARDS))
 
 _PODS = (
     ("hami_vgpu_memory_allocated_bytes", "As HAMi names it."),
@@ -137,7 +137,9 @@ class CardMetrics:
     def _lines(self, ledger: NodeLedger) -> Lines:
         cards = tuple(zip(ledger.node.cards, ledger.uses, strict=True))
         facts = [_facts(card) for card in ledger.node.cards]
-        labels = {names: [_labels(names, each) for each in facts] for names in _OF_CARDS}
+        labels: dict[tuple[str, ...], list[str]] = {
+            names: [_labels(names, each) for each in facts] for names in _OF_CARDS
+        }
         of_cards = tuple(
             "".join(
                 f"{name}{label} {value(card, use)}\n"
