@@ -1,7 +1,7 @@
 """HAMi-core itself on a real card: it reads its bounds as the agent writes them.
 
-Needs a card, its driver and the library: HAMi-core is C, is built with CUDA's headers, and stands in
-no package that the test bed could take it from. ``DRAGOMAN_HAMI_CORE`` says where a built one is.
+Needs a card, its driver and the library: HAMi-core is C, is built with CUDA's headers, and is in no
+package that the test bed could take it from. ``DRAGOMAN_HAMI_CORE`` says where a built one is.
 """
 
 import ctypes
