@@ -14,6 +14,9 @@ _LONGEST = 128 << 10
 
 _FOR_ALL = 0o666
 
+DRIVERS = Path("/proc/devices")
+_CAPABILITY = re.compile(r"/dev/nvidia-caps/nvidia-cap([0-9]{1,7})")
+
 
 class HostError(OSError):
     """The node has not what the container was to get."""
@@ -70,10 +73,31 @@ def _device(path: str) -> Device:
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError as error:
+        known = _capability(path)
+        if known is not None:
+            return known
         raise HostError(f"{path}: {error.strerror}") from error
     if not stat.S_ISCHR(found.st_mode):
         raise HostError(f"{path} is no character device")
     return Device(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
+
+
+def _capability(path: str) -> Device | None:
+    """A capability of NVIDIA's driver whose node nobody has made yet; None where it is none.
+
+    The driver makes none for an instance that is new; its name has its minor number, and runtimes
+    need no more. Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and Capabilities".
+    """
+    name = _CAPABILITY.fullmatch(path)
+    if name is None:
+        return None
+    try:
+        lines = DRIVERS.read_text().splitlines()
+    except OSError:
+        return None
+    majors = (line.split() for line in lines if line.endswith(" nvidia-caps"))
+    major = next((int(words[0]) for words in majors if words[0].isdecimal()), None)
+    return None if major is None else Device(path, "c", major, int(name[1]), _FOR_ALL)
 
 
 def _folder(folder: str) -> bool:
