@@ -194,6 +194,7 @@ def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
     assert health(plane, "own") == [True, True]
 
 
+@pytest.mark.refusals
 def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     plane: ControlPlane, agent: Agent
 ) -> None:
