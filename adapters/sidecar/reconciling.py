@@ -154,7 +154,7 @@ class Reconciler:
     async def _one(self, node: str) -> None:
         self._dirty.pop(node, None)
         try:
-            settled = await self.reconcile(node)
+            settled = self._is_known_to_agree(node) or await self.reconcile(node)
         except Conflict:
             self._journal.conflict(node)
             self._dirty.setdefault(node, 0.0)
@@ -196,6 +196,27 @@ class Reconciler:
             await self._carry_out(repair, name)
         self._tell(name, drift(ledger, view.pods, dialects))
         return all(view.bound.get(uid) == name for uid in ledger.allocations)
+
+    def _is_known_to_agree(self, name: str) -> bool:
+        """Whether record and cluster agree by what the watches have told, so that nobody is asked.
+
+        Most looks are due to a pod that has just been bound as its record says. Where the watch
+        of the records is late, the look that counts follows when it has told them.
+        """
+        stored = self._service.book.stored(name)
+        node = self._described(name, self._service.readings.dialects)
+        if stored is None or node is None:
+            return False
+        pods = self._mirror.holding(name)
+        bound = {pod.metadata.uid: name for pod in pods}
+        if not stored.ledger.allocations.keys() <= bound.keys():
+            return False
+        dialects = self._service.readings.dialects
+        view = View(stored.ledger, node, pods, bound, frozenset(), self._service.ports.clock.wall())
+        if reconcile(view, dialects):
+            return False
+        self._tell(name, drift(stored.ledger, pods, dialects))
+        return True
 
     def _described(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
         """The node as the cluster describes it now; None where there is none."""

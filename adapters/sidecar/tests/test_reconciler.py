@@ -39,12 +39,13 @@ from adapters.sidecar.tests.builders import (
     read_pod,
 )
 from adapters.stores.memory import MemoryStore
-from adapters.stores.store import Conflict
+from adapters.stores.store import Change, Conflict, Stored
 from adapters.wire.kube import KubeNode, Pod, annotations
 from core.fit import fit
 from core.grant import Allocation, Placement
 from core.ledger import NodeLedger
 from core.node import Node
+from core.tests.builders import a_grant, held
 
 NODE = read_node(a_node("n1"), None, DIALECTS)[0]
 SMALLER = read_node(a_node("n1", cards=1), None, DIALECTS)[0]
@@ -468,3 +469,42 @@ def test_many_nodes_are_described_side_by_side_and_not_too_many_of_them() -> Non
 
     assert described >= 100
     assert most == ABREAST
+
+
+def test_where_the_watches_agree_nobody_is_asked() -> None:
+    class CountingStore(MemoryStore):
+        reads = 0
+
+        async def read(self, node: str) -> Stored | None:
+            self.reads += 1
+            return await super().read(node)
+
+    async def main() -> list[int]:
+        bench, mirror, store = (
+            await a_service(a_node("n1")),
+            Mirror(lambda _: None),
+            CountingStore(),
+        )
+        made = Reconciler(bench.service, mirror, store, FakePods(), FakeJournal())
+        kube = a_node("n1")
+        mirror.put_node(kube)
+        running = asyncio.create_task(made.run())
+        seen: list[int] = []
+        for step in ("agrees", "other cards", "a stranger"):
+            if step == "other cards":
+                mirror.put_node(a_node("n1", cards=3))
+            elif step == "a stranger":
+                mirror.put_node(kube)
+                stored = bench.service.book.stored("n1")
+                assert stored is not None
+                ledger = stored.ledger.adopt(replace(held(a_grant("x")), node="n1"))
+                bench.service.book.apply(Change("n1", Stored(ledger, "2")))
+            before = store.reads
+            made.look_at("n1")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            seen.append(store.reads - before)
+        running.cancel()
+        return [min(count, 1) for count in seen]
+
+    assert asyncio.run(main()) == [0, 1, 1]
