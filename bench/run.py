@@ -128,6 +128,7 @@ def measure_sync() -> None:
     tell("sync_20k_pods_s", statistics.median(each.seconds for each in syncs), "s")
     tell("sync_20k_pods_cpu_s", statistics.median(each.processor for each in syncs), "s")
     tell("sync_20k_pods_mib", statistics.median(each.mib for each in syncs), "MiB")
+    tell("sync_20k_pods_rest_mib", statistics.median(each.rest for each in syncs), "MiB")
 
 
 def placed(command: Sequence[str | Path], pods: int) -> None:

@@ -5,6 +5,7 @@ process of its own. Pods are about 8 KiB and nodes 12 KiB of JSON, as real ones 
 """
 
 import asyncio
+import gc
 import json
 import resource
 import subprocess
@@ -35,6 +36,7 @@ class Sync:
         seconds: until pods and nodes were both there.
         processor: seconds of processor time of the side that syncs.
         mib: by which it grew, with every object kept as it was read.
+        rest: MiB resident when all is done and garbage is gone.
         longest: seconds for which the event loop was held at most.
         objects: that were synced.
     """
@@ -42,6 +44,7 @@ class Sync:
     seconds: float
     processor: float
     mib: float
+    rest: float
     longest: float
     objects: int
 
@@ -125,7 +128,9 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return Sync(seconds, used, grown, longest, sum(len(each.things) for each in keepers))
+        del again
+    gc.collect()
+    return Sync(seconds, used, grown, _size(), longest, sum(len(each.things) for each in keepers))
 
 
 def _size() -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import compress, repeat
 
 import numpy as np
@@ -23,6 +24,16 @@ from core.reason import Reason
 STEP = 25
 """Kinds of nodes that are looked at before other calls are let run: about ten milliseconds."""
 
+BINDING = 48
+"""Binds in progress, past which the next filter waits for one of them to end.
+
+kube-scheduler begins as many binds as it has placed pods, and gives each up after its timeout:
+where the API server is slower than that, ever more of them would be done for nothing.
+"""
+
+PATIENCE = 2.0
+"""Seconds that a filter waits for a bind at most."""
+
 Failed = tuple[dict[str, str], dict[str, str]]
 """By node, why it will not do: where preemption may help, and where it will not."""
 
@@ -36,9 +47,12 @@ class KubeFlow:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._binding = 0
+        self._bound = asyncio.Event()
 
     async def filter(self, content: bytes) -> bytes:
         """The nodes that fit; why none does, where none does. Nothing is written."""
+        await self._room_to_bind()
         self._service.check_ready()
         args = extender.read_args(content)
         pod = _pod(args.pod)
@@ -93,6 +107,14 @@ class KubeFlow:
     async def bind(self, content: bytes) -> bytes:
         """Give the pod its cards and bind it; an error keeps it unbound."""
         self._service.check_ready()
+        self._binding += 1
+        try:
+            return await self._bind(content)
+        finally:
+            self._binding -= 1
+            self._bound.set()
+
+    async def _bind(self, content: bytes) -> bytes:
         args = extender.read_binding(content)
         name = f"{args.pod_namespace}/{args.pod_name}"
         told = Decided("bind", Outcome.ERROR, name, args.pod_uid, node=args.node)
@@ -153,6 +175,14 @@ class KubeFlow:
             )
         )
         return extender.preemption_result(found)
+
+    async def _room_to_bind(self) -> None:
+        """Wait until not too many binds are in progress, for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._binding >= BINDING:
+                    self._bound.clear()
+                    await self._bound.wait()
 
     def _why_none(self, pod: Pod, asking: Asking, names: Sequence[str]) -> Failed:
         survey = self._service.survey(asking)

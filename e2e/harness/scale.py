@@ -19,13 +19,14 @@ from e2e.harness.api import Api, Object
 from e2e.harness.bulk import create_all
 from e2e.harness.cluster import PODS, cluster, pod, turn
 from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import Described, add_inventory, described, gpus, metax, volcano
+from e2e.harness.inventory import Described, Saying, add_inventory, described, gpus, metax, volcano
 from e2e.harness.nodes import is_ready
 from e2e.harness.run import Run
-from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler
+from e2e.harness.schedulers import define, start_koord_scheduler_alone, start_kube_scheduler
 from e2e.harness.service import LEDGERS, Service, install, kube_like, ledgers_of, start_service
 from e2e.harness.usage import processor_seconds
 from e2e.harness.waiting import within
+from e2e.testbed import cache
 
 CARDS = 8
 SHARES = (
@@ -38,7 +39,7 @@ SHARES = (
 )
 STARTERS: Mapping[str, Callable[[ControlPlane, Mapping[str, Any]], None]] = {
     "kube-scheduler": start_kube_scheduler,
-    "koord-scheduler": start_koord_scheduler,
+    "koord-scheduler": start_koord_scheduler_alone,
 }
 FILES = {
     "kube-scheduler": "kube-scheduler-config.yaml",
@@ -87,6 +88,7 @@ def ground(nodes: int) -> Iterator[ControlPlane]:
     """A cluster of so many nodes with eight cards, described by two vocabularies."""
     with cluster([]) as plane:
         install(plane)
+        define(plane, cache.asset("koordinator", "crd"))
         add_inventory(plane.api, [_node(f"node-{number:05}") for number in range(nodes)])
         within(300, lambda: all(is_ready(one) for one in plane.api.get("/api/v1/nodes")["items"]))
         yield plane
@@ -137,8 +139,10 @@ def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | 
 
 
 def _node(name: str) -> Described:
+    """A node that states every amount, so that a scheduler can count alone."""
     cards = gpus(name, CARDS)
-    return described(name, volcano(cards), metax(cards))
+    shares = {"metax-tech.com/vcore": str(100 * CARDS), "metax-tech.com/vmemory": str(80 * CARDS)}
+    return described(name, volcano(cards), metax(cards), Saying(resources=shares))
 
 
 def _nobody(plane: ControlPlane) -> Service:

@@ -32,8 +32,8 @@ def test_a_bind_is_one_ledger_and_one_binding(
 
     print(f"{scheduler}: {found.rate:.0f} pods/s, writes a pod: {dict(found.writes)}")
     assert found.writes["POST pods/binding"] == 1
-    # A deletion of an earlier pod, or a lost race, may write a ledger once more.
-    assert 1 <= found.writes["PUT nodeledgers"] < 1.2
+    # The releases of earlier pods, a lost race or a bind that is asked for again write once more.
+    assert 1 <= found.writes["PUT nodeledgers"] < 2
     assert found.writes.get("PATCH pods", 0) == 0
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from adapters.sidecar.kube_flow import KubeFlow
+from adapters.sidecar.kube_flow import BINDING, KubeFlow
 from adapters.sidecar.ports import BindError, Outcome
 from adapters.sidecar.service import NotReady
 from adapters.sidecar.tests.builders import (
@@ -470,3 +470,52 @@ def test_whole_nodes_asked_about_again_and_again_leave_nothing_in_memory() -> No
 
     assert size > 400_000
     assert grown < size // 10
+
+
+def a_slow_api(bench: Bench, ended: asyncio.Event) -> None:
+    bind_now = bench.cluster.bind
+
+    async def bind_later(*args: object, **kwargs: object) -> None:
+        await ended.wait()
+        await bind_now(*args, **kwargs)
+
+    bench.cluster.bind = bind_later  # type: ignore[method-assign]
+
+
+def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> None:
+    async def work() -> list[bool]:
+        pods = [a_pod(f"p{number}", memory=100) for number in range(BINDING)]
+        bench = await a_service(*(a_node(f"n{number}", cards=8) for number in range(4)), pods=pods)
+        ended, flow = asyncio.Event(), KubeFlow(bench.service)
+        a_slow_api(bench, ended)
+        binds = [
+            asyncio.create_task(flow.bind(bind(f"p{number}", f"n{number % 4}")))
+            for number in range(BINDING)
+        ]
+        await asyncio.sleep(0.01)
+        asked_now = asyncio.create_task(flow.filter(names(a_pod("next"), "n1")))
+        await asyncio.sleep(0.01)
+        before = asked_now.done()
+        ended.set()
+        await asyncio.gather(*binds, asked_now)
+        return [before, asked_now.done()]
+
+    assert run(work()) == [False, True]
+
+
+def test_a_filter_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapters.sidecar.kube_flow.PATIENCE", 0.01)
+    monkeypatch.setattr("adapters.sidecar.kube_flow.BINDING", 1)
+
+    async def work() -> Json:
+        bench = await a_service(pods=[a_pod("first")])
+        ended, flow = asyncio.Event(), KubeFlow(bench.service)
+        a_slow_api(bench, ended)
+        binding = asyncio.create_task(flow.bind(bind("first", "n1")))
+        await asyncio.sleep(0)
+        found = await asked(flow.filter(names(a_pod("next"), "n1")))
+        ended.set()
+        await binding
+        return found
+
+    assert run(work())["NodeNames"] == ["n1"]
