@@ -7,6 +7,7 @@ gone, is taken back. What is to be done is decided in ``reconciler``.
 from asyncio import Event, timeout
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from adapters.dialects.adopt import FINISHED
@@ -31,7 +32,8 @@ from adapters.sidecar.reconciler import (
 )
 from adapters.sidecar.service import SECOND, Service
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.kube import Metadata, Pod
+from adapters.wire.hardware import NodeHardware
+from adapters.wire.kube import Device, KubeNode, Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.grant import Allocation
 from core.ledger import NodeLedger, Problem
@@ -127,6 +129,7 @@ class Reconciler:
         self._vigil = Vigil(grace * SECOND)
         self._dirty: dict[str, float] = {}
         self._woken = Event()
+        self._read: dict[str, _Read] = {}
         self.problems: dict[str, tuple[str, ...]] = {}
 
     def look_at(self, node: str) -> None:
@@ -223,12 +226,14 @@ class Reconciler:
         kube = self._mirror.nodes.get(name)
         if kube is None:
             self.problems.pop(name, None)
+            self._read.pop(name, None)
             return None
-        mirror = self._mirror
-        node, self.problems[name] = read_node(
-            kube, mirror.devices.get(name), dialects, mirror.hardware.get(name)
-        )
-        return node
+        asked = (kube, self._mirror.devices.get(name), dialects, self._mirror.hardware.get(name))
+        known = self._read.get(name)
+        if known is None or known.asked != asked:
+            known = self._read[name] = _Read(asked, *read_node(*asked))
+        self.problems[name] = known.problems
+        return known.node
 
     async def _view(self, node: Node | None, stored: Stored | None) -> View:
         """One node; pods of the record that are not known to be bound are asked for, past caches.
@@ -311,6 +316,15 @@ class Reconciler:
 
     def _seconds(self) -> float:
         return self._service.ports.clock.now() / SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A node as it was read last: most looks at it are due to its pods."""
+
+    asked: tuple[KubeNode, Device | None, Sequence[Dialect], NodeHardware | None]
+    node: Node
+    problems: tuple[str, ...]
 
 
 class _Nobody:

@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
@@ -21,6 +22,7 @@ class QuantityError(ValueError):
     """Text that is no quantity."""
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
     """The exact amount that a quantity says.
 
