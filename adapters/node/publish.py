@@ -99,9 +99,12 @@ class Publisher:
             if self._there is None or wanted is None or wanted == self._said:
                 await self._woken.wait()
                 continue
+            there = self._there
             try:
                 await self._write(wanted)
-                wait = SHORTEST
+                # The service takes away the record of a node that the cluster does not know:
+                # whoever makes it again and again does so ever less often.
+                wait = SHORTEST if there else min(wait * 2, LONGEST)
             except FAILURES as error:
                 tell("hardware.unpublished", reason=str(error) or type(error).__name__)
                 wait = min(wait * 2, LONGEST)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,38 @@ def test_a_record_that_is_not_there_is_made_empty_even_if_somebody_was_faster() 
     assert made == "POST /apis/dragoman.dev/v1alpha1/nodeledgers"
     assert json.loads(body)["spec"] == {"node": "node"}
     assert patched.startswith("PATCH")
+
+
+def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    asleep = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asleep(0)
+
+    monkeypatch.setattr("adapters.node.publish.asyncio.sleep", sleep)
+    server = Server()
+
+    async def scenario() -> None:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        publisher = Publisher(Credentials("127.0.0.1", port, None), "node", lambda: FIRST)
+        publisher.seen(None)
+        task = asyncio.ensure_future(publisher.run())
+        for times in range(1, 8):
+            while len(pauses) < times:
+                await asleep(0.01)
+            publisher.seen(None)
+        task.cancel()
+        listening.close()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+    assert [pause > earlier for earlier, pause in pairwise(pauses[:7])] == [True] * 6
 
 
 def test_what_was_refused_is_tried_again_also_where_the_record_has_gone_meanwhile(
