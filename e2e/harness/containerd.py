@@ -7,6 +7,7 @@ from pathlib import Path
 
 from e2e.harness.image import NAME, write_image
 from e2e.harness.machine import Machine
+from e2e.harness.network import write_network
 from e2e.harness.run import REPOSITORY
 from e2e.testbed import cache
 
@@ -29,7 +30,7 @@ state = "{folder}/state"
   disable_apparmor = true
   cdi_spec_dirs = ["{folder}/cdi"]
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["{networks}"]
+    bin_dirs = ["{networks}", "{folder}/plugins"]
     conf_dir = "{folder}/net.d"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
@@ -68,7 +69,7 @@ NRI_1, NRI_2 = "nri-1.7.toml", "nri-2.x.toml"
 NRI_SOCKET = Path("/var/run/nri/nri.sock")
 """Where they let containerd serve plugins; a machine has a /run of its own."""
 
-# Pods of these tests use the node's network; the node is ready only with some network configured.
+# Most pods of these tests use the node's network; the node is ready only with some configured.
 NETWORK = '{"cniVersion": "1.0.0", "name": "e2e", "plugins": [{"type": "loopback"}]}'
 
 
@@ -99,6 +100,13 @@ class Containerd:
         process.stop()
         self.machine.run.processes.remove(process)
 
+    def name_image(self, *names: str) -> None:
+        """Let the tests' image be found under further names, such as ``docker.io/library/x:1``."""
+        client = cache.binary(self.component, "ctr")
+        words: list[str | Path] = [client, "-a", self.socket, "-n", "k8s.io", "images", "tag"]
+        command = self.machine.command([*words, NAME, *names])
+        subprocess.run(command, capture_output=True, check=True, timeout=30)
+
     def restart(self) -> None:
         """Start it again, after it was stopped, on what it has left.
 
@@ -108,8 +116,13 @@ class Containerd:
         _start(self.machine, self.component, self.folder, self.socket)
 
 
-def start_containerd(machine: Machine, component: str) -> Containerd:
+def start_containerd(machine: Machine, component: str, *, addresses: bool = False) -> Containerd:
     """Start it and give it the image.
+
+    Args:
+        machine: on which it runs.
+        component: of the test bed.
+        addresses: whether pods may have a network of their own; not with containerd 1.
 
     Raises:
         NotBuiltError: it is not in the test bed.
@@ -118,9 +131,11 @@ def start_containerd(machine: Machine, component: str) -> Containerd:
     run = machine.run
     folder = run.folder / component
     cache.binary(component, "containerd")
-    for name in ("net.d", "cdi"):
+    for name in ("net.d", "cdi", "plugins"):
         (folder / name).mkdir(parents=True)
     (folder / "net.d" / "10-e2e.conflist").write_text(NETWORK)
+    if addresses:
+        write_network(folder / "net.d", folder / "plugins")
     old = component == "containerd-1"
     template = CONFIGURATION_1 if old else CONFIGURATION_2
     words = {

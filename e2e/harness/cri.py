@@ -16,6 +16,7 @@ from adapters.node.protobuf import fields, integer, message, signed, string, tex
 from e2e.harness.image import NAME
 
 SERVICE = "/runtime.v1.RuntimeService"
+STATE, LABELS, RUNNING = 6, 8, 1
 ON_NODE, OF_CONTAINER = 2, 1
 """Whose namespace: the node's network, the container's processes."""
 
@@ -174,6 +175,16 @@ class Cri:
         )
         return {row[1]: row[3] for row in rows}
 
+    def running(self) -> dict[str, str]:
+        """The running containers: their ids, with the uids of their pods."""
+        found = {}
+        for number, value in fields(self._call("ListContainers", b"")):
+            if number == 1 and isinstance(value, bytes):
+                states = [each for place, each in fields(value) if place == STATE]
+                if states == [RUNNING]:
+                    found[_first_text(value)] = _label(value, "io.kubernetes.pod.uid")
+        return found
+
     def clear(self) -> None:
         """Remove every pod, and what is in it."""
         for number, value in fields(self._call("ListPodSandbox", b"")):
@@ -214,6 +225,15 @@ class Cri:
 
 def _first_text(data: bytes) -> str:
     return next((string(v) for n, v in fields(data) if n == 1 and isinstance(v, bytes)), "")
+
+
+def _label(container: bytes, key: str) -> str:
+    for number, value in fields(container):
+        if number == LABELS and isinstance(value, bytes) and _first_text(value) == key:
+            return next(
+                (string(v) for n, v in fields(value) if n == 2 and isinstance(v, bytes)), ""
+            )
+    return ""
 
 
 def _map(number: int, entries: Mapping[str, str]) -> bytes:

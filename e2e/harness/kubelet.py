@@ -24,7 +24,7 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> Proces
     port, health_port = free_ports(2)
     folder = plane.run.folder / f"kubelet-{name}"
     folder.mkdir(exist_ok=True)
-    group = cgroups.create(plane.run.folder)
+    group = cgroups.create(runtime.machine.run.folder)
     configuration = _configuration(folder, runtime, group, port, health_port)
     (folder / "config.json").write_text(json.dumps(configuration))
     flags: Flags = {

@@ -6,6 +6,7 @@ ends with its first process, whoever ends it and how. Files below the run's fold
 sockets can be reached from outside; the network is the host's.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -49,8 +50,13 @@ class Machine:
         return ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--", *inside]
 
 
-def start_machine(run: Run, name: str = "machine") -> Machine:
+def start_machine(run: Run, name: str = "machine", processors: int = 0) -> Machine:
     """Start one.
+
+    Args:
+        run: that it belongs to.
+        name: of its folder and log.
+        processors: that a kubelet on it counts; 0 for those that there are.
 
     Raises:
         StartError: namespaces cannot be made here.
@@ -58,7 +64,7 @@ def start_machine(run: Run, name: str = "machine") -> Machine:
     folder = run.folder / name
     folder.mkdir()
     namespaces = ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child=KILL"]
-    first = [sys.executable, "-m", "e2e.harness.machine", str(folder)]
+    first = [sys.executable, "-m", "e2e.harness.machine", str(folder), str(processors)]
     process = run.start(
         name,
         ["unshare", *namespaces, "--mount-proc", "--", *first],
@@ -71,7 +77,7 @@ def start_machine(run: Run, name: str = "machine") -> Machine:
 
 def main() -> None:
     """Be the first process: arrange the mounts, reap, end when told to."""
-    folder = Path(sys.argv[1])
+    folder, processors = Path(sys.argv[1]), int(sys.argv[2])
     for path in LAYERED:
         upper, work = (folder / kind / path.strip("/") for kind in ("upper", "work"))
         upper.mkdir(parents=True)
@@ -82,11 +88,34 @@ def main() -> None:
         file = folder / name.replace("/", "-")
         file.write_text(value)
         _mount("--bind", str(file), f"/proc/sys/{name}")
+    if processors:
+        _show_processors(folder / "processors", processors)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     (folder / "ready").touch()
     while True:
         signal.pause()
+
+
+def _show_processors(folder: Path, count: int) -> None:
+    """Let more be counted than there are, for pods that ask for many and use none.
+
+    A kubelet counts folders and takes the numbers of processors, which it gives to control groups,
+    from their names: ``cpu1`` and ``cpu01`` are one processor that counts as two.
+    Source: github.com/google/cadvisor lib/utils/sysinfo/sysinfo.go, GetNodesInfo.
+    """
+    nodes = Path("/sys/devices/system/node")
+    node, there = folder / "node0", os.cpu_count() or 1
+    (node / "hugepages").mkdir(parents=True)
+    for name in ("meminfo", "distance"):
+        (node / name).write_text((nodes / "node0" / name).read_text())
+    for number in range(count):
+        processor = number % there
+        topology = node / f"cpu{'0' * (number // there)}{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "core_id").write_text(str(number))  # one thread each, or they are found out
+        (topology / "physical_package_id").write_text("0")
+    _mount("--bind", str(folder), str(nodes))
 
 
 def _mount(*words: str) -> None:

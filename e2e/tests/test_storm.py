@@ -1,0 +1,243 @@
+"""Pods of all vocabularies from three schedulers at once on one node, coming and going.
+
+At every moment the sum of what they were given fits every card: by what is written on the pods,
+in each state that the API server had, and on a real node by what its containers find inside.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from e2e.harness.api import Api, Object
+from e2e.harness.bulk import create_all
+from e2e.harness.cluster import PODS, cluster, wait_for_nodes
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.crowd import KINDS, Watcher, described_by_all, random_pod
+from e2e.harness.given import given
+from e2e.harness.image import NAME
+from e2e.harness.inside import ContainerWatcher
+from e2e.harness.inventory import add_inventory, gpus
+from e2e.harness.koordinator import DEVICES
+from e2e.harness.nodes import FAKE
+from e2e.harness.real_node import RealNode, real_node
+from e2e.harness.run import run
+from e2e.harness.schedulers import (
+    define,
+    start_koord_scheduler_alone,
+    start_kube_scheduler,
+    start_volcano_controllers,
+    start_volcano_scheduler,
+)
+from e2e.harness.service import (
+    Service,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+    volcano_like,
+    webhooks,
+)
+from e2e.harness.volcano import GROUPS
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+
+NODE = "storm"
+CARDS = gpus(NODE, 8)
+SCHEDULERS = ("default-scheduler", "koord-scheduler", "volcano")
+BATCHES, BATCH, GONE = 12, 20, 9
+REAL_BATCHES, REAL_BATCH = 6, 8
+WHY = re.compile("cards: |cards asked|[Ii]nsufficient|no cards|not enough")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """The service and the three schedulers, as configured for it; the node is kwok's."""
+    with cluster([]) as plane:
+        define(plane, cache.asset("koordinator", "crd"))
+        install(plane)
+        add_inventory(plane.api, [described_by_all(NODE, CARDS)])
+        wait_for_nodes(plane.api)
+        made = start(plane)
+        with webhooks(made):
+            yield made
+
+
+def start(plane: ControlPlane) -> Service:
+    """Start the service, which states the node's resources, and the schedulers."""
+    made = start_service(plane, publish=["volcano", "koordinator", "metax"])
+    within(30, lambda: "cards" in ledger(plane, NODE))
+    start_volcano_controllers(plane)
+    start_volcano_scheduler(plane, volcano_like(made))
+    start_kube_scheduler(plane, kube_like(made, "kube-scheduler-config.yaml"))
+    start_koord_scheduler_alone(plane, kube_like(made, "koord-scheduler-config.yaml"))
+    return made
+
+
+@pytest.fixture
+def random(request: pytest.FixtureRequest) -> Random:
+    """Chance that can be had again: ``--randomly-seed`` with the seed that is printed."""
+    seed = request.config.getoption("randomly_seed", None) or time.time_ns()
+    print(f"seed {seed}")
+    return Random(seed)  # noqa: S311
+
+
+def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
+    service: Service, random: Random
+) -> None:
+    plane = service.plane
+    started = time.monotonic()
+    deleted = 0
+    with Watcher.of(plane.api, CARDS) as watcher:
+        for number in range(BATCHES):
+            create_all(plane.api, PODS, [one(random, number * BATCH + n) for n in range(BATCH)])
+            time.sleep(random.random())
+            for row in random.sample(list(watcher.pods.values()), min(GONE, len(watcher.pods))):
+                grace = random.choice((0, 1))
+                plane.api.delete(f"{PODS}/{row['metadata']['name']}?gracePeriodSeconds={grace}")
+                deleted += 1
+        with suppress(TimeoutError):  # they are named below
+            within(90, lambda: not unexplained(plane.api))
+        problems = watcher.problems()
+
+    rows = plane.api.get(PODS)["items"]
+    bound = {row["metadata"]["name"]: row for row in rows if "nodeName" in row["spec"]}
+    waiting = [row for row in rows if "nodeName" not in row["spec"]]
+    took = time.monotonic() - started
+    by = {
+        name: sum(row["spec"]["schedulerName"] == name for row in bound.values())
+        for name in SCHEDULERS
+    }
+    print(
+        f"{BATCHES * BATCH} pods, {deleted} deleted, {len(bound)} bound at the end {by}, "
+        f"{len(waiting)} refused; {watcher.states} states looked at in {took:.0f} s"
+    )
+    assert problems == []
+    assert deleted > BATCHES
+    assert all(by.values()), "each scheduler has placed some"
+    within(30, lambda: held(plane, NODE).keys() == bound.keys())
+    assert unexplained(plane.api) == {}
+
+    plane.api.delete(f"{PODS}?gracePeriodSeconds=0")
+    within(60, lambda: not plane.api.get(PODS)["items"])
+    within(60, lambda: not held(plane, NODE))
+    assert not any(card["usedSlots"] for card in service.get("/api/cards"))
+
+
+def one(random: Random, number: int) -> Object:
+    kind = random.choice(KINDS)
+    return random_pod(random, kind, f"{kind}-{number}", random.choice(SCHEDULERS))
+
+
+def said_of(api: Api) -> dict[str, str]:
+    """What the authors of the pods that wait are told, by the name of the pod.
+
+    Volcano keeps a pod out of its queue when the sums of all that wait exceed what there is, asks
+    nobody about it, and tells this of the pod's group.
+    """
+    told: dict[str, list[str]] = {}
+    for row in api.get("/api/v1/namespaces/default/events")["items"]:
+        about = row["involvedObject"]
+        told.setdefault(about.get("uid", ""), []).append(f"{row['reason']}: {row['message']}")
+    groups = {row["metadata"]["name"]: row["metadata"]["uid"] for row in api.get(GROUPS)["items"]}
+    found = {}
+    for row in api.get(PODS)["items"]:
+        if "nodeName" not in row["spec"]:
+            named = row["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name", "")
+            uids = (row["metadata"]["uid"], groups.get(named, ""))
+            said = [line for uid in uids for line in told.get(uid, ())]
+            found[row["metadata"]["name"]] = "\n".join([row["spec"]["schedulerName"], *said])
+    return found
+
+
+def unexplained(api: Api) -> dict[str, str]:
+    """Pods that wait and whose authors do not know why, with what they do know."""
+    return {name: said for name, said in said_of(api).items() if not WHY.search(said)}
+
+
+@pytest.fixture
+def real() -> Iterator[tuple[Service, RealNode]]:
+    """The same on a node of a real kubelet, with the agent."""
+    with run() as this:
+        plane = start_control_plane(this)
+        define(plane, cache.asset("koordinator", "crd"))
+        install(plane)
+        with real_node(plane, this, NODE) as node:
+            describe(node)
+            made = start(plane)
+            with webhooks(made), node.agent():
+                yield made, node
+
+
+def describe(node: RealNode) -> None:
+    """Let the node say what its cards are, in every vocabulary."""
+    said = described_by_all(NODE, CARDS)
+    metadata = {key: said.node["metadata"][key] for key in ("annotations", "labels")}
+    metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k not in FAKE}
+    amounts = said.node["status"]["capacity"]
+    amounts = {name: amount for name, amount in amounts.items() if "/" in name}
+    node.plane.api.merge(node.path, {"metadata": metadata})
+    stated = {"capacity": amounts, "allocatable": amounts}
+    node.plane.api.merge(f"{node.path}/status", {"status": stated})
+    assert said.device is not None
+    node.plane.api.create(DEVICES, said.device)
+
+
+def test_what_containers_find_inside_never_exceeds_a_card(
+    real: tuple[Service, RealNode], random: Random
+) -> None:
+    service, node = real
+    api = service.plane.api
+    with Watcher.of(api, CARDS) as watcher, ContainerWatcher.of(node.cri, CARDS) as inside:
+        for number in range(REAL_BATCHES):
+            for place in range(REAL_BATCH):
+                api.create(PODS, runnable(one(random, number * REAL_BATCH + place)))
+            least = min(3 * number, 12)
+            within(60, lambda least=least: len(running(api)) >= least)  # type: ignore[misc]
+            for row in random.sample(running(api), min(3, least)):
+                api.delete(f"{PODS}/{row['metadata']['name']}?gracePeriodSeconds=1")
+        with suppress(TimeoutError):
+            within(60, lambda: not unexplained(api))
+        within(60, lambda: all_run(api))
+        problems = watcher.problems() + inside.problems()
+
+    found = {row["metadata"]["uid"]: row for row in running(api)}
+    minors = [card.uuid for card in CARDS]
+    print(
+        f"{len(inside.seen)} containers, {inside.most} at once, {inside.looks} looks inside, "
+        f"{watcher.states} states; {len(found)} run at the end"
+    )
+    assert problems == []
+    assert unexplained(api) == {}
+    inside.look()
+    for container, uid in node.cri.running().items():
+        shares, written = inside.seen[container], given(found[uid], minors)
+        assert [(s.card, s.memory) for s in shares] == [(s.card, s.memory) for s in written]
+    assert len(found) >= len(CARDS)
+
+
+def runnable(row: Object) -> Object:
+    row["spec"]["containers"][0] |= {"image": NAME, "imagePullPolicy": "Never"}
+    return row
+
+
+def running(api: Api) -> list[Object]:
+    rows = api.get(PODS)["items"]
+    return [
+        row
+        for row in rows
+        if row["status"].get("phase") == "Running" and "deletionTimestamp" not in row["metadata"]
+    ]
+
+
+def all_run(api: Api) -> bool:
+    bound = [row for row in api.get(PODS)["items"] if "nodeName" in row["spec"]]
+    return len(bound) == len(running(api))
