@@ -34,6 +34,8 @@ where the API server is slower than that, ever more of them would be done for no
 PATIENCE = 2.0
 """Seconds that a filter waits for a bind at most."""
 
+_UNSURE = "no good answer to the Binding, so that the pod may be bound"
+
 Failed = tuple[dict[str, str], dict[str, str]]
 """By node, why it will not do: where preemption may help, and where it will not."""
 
@@ -134,7 +136,8 @@ class KubeFlow:
         except (UnknownPod, Busy) as error:
             return self._not_bound(_with(told, Outcome.ERROR, "retry", str(error)))
         except BindError as error:
-            text = f"the API server refused the Binding: {error}"
+            said = "the API server refused the Binding" if error.definite else _UNSURE
+            text = f"{said}: {error}"
             return self._not_bound(_with(told, Outcome.ERROR, "binding", text))
         except OSError as error:
             text = f"no answer from the ledger's store or the cluster: {error}"

@@ -247,7 +247,9 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None
 
     (first, kept, again), _ = run(work())
 
-    assert "no answer" in first["Error"]
+    assert (
+        first["Error"] == "no good answer to the Binding, so that the pod may be bound: no answer"
+    )
     assert kept == ["uid-p"]
     assert again == {"Error": ""}
 

@@ -218,3 +218,51 @@ def test_the_demonstration_tells_its_story_and_over_books_nothing() -> None:
     assert "puts off default/koord-running" in found.stdout
     assert "volcano-too-large  volcano          bound to lab-1" in found.stdout
     assert found.stderr == ""
+
+
+BIND = b"POST /extender/bind HTTP/1.1\r\nHost: x\r\n"
+
+BROKEN = {
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01" * 50,
+    "a line without an end": b"GET /" + b"a" * 100_000,
+    "headers without an end": b"GET /livez HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000,
+    "less than is announced": BIND + b'Content-Length: 500\r\n\r\n{"PodName":',
+    "a length below nothing": BIND + b"Content-Length: -5\r\n\r\n{}",
+    "a length that is none": BIND + b"Content-Length: many\r\n\r\n{}",
+    "two lengths": BIND + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}",
+    "more than a binding can be": BIND + b"Content-Length: 3000000\r\n\r\n" + b"[" * 3_000_000,
+    "a chunk of no size": BIND + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+    "chunks without an end": BIND + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+    "bytes that are no text": BIND + b'Content-Length: 15\r\n\r\n{"PodName":"\xff"}',
+    "a path that is no text": b"GET /api/\xff\xfe%ff%00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a question in the query": b"GET /api/explain?pod=%ff/%00&uid=%f0 HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+def test_broken_requests_over_the_wire_harm_nobody(tmp_path: Path) -> None:
+    with serving(tmp_path, "--store", "memory") as running:
+        port = int(running.address.rpartition(":")[2])
+        before, passed = running.get("/api/pods"), []
+        for what, sent in BROKEN.items():
+            with socket.create_connection(("127.0.0.1", port), 10) as wire:
+                answer = _answer(wire, sent)
+            if b" 200 " in answer.partition(b"\r\n")[0]:
+                passed.append(what)
+            assert running.get("/api/pods") == before, what
+
+        assert running.stop() == 0
+        log = running.log.read_text()
+    assert passed == []
+    assert "Traceback" not in log
+    assert "call.failed" not in log
+
+
+def _answer(wire: socket.socket, sent: bytes) -> bytes:
+    """What comes back, until the other end says no more or has nothing to say."""
+    wire.settimeout(1)
+    try:
+        wire.sendall(sent)
+        wire.shutdown(socket.SHUT_WR)
+        return wire.recv(1 << 16)
+    except OSError:
+        return b""
