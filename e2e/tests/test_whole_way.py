@@ -1,0 +1,263 @@
+"""Pods of the three guides under their own stock schedulers, from pending to a free card again.
+
+The nodes are real: a kubelet registers each, containerd starts the containers, and the node agent
+gives them what the ledger says. The pods are those of ``configs/examples``, unchanged: the images
+that they name are there under their names, and hold the tests' own. Stand-ins are the cards, which
+are other device nodes, and the network, which leads nowhere. The schedulers have the
+configurations of ``configs``, with the service's address changed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
+
+from e2e.harness.api import Object
+from e2e.harness.cluster import PODS, events, node_of
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.given import given
+from e2e.harness.granted import booked, expected_devices, expected_env
+from e2e.harness.koordinator import DEVICES
+from e2e.harness.real_node import LIBRARIES, RealNode, real_node
+from e2e.harness.run import run
+from e2e.harness.schedulers import (
+    define,
+    start_koord_scheduler_alone,
+    start_kube_scheduler,
+    start_volcano_controllers,
+    start_volcano_scheduler,
+)
+from e2e.harness.service import (
+    CONFIGS,
+    Service,
+    explained,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+    volcano_like,
+    webhooks,
+)
+from e2e.harness.waiting import within
+from e2e.testbed import cache
+from e2e.tests.guides import GUIDES, SAYINGS
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+
+MIB = 1 << 20
+IMAGES = (
+    "docker.io/nvidia/cuda:9.0-devel",
+    "docker.io/nvidia/cuda:11.8.0-base-ubuntu22.04",
+    "docker.io/library/ubuntu:22.04",
+)
+STATED = ("volcano", "koordinator", "metax")
+"""Whose resources the service states for the nodes, which have no device plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The cluster with its two nodes, three schedulers and the service."""
+
+    plane: ControlPlane
+    service: Service
+    nodes: tuple[RealNode, ...]
+
+
+@pytest.fixture(scope="module")
+def way() -> Iterator[Way]:
+    with ExitStack() as stack:
+        runs = [stack.enter_context(run()) for _ in range(2)]
+        plane = start_control_plane(runs[0])
+        define(plane, cache.asset("koordinator", "crd"))
+        install(plane)
+        for name in ("volcano-system",):
+            plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        names = ("real-1", "real-2")
+        nodes = tuple(
+            stack.enter_context(real_node(plane, each, name))
+            for each, name in zip(runs, names, strict=True)
+        )
+        for node in nodes:
+            node.runtime.name_image(*IMAGES)
+        service = start_service(plane, publish=list(STATED))
+        start_volcano_controllers(plane)
+        start_volcano_scheduler(plane, volcano_like(service))
+        start_kube_scheduler(plane, kube_like(service, "kube-scheduler-config.yaml"))
+        start_koord_scheduler_alone(plane, kube_like(service, "koord-scheduler-config.yaml"))
+        yield Way(plane, service, nodes)
+
+
+def documents(guide: str) -> list[Object]:
+    text = (CONFIGS / "examples" / f"{guide}.yaml").read_text()
+    return [row for row in yaml.safe_load_all(text) if row]
+
+
+def of_kind(found: list[Object], kind: str) -> list[Object]:
+    return [row for row in found if row["kind"] == kind]
+
+
+@contextmanager
+def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
+    """Let the real nodes have the cards of a guide's nodes; they by the guide's names."""
+    api = way.plane.api
+    rows = of_kind(found, "Node")
+    nodes = {row["metadata"]["name"]: real for row, real in zip(rows, way.nodes, strict=False)}
+    devices = {row["metadata"]["name"]: row for row in of_kind(found, "Device")}
+    undo: list[tuple[str, Object]] = []
+    for settings in of_kind(found, "ConfigMap"):
+        space = settings["metadata"]["namespace"]
+        api.create(f"/api/v1/namespaces/{space}/configmaps", settings)
+    for row in rows:
+        name = row["metadata"]["name"]
+        node, said = (
+            nodes[name],
+            {key: row["metadata"].get(key) or {} for key in ("annotations", "labels")},
+        )
+        api.merge(node.path, {"metadata": said})
+        nothing = {key: dict.fromkeys(each) for key, each in said.items()}
+        undo.append((node.path, {"metadata": nothing}))
+        if name in devices:
+            metadata = devices[name]["metadata"] | {"name": node.name}
+            api.create(DEVICES, devices[name] | {"metadata": metadata})
+        whole = {k: v for k, v in row["status"]["capacity"].items() if k == "metax-tech.com/gpu"}
+        if whole:  # stated by MetaX's device plugin alone
+            stated = {"capacity": whole, "allocatable": whole}
+            api.merge(f"{node.path}/status", {"status": stated})
+            none = dict.fromkeys(whole)
+            undo.append(
+                (f"{node.path}/status", {"status": {"capacity": none, "allocatable": none}})
+            )
+    for node in nodes.values():
+        within(20, lambda node=node: "cards" in ledger(way.plane, node.name))  # type: ignore[misc]
+    try:
+        yield nodes
+    finally:
+        for path, body in undo:
+            api.merge(path, body)
+        api.delete(DEVICES)
+        for settings in of_kind(found, "ConfigMap"):
+            metadata = settings["metadata"]
+            api.delete(f"/api/v1/namespaces/{metadata['namespace']}/configmaps/{metadata['name']}")
+        within(30, lambda: not any("cards" in ledger(way.plane, n.name) for n in way.nodes))
+
+
+def instances(way: Way, node: RealNode) -> list[dict[str, Any]] | None:
+    """The node's list of cards where some are cut: each to the first of its layouts."""
+    record = ledger(way.plane, node.name)
+    if all(card.get("mode") != "mig" for card in record["cards"]):
+        return None
+    cards: list[dict[str, Any]] = []
+    for card in record["cards"]:
+        row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
+        row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
+        if "geometry" in card:
+            layout = record["geometries"][card["geometry"]]["layouts"][0]
+            row["instances"] = [
+                {
+                    "profile": part["profile"],
+                    "start": part["start"],
+                    "uuid": f"MIG-{card['uuid']}-{part['start']}",
+                    "devices": [
+                        f"{node.host.folder}/dev/nvidia{card['index']}",
+                        f"{node.host.folder}/dev/nvidia-cap{part['start']}",
+                    ],
+                }
+                for part in layout["slices"]
+            ]
+        cards.append(row)
+    return cards
+
+
+def phase(way: Way, name: str) -> str:
+    return str(way.plane.api.get(f"{PODS}/{name}")["status"].get("phase"))
+
+
+def wait_for(way: Way, names: list[str], what: Callable[[str], bool]) -> float:
+    """Seconds until it is true of all these pods; what was said of them stands in a failure."""
+    try:
+        return explained(way.service, lambda: within(60, lambda: all(map(what, names))))
+    except AssertionError as late:
+        told = {name: events(way.plane.api, name) for name in names if not what(name)}
+        raise AssertionError(f"{late}\n{told}") from late
+
+
+def minors(found: list[Object], guides_node: str) -> list[str]:
+    """The cards of a node by the number that Koordinator calls them."""
+    rows = [row for row in of_kind(found, "Device") if row["metadata"]["name"] == guides_node]
+    return [card["id"] for row in rows for card in row["spec"]["devices"]]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None:
+    found, plane = documents(guide), way.plane
+    pods = of_kind(found, "Pod")
+    names = [row["metadata"]["name"] for row in pods]
+    assert sorted(names) == sorted(GUIDES[guide]), "every pod of the file is looked at"
+    with ExitStack() as stack:
+        nodes = stack.enter_context(staged(way, found))
+        for node in nodes.values():
+            stack.enter_context(node.agent(instances(way, node)))
+        for row in pods:
+            if "nodeName" in row["spec"]:  # runs since before there was a Dragoman
+                row["spec"]["nodeName"] = nodes[row["spec"]["nodeName"]].name
+                plane.api.create(PODS, row)
+        stack.enter_context(webhooks(way.service))
+        for row in pods:
+            name = row["metadata"]["name"]
+            if "nodeName" not in row["spec"]:
+                plane.api.create(PODS, row)
+                bound = wait_for(way, [name], lambda each: node_of(plane.api, each) != "")
+                print(f"{name}: bound to {node_of(plane.api, name)} after {bound:.1f} s")
+        running = wait_for(way, names, lambda each: phase(way, each) == "Running")
+        print(f"all run {running:.1f} s later")
+
+        look(way, found, nodes, GUIDES[guide])
+        if guide in SAYINGS:
+            SAYINGS[guide]({name: plane.api.get(f"{PODS}/{name}") for name in names})
+
+        for name in names:
+            plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=1")
+        within(60, lambda: not plane.api.get(PODS)["items"])
+        free = within(30, lambda: not any(held(plane, node.name) for node in way.nodes))
+        assert not any(card["usedMemoryMiB"] for card in way.service.get("/api/cards"))
+        print(f"gone, and the cards free {free:.1f} s later")
+
+
+def look(
+    way: Way,
+    found: list[Object],
+    nodes: Mapping[str, RealNode],
+    expected: Mapping[str, list[tuple[int, int]]],
+) -> None:
+    """Pod, ledger and container say the same of each pod, and what the guide says."""
+    for name, shares in expected.items():
+        row = way.plane.api.get(f"{PODS}/{name}")
+        ((guides_node, node),) = [
+            each for each in nodes.items() if each[1].name == row["spec"]["nodeName"]
+        ]
+        record = ledger(way.plane, node.name)
+        held_by = held(way.plane, node.name)[name]
+        grants = held_by["grants"]
+        assert [(g["memory"] // MIB, g["compute"]) for g in grants] == shares, name
+
+        written = given(row, minors(found, guides_node))
+        if "slice" in grants[0]:  # Volcano writes what was asked for, not what the slice has
+            assert [s.card for s in written] == [s.card for s in booked(grants)], name
+        else:
+            assert written == booked(grants), name
+
+        for container in row["spec"]["containers"]:
+            mine = [g for g in grants if g["container"] == container["name"]]
+            inside = node.inside(row, container["name"])
+            env = expected_env(record, mine)
+            assert {key: inside.env.get(key) for key in env} == env, name
+            limits = [key for key in env if "LIMIT" in key and env[key] is not None]
+            assert inside.libraries == (frozenset(LIBRARIES) if limits else frozenset()), name
+            assert inside.devices == expected_devices(record, mine), name
+            print(f"{name}: {', '.join(f'{k}={v}' for k, v in env.items() if v is not None)}")
