@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 import clusters
+import describe
 import filters
 import manifests
 import node
@@ -49,7 +50,7 @@ def main() -> None:
     measure_schedule(nodes=1_000, pods=1_000)
     node.measure(tell)
     measure_sync()
-    for result in chain(filters.measure(), service.measure()):
+    for result in chain(filters.measure(), service.measure(), describe.measure()):
         tell(*result)
 
 

@@ -33,8 +33,8 @@ from adapters.sidecar.local import LocalCluster
 from adapters.sidecar.metrics import Metrics
 from adapters.sidecar.runtime import Cluster, Runtime, settle
 from adapters.sidecar.service import Ports, Service
-from adapters.sidecar.settings import Log, Settings, Tls
-from adapters.sidecar.tls import Certificate
+from adapters.sidecar.settings import Log, Settings
+from adapters.sidecar.tls import CertificateFiles
 from adapters.stores.memory import MemoryStore
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.grant import Allocation
@@ -341,13 +341,13 @@ def small(number: int) -> Pod:
     )
 
 
-def certificate(folder: Path) -> Certificate:
+def certificate(folder: Path) -> CertificateFiles:
     """A certificate of this machine's own."""
     crt, key = folder / "crt", folder / "key"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=b"
     command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(crt)]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    return Certificate(Tls(certificate=crt, key=key))
+    return CertificateFiles(crt, key, None)
 
 
 if __name__ == "__main__":

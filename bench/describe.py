@@ -1,0 +1,78 @@
+"""How long it takes to make the ledgers of many nodes, some at a time and one after the other.
+
+The store stands for an API server: it answers after three milliseconds.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import service
+import sync
+
+from adapters.sidecar import abreast
+from adapters.sidecar.journal import Journal, logger
+from adapters.sidecar.local import LocalCluster
+from adapters.sidecar.metrics import Metrics
+from adapters.sidecar.mirror import Mirror
+from adapters.sidecar.reconciling import Reconciler
+from adapters.stores.memory import MemoryStore
+from adapters.stores.store import Stored
+from adapters.wire.kube import KubeNode
+from core.ledger import NodeLedger
+
+NODES = 1_000
+ANSWER = 0.003
+"""Seconds."""
+
+
+class DistantStore(MemoryStore):
+    """Answers later."""
+
+    written = 0
+
+    async def read(self, node: str) -> Stored | None:
+        """As in ``Store``."""
+        await asyncio.sleep(ANSWER)
+        return await super().read(node)
+
+    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
+        """As in ``Store``."""
+        await asyncio.sleep(ANSWER)
+        self.written += 1
+        return await super().write(ledger, expected)
+
+
+def measure() -> Iterator[service.Result]:
+    """Both ways; each result as ``run.tell`` takes it."""
+    together, most = asyncio.run(_seconds()), abreast.ABREAST
+    abreast.ABREAST = 1
+    alone = asyncio.run(_seconds())
+    abreast.ABREAST = most
+    yield f"describe_{NODES}_nodes_s", together, "s", "one_by_one", together / alone
+
+
+async def _seconds() -> float:
+    mirror, store, cluster = Mirror(lambda _: None), DistantStore(), LocalCluster()
+    made = await service.composed([], cluster)
+    live: Any = cluster
+    reconciler = Reconciler(made, mirror, store, live, Journal(logger("error", "json"), Metrics()))
+    for number in range(NODES):
+        mirror.put_node(_node(number))
+    started = perf_counter()
+    running = asyncio.create_task(reconciler.run())
+    while store.written < NODES:
+        await asyncio.sleep(0.001)
+    running.cancel()
+    return perf_counter() - started
+
+
+def _node(number: int) -> KubeNode:
+    found = msgspec.json.decode(json.dumps(sync.node(number)), type=KubeNode)
+    cards = "".join(f"GPU-{number}-{at},10,81920,NVIDIA-A100,true,hami-core:" for at in range(8))
+    said = {"volcano.sh/node-vgpu-register": cards}
+    metadata = msgspec.structs.replace(found.metadata, annotations=said)
+    return msgspec.structs.replace(found, metadata=metadata)
