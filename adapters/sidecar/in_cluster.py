@@ -5,7 +5,7 @@ import math
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 from adapters.cluster.binding import Binder as ApiBinder
@@ -24,18 +24,12 @@ from adapters.cluster.paths import (
     NODE_LEDGERS,
     NODES,
     PODS,
-    SECRETS,
 )
 from adapters.cluster.pods import Pods as LivePods
 from adapters.cluster.reflector import Reflector
-from adapters.cluster.secret import Secrets
 from adapters.cluster.selection import Selection
-from adapters.cluster.webhooks import Webhooks
 from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.agents import Agents
-from adapters.sidecar.certificates.keeper import Keeper
-from adapters.sidecar.certificates.rotation import Plan
-from adapters.sidecar.certificates.secret import SecretVault, Served
 from adapters.sidecar.drifting import Told
 from adapters.sidecar.journal import Logger
 from adapters.sidecar.leftover import Leftover
@@ -52,9 +46,9 @@ from adapters.sidecar.settings import Managed, Settings, SettingsError
 from adapters.sidecar.tls import CertificateText
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import Sink as LedgerSink
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, Secret, full_name
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, full_name
 
-LEASE, CERTIFICATES_LEASE = "dragoman-reconciler", "dragoman-certificates"
+LEASE = "dragoman-reconciler"
 
 RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a pod that was refused and has room now; its value only has to be a new one."""
@@ -63,6 +57,8 @@ PODS_SEEN, NODES_SEEN, DEVICES_SEEN, ADOPTED = "pods", "nodes", "devices", "boun
 SETTINGS_SEEN = "the schedulers' settings"
 CERTIFICATE = "the certificate"
 """What is missing until the watches have told it, and until what is bound is in the ledgers."""
+
+CERTIFICATE_TROUBLES = frozenset(("certificate.failed", "certificate.lost", "certificate.unusable"))
 
 Task = Coroutine[Any, Any, Any]
 
@@ -152,7 +148,7 @@ class InCluster:
         self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
         self._agents = Agents(lambda node, text: log.warning("agent.unread", node=node, text=text))
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
-        self._lease_problem = ""
+        self._lease_problem = self._certificate_problem = ""
 
     def cluster(self) -> Cluster:
         """What the service sees of the cluster."""
@@ -298,10 +294,11 @@ class InCluster:
     def certificate(
         self, runtime: Runtime, text: CertificateText, managed: Managed
     ) -> Sequence[Task]:
-        """Serve the certificate that the Secret has; not ready before there is one.
+        """Serve the certificate that the Secret has; not ready before there is one."""
+        # Here: what makes certificates takes 8 MiB, and a sidecar has no use for it.
+        from adapters.sidecar.certificates.secret import Served
+        from adapters.sidecar.certificates.tasks import tasks
 
-        Not every service makes certificates (a sidecar has none), so that this has its own Lease.
-        """
         runtime.service.unknown(CERTIFICATE)
         served = Served(text, _known(runtime, CERTIFICATE), self._tell_certificate)
         runtime.metrics.gauge(
@@ -309,28 +306,22 @@ class InCluster:
             "Until when the serving certificate is valid; 0 while there is none.",
             lambda: served.ends,
         )
-        chosen = Selection(SECRETS, self._namespace, fields=f"metadata.name={managed.secret}")
-        election = Election(
+        return tasks(
             self._client,
             self._namespace,
-            CERTIFICATES_LEASE,
             self._identity,
-            report=self._lease_failed,
+            managed,
+            served,
+            self._tell_certificate,
+            lambda error: self._tell_certificate("certificate.failed", str(error)),
         )
-        follow = self._reflector(chosen, Secret, served)
-        return follow.run(), election.run(lambda: self._keep(managed))
-
-    def _keep(self, managed: Managed) -> Task:
-        """Keep the Secret and the webhook configurations as they should be."""
-        plan = Plan(
-            managed.names, managed.authority_seconds, managed.leaf_seconds, managed.overlap_seconds
-        )
-        vault = SecretVault(Secrets(self._client), self._namespace, managed.secret)
-        trust = Webhooks(self._client, managed.webhooks)
-        return Keeper(vault, trust, plan, lambda: int(time()), self._tell_certificate).run()
 
     def _tell_certificate(self, event: str, text: str) -> None:
-        self._log.info(event, text=text)
+        if event not in CERTIFICATE_TROUBLES:
+            self._log.info(event, text=text)
+        elif text != self._certificate_problem:
+            self._certificate_problem = text
+            self._log.warning(event, text=text)
 
     def _lease_failed(self, error: ClusterError) -> None:
         """Without the Lease nobody describes nodes: such as where its namespace is not there."""
