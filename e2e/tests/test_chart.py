@@ -8,12 +8,8 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.dialects import record
-from adapters.dialects.dialect import Defaults
-from adapters.dialects.registry import dialects
 from adapters.node import config as node_config
 from adapters.sidecar import settings as service_settings
-from adapters.sidecar.scheduler_settings import NAMES
 from e2e.harness import chart
 from e2e.harness.api import Object
 from e2e.harness.chart import CHART, ChartError
@@ -76,28 +72,20 @@ def test_the_settings_that_are_rendered_are_read_by_the_programs(name: str, tmp_
     assert set(read) <= {"kubernetes", "/var/run/nri/nri.sock"}
 
 
-def test_the_definition_of_ledgers_is_the_one_in_configs() -> None:
-    source = REPOSITORY / "configs" / "crd" / "nodeledgers.yaml"
-
-    assert (CHART / "files" / "nodeledgers.yaml").read_text() == source.read_text()
+def test_the_definition_of_ledgers_is_whole_and_kept() -> None:
     rendered = find(chart.render({}), "CustomResourceDefinition", "nodeledgers.dragoman.dev")
-    wanted = yaml.safe_load(source.read_text())
+    wanted = yaml.safe_load((CHART / "files" / "nodeledgers.yaml").read_text())
+
     assert rendered["spec"] == wanted["spec"]
     assert rendered["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-def test_the_webhook_on_pods_knows_every_annotation_that_only_a_scheduler_may_write() -> None:
-    known = (CHART / "files" / "result-keys.txt").read_text().split()
-    keys = frozenset((record.KEY,)).union(*(one.result_keys for one in dialects({}, Defaults())))
-
-    assert known == sorted(keys)
-
-
 def test_the_service_may_read_the_settings_of_the_schedulers_and_no_other_config_map() -> None:
+    names = (CHART / "files" / "settings-names.txt").read_text().split()
     role = find(chart.render({}), "ClusterRole", "dragoman-service")
     rules = [rule for rule in role["rules"] if "configmaps" in rule["resources"]]
 
-    assert [rule["resourceNames"] for rule in rules] == [sorted(NAMES)]
+    assert [rule["resourceNames"] for rule in rules] == [names]
 
 
 def test_nobody_may_write_everywhere_what_he_need_not() -> None:

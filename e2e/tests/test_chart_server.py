@@ -152,6 +152,30 @@ def test_while_nobody_answers_pods_with_shares_wait_and_the_rest_of_the_cluster_
     plane.api.create(system, pod("system", "x", SHARE))
 
 
+def test_a_container_that_is_marked_and_open_is_refused_by_the_api_server_itself(
+    plane: ControlPlane,
+) -> None:
+    def marked(name: str, *values: str) -> Object:
+        env = [{"name": "DRAGOMAN_SHARE", "value": "1"}]
+        env += [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value} for value in values]
+        made = pod(name, "x", {"cpu": "1"})
+        made["spec"]["containers"][0]["env"] = env
+        return made
+
+    def said(*values: str) -> str:
+        try:
+            plane.api.create(f"{PODS}?dryRun=All", marked("marked", *values))
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    wanted = "container main: with DRAGOMAN_SHARE"
+    within(20, lambda: wanted in said("all"))  # a policy is known a moment after it was made
+    assert wanted in said("void", "all")
+    assert wanted in said()
+    assert said("void") == ""
+
+
 INIT = {"name": "init", "image": "localhost/none", "resources": {"limits": SHARE}}
 
 

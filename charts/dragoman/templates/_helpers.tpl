@@ -56,6 +56,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- /* Settings that every service has, replica or sidecar. */ -}}
 {{- define "dragoman.settings" -}}
 store: kubernetes
+grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- end }}
@@ -130,18 +131,23 @@ clientConfig:
   caBundle: {{ .root.Values.certificates.caBundle | b64enc }}
   {{- end }}
 namespaceSelector:
-  {{- with $values.namespaceSelector.matchLabels }}
-  matchLabels:
-    {{- toYaml . | nindent 4 }}
+  {{- include "dragoman.namespaces" .root | nindent 2 }}
+{{- end }}
+
+{{- /* Where pods and bindings are looked at. */ -}}
+{{- define "dragoman.namespaces" -}}
+{{- with .Values.webhooks.namespaceSelector.matchLabels }}
+matchLabels:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+matchExpressions:
+  # What the cluster itself needs, and we, must start also while nobody answers.
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ append .Values.webhooks.excludedNamespaces .Release.Namespace | uniq | toJson }}
+  {{- with .Values.webhooks.namespaceSelector.matchExpressions }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
-  matchExpressions:
-    # What the cluster itself needs, and we, must start also while nobody answers.
-    - key: kubernetes.io/metadata.name
-      operator: NotIn
-      values: {{ append $values.excludedNamespaces .root.Release.Namespace | uniq | toJson }}
-    {{- with $values.namespaceSelector.matchExpressions }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
 {{- end }}
 
 {{- define "dragoman.confinedRoot" -}}
@@ -160,6 +166,9 @@ plugin:
   index: {{ .Values.node.plugin.index | quote }}
 inventory:
   source: {{ .Values.node.inventory.source }}
+  {{- with .Values.node.inventory.ignoreXids }}
+  ignoreXids: {{ toJson . }}
+  {{- end }}
   {{- if eq .Values.node.inventory.source "file" }}
   file: /etc/dragoman-inventory.yaml
   {{- end }}
