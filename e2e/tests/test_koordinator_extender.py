@@ -21,6 +21,7 @@ from e2e.harness.cluster import (
     turn,
 )
 from e2e.harness.control_plane import ControlPlane
+from e2e.harness.extender import agreeing, configuration
 from e2e.harness.koordinator import ALLOCATED, CORE, DEVICES, RATIO, add_device, profile
 from e2e.harness.nodes import fake_node
 from e2e.harness.process import Process
@@ -50,20 +51,8 @@ def plane() -> Iterator[ControlPlane]:
 def extender(plane: ControlPlane) -> Iterator[Recorder]:
     """An extender that agrees with everything and binds by itself, with a result of its own."""
 
-    def do_bind(call: Call) -> Any:
-        asked = call.json()
-        bind(plane.api, asked["PodName"], asked["Node"], {ALLOCATED: GRANT})
-        return {}
-
     with recorder() as this:
-        this.answers = {
-            "filter": lambda call: {"NodeNames": call.json()["NodeNames"]},
-            "prioritize": lambda call: [
-                {"Host": name, "Score": 5} for name in call.json()["NodeNames"]
-            ],
-            "bind": do_bind,
-            "preempt": lambda call: {"NodeNameToMetaVictims": call.json()["NodeNameToMetaVictims"]},
-        }
+        this.answers = agreeing(plane.api, {ALLOCATED: GRANT})
         yield this
     clear(plane.api, DEVICES)
 
@@ -72,21 +61,10 @@ def scheduler(
     plane: ControlPlane, extender: Recorder, *, device_share: bool, binds: bool = True
 ) -> AbstractContextManager[Process]:
     """koord-scheduler with its stock profile and this extender."""
-    entry = {
-        "urlPrefix": extender.url,
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "preemptVerb": "preempt",
-        "weight": 1,
-        "nodeCacheCapable": True,
-        "managedResources": [{"name": CORE}, {"name": RATIO}],
-    } | ({"bindVerb": "bind"} if binds else {})
-    configuration = {
-        "profiles": [profile("koord", device_share=device_share)],
-        "extenders": [entry],
-        "percentageOfNodesToScore": 100,
-    }
-    return turn(partial(start_koord_scheduler_alone, plane, configuration), plane)
+    stock = profile("koord", device_share=device_share)
+    bind_verb = "bind" if binds else None
+    config = configuration(stock, extender, (CORE, RATIO), bindVerb=bind_verb)
+    return turn(partial(start_koord_scheduler_alone, plane, config), plane)
 
 
 def add(plane: ControlPlane, name: str, resources: dict[str, str], priority: str = "") -> None:

@@ -21,6 +21,7 @@ from e2e.harness.cluster import (
     turn,
 )
 from e2e.harness.control_plane import ControlPlane
+from e2e.harness.extender import agreeing, configuration
 from e2e.harness.nodes import fake_node
 from e2e.harness.process import Process
 from e2e.harness.recorder import Call, Recorder, recorder
@@ -44,22 +45,10 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture
 def extender(plane: ControlPlane) -> Iterator[Recorder]:
     """An extender that agrees with everything and binds by itself."""
-
-    def do_bind(call: Call) -> Any:
-        asked = call.json()
-        bind(plane.api, asked["PodName"], asked["Node"], {"dragoman.dev/grant": "card-0"})
-        return {}
-
     with recorder() as this:
-        this.answers = {"filter": all_fit, "prioritize": no_opinion, "bind": do_bind}
-        this.answers["preempt"] = agree
+        this.answers = agreeing(plane.api, {"dragoman.dev/grant": "card-0"})
         yield this
     clear(plane.api)
-
-
-def all_fit(call: Call) -> Any:
-    asked = call.json()
-    return {"Nodes": asked["Nodes"], "NodeNames": asked["NodeNames"]}
 
 
 def nothing_fits(call: Call) -> Any:
@@ -67,45 +56,14 @@ def nothing_fits(call: Call) -> Any:
     return {"NodeNames": [], "FailedNodes": dict.fromkeys(names, "no card with 4000 MiB free")}
 
 
-def no_opinion(call: Call) -> Any:
-    asked = call.json()
-    items = (asked["Nodes"] or {}).get("items", [])
-    names = asked["NodeNames"] or [item["metadata"]["name"] for item in items]
-    return [{"Host": name, "Score": 5} for name in names]
-
-
-def agree(call: Call) -> Any:
-    """Give back the victims that were proposed."""
-    asked = call.json()
-    if (given := asked["NodeNameToMetaVictims"]) is None:
-        given = {
-            node: {"Pods": [{"UID": each["metadata"]["uid"]} for each in victims["Pods"]]}
-            for node, victims in asked["NodeNameToVictims"].items()
-        }
-    return {"NodeNameToMetaVictims": given}
-
-
 def scheduler(
     plane: ControlPlane, extender: Recorder, *, cached: bool = True, **more: Any
 ) -> AbstractContextManager[Process]:
     """kube-scheduler with this extender."""
-    entry = {
-        "urlPrefix": extender.url,
-        "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
-        "preemptVerb": "preempt",
-        "bindVerb": "bind",
-        "weight": 1,
-        "nodeCacheCapable": cached,
-        "managedResources": [{"name": NUMBER}, {"name": MEMORY}],
-        **more,
-    }
-    configuration = {
-        "profiles": [{"schedulerName": "kube"}],
-        "extenders": [entry],
-        "percentageOfNodesToScore": 100,
-    }
-    return turn(partial(start_kube_scheduler, plane, configuration), plane)
+    profile = {"schedulerName": "kube"}
+    managed = (NUMBER, MEMORY)
+    config = configuration(profile, extender, managed, nodeCacheCapable=cached, **more)
+    return turn(partial(start_kube_scheduler, plane, config), plane)
 
 
 def add(plane: ControlPlane, name: str, resources: dict[str, str], priority: str = "") -> None:
