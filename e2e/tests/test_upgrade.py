@@ -11,9 +11,9 @@ from e2e.harness.api import Object
 from e2e.harness.bulk import create_all
 from e2e.harness.cluster import PODS, bind, cluster, events, node_of, turn
 from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import Described, described, gpus, koordinator, metax, volcano
+from e2e.harness.inventory import Described, Saying, described, gpus, koordinator, metax, volcano
 from e2e.harness.koordinator import CORE, DEVICES, RATIO
-from e2e.harness.peers import CARD, Share, on, peers, runs, shares
+from e2e.harness.peers import CARD, HANDSHAKE, Share, on, peers, runs, shares
 from e2e.harness.schedulers import (
     CRDS,
     define,
@@ -146,11 +146,10 @@ class After:
 
 
 def nodes() -> list[Described]:
+    counts = {"gpu-v": 3, "gpu-lost": 2, "gpu-h": 2, "gpu-p": 2}
+    handshake = Saying(annotations=HANDSHAKE)
     return [
-        described("gpu-v", volcano(gpus("gpu-v", 3))),
-        described("gpu-lost", volcano(gpus("gpu-lost", 2))),
-        described("gpu-h", volcano(gpus("gpu-h", 2))),
-        described("gpu-p", volcano(gpus("gpu-p", 2))),
+        *(described(name, volcano(gpus(name, n)), handshake) for name, n in counts.items()),
         described("gpu-m", metax(gpus("gpu-m", 3))),
         described("gpu-k", koordinator(gpus("gpu-k", 4))),
     ]
@@ -190,7 +189,7 @@ def differences(plane: ControlPlane, pods: Mapping[str, Object]) -> dict[str, st
 def before(plane: ControlPlane) -> Before:
     """The peers bind pods; then a card of one node is lost."""
     api = plane.api
-    with peers(plane, OF_VOLCANO, "gpu-p"):
+    with peers(plane, OF_VOLCANO):
         for name, (node, limits) in VOLCANO_PODS.items():
             api.create(PODS, on(node, name, "volcano", limits))
         for name, (node, limits) in KOORD_PODS.items():
@@ -337,7 +336,7 @@ def uninstall(service: Service) -> None:
 def after(plane: ControlPlane, ours: Ours) -> After:
     """The peers' own settings are back."""
     api = plane.api
-    with peers(plane, OF_VOLCANO, "gpu-p"):
+    with peers(plane, OF_VOLCANO):
         half = {CORE: "50", RATIO: "50"}
         fitting = [
             on("gpu-v", "s-volcano", "volcano", {NUMBER: "1", MEMORY: "77000"}),
