@@ -262,7 +262,7 @@ def ours(plane: ControlPlane, before: Before) -> Ours:
             refused = stay_away(
                 service,
                 on("gpu-v", "x-volcano", "kube", {NUMBER: "1", MEMORY: WHOLE}),
-                on("gpu-k", "x-koord", "koord", {CORE: "100", RATIO: "100"}),
+                on("gpu-k", "x-koord", "koord", {CORE: "200", RATIO: "200"}),
                 on("gpu-m", "x-metax", "kube", {SGPU: "1"}),
                 on("gpu-h", "x-hami", "kube", {NUMBER: "1", MEMORY: WHOLE}),
                 on("gpu-p", "x-plain", "kube", {NUMBER: "1", MEMORY: "10"}),
