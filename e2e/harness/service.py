@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
+from e2e.harness import chart
+from e2e.harness.accounts import account
 from e2e.harness.api import ApiError, Object
-from e2e.harness.cluster import PODS, pod
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.nodes import FAKE
 from e2e.harness.ports import free_ports
@@ -26,7 +27,7 @@ from e2e.harness.webhook import CONFIGURATIONS
 
 CONFIGS = REPOSITORY / "configs"
 LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
-NAMESPACE = "dragoman-system"
+NAMESPACE, ACCOUNT = chart.NAMESPACE, chart.RELEASE
 ADDRESS = "http://dragoman.dragoman-system.svc:9595"
 """Of the service, as the schedulers' example configurations have it."""
 
@@ -115,7 +116,6 @@ class Service:
         settings = {
             "listen": f"127.0.0.1:{self.clear}",
             "store": "kubernetes",
-            "kubeconfig": str(self.plane.kubeconfig("dragoman", "system:masters")),
             "namespace": NAMESPACE,
             "tls": {
                 "listen": f"127.0.0.1:{self.secure}",
@@ -127,14 +127,33 @@ class Service:
             "log": {"format": "text"},
             **self.more,
         }
+        if "kubeconfig" not in settings:
+            settings["kubeconfig"] = str(account(self.plane, NAMESPACE, ACCOUNT))
         file.write_text(json.dumps(settings))
         return file
 
 
 def install(plane: ControlPlane) -> None:
-    """What the service needs of a cluster: the definition of its ledgers, and a namespace."""
+    """What the service and the agents need of a cluster: definitions, accounts and their rights.
+
+    Raises:
+        NotBuiltError: helm is not built, which renders the chart.
+    """
     define(plane, CONFIGS / "crd")
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    objects = chart.render({"crd": {"install": False}})
+    chart.apply(plane, [each for each in objects if each["kind"] in chart.RIGHTS])
+
+
+def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
+    """Give the service the rights that the chart gives it with these settings."""
+    known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
+    role = f"{chart.RELEASE}-service"
+    objects = chart.render({"service": {"settings": known}})
+    chart.apply(
+        plane,
+        [e for e in objects if (e["kind"], e["metadata"]["name"]) == ("ClusterRole", role)],
+    )
 
 
 def start_service(plane: ControlPlane, name: str = "dragoman", **more: object) -> Service:
@@ -143,66 +162,42 @@ def start_service(plane: ControlPlane, name: str = "dragoman", **more: object) -
     Args:
         plane: the cluster.
         name: of the process.
-        more: settings, besides those that every test needs.
+        more: settings, besides those that every test needs; with the rights that they need.
     """
+    if "publish" in more:
+        grant(plane, more)
     clear, secure = free_ports(2)
     made = Service(plane, name, clear, secure, more=more)
     made.start()
     return made
 
 
+def hooks(port: int, authority: bytes | None = None) -> Object:
+    """The chart's webhook configuration, for a service on this machine.
+
+    Args:
+        port: of the service, for HTTPS.
+        authority: whom the API server trusts, PEM; None for nobody yet.
+    """
+    kind = "MutatingWebhookConfiguration"
+    (found,) = [each for each in chart.render({}) if each["kind"] == kind]
+    for hook in found["webhooks"]:
+        path = hook["clientConfig"]["service"]["path"]
+        hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}"}
+        if authority is not None:
+            hook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+    return found
+
+
 @contextmanager
 def webhooks(service: Service) -> Iterator[None]:
-    """Let the API server ask the service about pods and bindings of the default namespace.
-
-    It does so when the block begins.
-    """
+    """Let the API server ask the service about pods and bindings, as the chart has it."""
     authority = service.plane.authority.pair.certificate.read_bytes()
-    hooks = [
-        {
-            "name": f"{route}.dragoman.dev",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "NoneOnDryRun",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": 10,
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
-            "rules": [
-                {
-                    "operations": ["CREATE"],
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "resources": resources,
-                }
-            ],
-            "clientConfig": {
-                "url": f"https://127.0.0.1:{service.secure}/admission/{route}",
-                "caBundle": base64.b64encode(authority).decode(),
-            },
-        }
-        for route, resources in (("pods", ["pods"]), ("bindings", ["pods/binding", "bindings"]))
-    ]
-    configuration = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "dragoman.dev"},
-        "webhooks": hooks,
-    }
-    service.plane.api.create(CONFIGURATIONS, configuration)
+    made = service.plane.api.create(CONFIGURATIONS, hooks(service.secure, authority))
     try:
-        within(20, lambda: _are_at_work(service.plane))
         yield
     finally:
-        service.plane.api.delete(f"{CONFIGURATIONS}/dragoman.dev")
-
-
-def _are_at_work(plane: ControlPlane) -> bool:
-    """Whether the API server asks; it learns of a configuration a moment after it took it."""
-    wrong = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": "150"}
-    try:
-        plane.api.create(f"{PODS}?dryRun=All", pod("wrong", "nobody", wrong))
-    except ApiError:
-        return True
-    return False
+        service.plane.api.delete(f"{CONFIGURATIONS}/{made['metadata']['name']}")
 
 
 def kube_like(service: Service, file: str, scheduler: str = "") -> Object:

@@ -5,7 +5,6 @@ import os
 from typing import Any
 
 import pytest
-import yaml
 
 pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
@@ -16,19 +15,20 @@ from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB
 from e2e.harness import cgroups
+from e2e.harness.accounts import account
 from e2e.harness.agent import Host, start_agent
 from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.control_plane import start_control_plane
 from e2e.harness.cri import Cri, CriError
-from e2e.harness.ledgers import PATH, define_ledgers
+from e2e.harness.ledgers import PATH
 from e2e.harness.machine import start_machine
-from e2e.harness.run import REPOSITORY, run
+from e2e.harness.run import run
+from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
-RULES = "/apis/rbac.authorization.k8s.io/v1"
 FORGED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
 
 
@@ -46,21 +46,6 @@ def record() -> dict[str, Any]:
     }
 
 
-def agent_user(plane: ControlPlane) -> str:
-    """The kubeconfig of a user who may do just what the agent needs."""
-    access = yaml.safe_load_all((REPOSITORY / "configs" / "node-access.yaml").read_bytes())
-    (role,) = [each for each in access if each["kind"] == "ClusterRole"]
-    plane.api.create(f"{RULES}/clusterroles", role | {"metadata": {"name": "node"}})
-    group = "rbac.authorization.k8s.io"
-    binding = {
-        "metadata": {"name": "node"},
-        "roleRef": {"kind": "ClusterRole", "name": "node", "apiGroup": group},
-        "subjects": [{"kind": "User", "name": "agent", "apiGroup": group}],
-    }
-    plane.api.create(f"{RULES}/clusterrolebindings", binding)
-    return str(plane.kubeconfig("agent"))
-
-
 def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
     with run() as this:
         try:
@@ -68,12 +53,12 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
             runtime = start_containerd(start_machine(this), "containerd-2")
         except NotBuiltError as missing:
             pytest.skip(str(missing))
-        define_ledgers(plane)
+        install(plane)
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "ai"}})
         plane.api.create(PATH, record())
         host = Host.make(this.folder / "host")
         configuration = host.configuration(runtime)
-        configuration["ledger"] = {"kubeconfig": agent_user(plane)}
+        configuration["ledger"] = {"kubeconfig": str(account(plane, NAMESPACE, f"{ACCOUNT}-node"))}
 
         def told(uid: str, reason: str) -> list[dict[str, Any]]:
             words = f"fieldSelector=involvedObject.uid={uid},reason={reason}"

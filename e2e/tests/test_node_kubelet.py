@@ -14,14 +14,16 @@ from core.grant import Allocation, Grant
 from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB
+from e2e.harness.accounts import account
 from e2e.harness.agent import Host, RunningAgent, start_agent
 from e2e.harness.containerd import start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.image import NAME
 from e2e.harness.kubelet import start_kubelet
-from e2e.harness.ledgers import PATH, define_ledgers
+from e2e.harness.ledgers import PATH
 from e2e.harness.machine import start_machine
 from e2e.harness.run import run
+from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.harness.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
@@ -36,9 +38,9 @@ def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Running
         try:
             runtime = start_containerd(start_machine(this), request.param)
             plane = start_control_plane(this)
-            define_ledgers(plane)
+            install(plane)
             host = Host.make(this.folder / "host")
-            kubeconfig = plane.kubeconfig("admin", "system:masters")
+            kubeconfig = account(plane, NAMESPACE, f"{ACCOUNT}-node")
             source = {"ledger": {"kubeconfig": str(kubeconfig)}}
             agent = start_agent(runtime, host, host.configuration(runtime) | source)
             start_kubelet(plane, runtime, "real")

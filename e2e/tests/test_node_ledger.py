@@ -21,13 +21,15 @@ from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB
 from e2e.harness import cgroups
+from e2e.harness.accounts import account
 from e2e.harness.agent import Host, start_agent
 from e2e.harness.containerd import start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cri import Cri
-from e2e.harness.ledgers import PATH, define_ledgers
+from e2e.harness.ledgers import PATH
 from e2e.harness.machine import start_machine
 from e2e.harness.run import run
+from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.testbed.cache import NotBuiltError
 
 RULES = "/apis/rbac.authorization.k8s.io/v1"
@@ -54,7 +56,7 @@ def cluster() -> Iterator[ControlPlane]:
             plane = start_control_plane(this)
         except NotBuiltError as missing:
             pytest.skip(str(missing))
-        define_ledgers(plane)
+        install(plane)
         yield plane
 
 
@@ -111,7 +113,7 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -> None:
-    config = kubeconfig(cluster, "real")
+    config = account(cluster, NAMESPACE, f"{ACCOUNT}-node")
     with run() as this:
         try:
             runtime = start_containerd(start_machine(this), "containerd-2")

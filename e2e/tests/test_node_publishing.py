@@ -10,11 +10,11 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-import yaml
 
 from adapters.node.api import ApiError, send
 from adapters.node.credentials import of_kubeconfig
 from adapters.node.publish import MERGE
+from e2e.harness.accounts import account
 from e2e.harness.api import Object
 from e2e.harness.cluster import PODS, cluster, node_of, pod
 from e2e.harness.control_plane import ControlPlane
@@ -35,18 +35,6 @@ from e2e.harness.waiting import within
 
 pytestmark = pytest.mark.local
 
-ACCESS = REPOSITORY / "configs" / "node-access.yaml"
-COLLECTIONS = {
-    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "ValidatingAdmissionPolicy": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    ),
-    "ValidatingAdmissionPolicyBinding": (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-    ),
-}
 SYSTEM = f"/api/v1/namespaces/{NAMESPACE}"
 VOLCANO = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4000"}
 KOORDINATOR = {
@@ -100,26 +88,8 @@ class Agent:
         """By which the agent is its own pod on its node, with the service account of all agents."""
         body = pod(f"agent-{self.node}", "nobody", {}, serviceAccountName="dragoman-node")
         body["spec"]["nodeName"] = self.node
-        made = self.plane.api.create(f"{SYSTEM}/pods", body)["metadata"]
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": made["name"], "uid": made["uid"]}
-        asked = self.plane.api.create(
-            f"{SYSTEM}/serviceaccounts/dragoman-node/token", {"spec": {"boundObjectRef": bound}}
-        )
-        token = self.cards.with_name("token")
-        token.write_text(asked["status"]["token"])
-        where = {
-            "server": f"https://127.0.0.1:{self.plane.server_port}",
-            "certificate-authority": str(self.plane.authority.pair.certificate),
-        }
-        content = {
-            "clusters": [{"name": "c", "cluster": where}],
-            "users": [{"name": "u", "user": {"tokenFile": str(token)}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        file = self.cards.with_name("kubeconfig")
-        file.write_text(json.dumps(content))
-        return file
+        self.plane.api.create(f"{SYSTEM}/pods", body)
+        return account(self.plane, NAMESPACE, "dragoman-node", body["metadata"]["name"])
 
 
 def card(index: int, **more: object) -> Object:
@@ -145,8 +115,6 @@ def health(plane: ControlPlane, node: str) -> list[bool]:
 def plane() -> Iterator[ControlPlane]:
     with cluster([fake_node("own"), fake_node("other")]) as plane:
         install(plane)
-        for document in yaml.safe_load_all(ACCESS.read_text()):
-            plane.api.create(COLLECTIONS[document["kind"]], document)
         yield plane
 
 
@@ -198,7 +166,7 @@ def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
 def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     plane: ControlPlane, agent: Agent
 ) -> None:
-    who = of_kubeconfig(agent.cards.with_name("kubeconfig"))
+    who = of_kubeconfig(account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}"))
     ours = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
     selling = ours | {
         "metadata": {"name": "own2"},

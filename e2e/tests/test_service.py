@@ -6,28 +6,27 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.harness.accounts import account
 from e2e.harness.api import Object
 from e2e.harness.cluster import PODS, add_priorities, clear, cluster, events, node_of, pod
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.nodes import fake_node
 from e2e.harness.ports import free_ports
 from e2e.harness.schedulers import (
-    define,
     start_koord_scheduler,
     start_kube_scheduler,
     start_volcano,
 )
+from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.harness.waiting import within
 from e2e.harness.webhook import CONFIGURATIONS
 
 pytestmark = pytest.mark.local
 
-ROOT = Path(__file__).parents[2]
 NODES = ("gpu-0", "gpu-1")
 LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 
@@ -72,8 +71,8 @@ class Service:
         settings = {
             "listen": f"127.0.0.1:{self.clear}",
             "store": "kubernetes",
-            "kubeconfig": str(plane.kubeconfig("dragoman", "system:masters")),
-            "namespace": "default",
+            "kubeconfig": str(account(plane, NAMESPACE, ACCOUNT)),
+            "namespace": NAMESPACE,
             "tls": {
                 "listen": f"127.0.0.1:{self.secure}",
                 "certificate": str(pair.certificate),
@@ -184,7 +183,7 @@ def volcano_configuration(service: Service) -> str:
 def plane() -> Iterator[ControlPlane]:
     with cluster([a_node(name) for name in NODES]) as plane:
         add_priorities(plane.api)
-        define(plane, ROOT / "configs" / "crd")
+        install(plane)
         yield plane
 
 

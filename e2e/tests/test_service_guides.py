@@ -303,6 +303,8 @@ def test_every_watch_is_fresh_and_the_service_ends_in_order(service: Service) ->
 def test_a_cluster_without_the_definition_of_ledgers_is_told_in_a_sentence(
     target: ControlPlane,
 ) -> None:
+    administrator = str(target.kubeconfig("dragoman", "system:masters"))
+
     with pytest.raises(StartError, match="the cluster does not know NodeLedgers"):
-        start_service(target, "undefined")
+        start_service(target, "undefined", kubeconfig=administrator)
     target.run.processes.pop()

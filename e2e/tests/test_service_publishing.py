@@ -11,7 +11,7 @@ from e2e.harness.api import Object
 from e2e.harness.cluster import cluster
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.ports import free_ports
-from e2e.harness.service import Service, example, install
+from e2e.harness.service import Service, example, grant, install
 from e2e.harness.waiting import within
 
 OTHERS = {"metax-tech.com/sgpu": "16"}
@@ -44,6 +44,7 @@ def test_a_node_states_its_cards_again_after_a_reset_and_none_after_it_lost_them
     plane: ControlPlane,
 ) -> None:
     clear, secure = free_ports(2)
+    grant(plane, {"publish": ["volcano"]})
     service = Publishing(plane, "publishing", clear, secure)
     service.start()
     (node,) = plane.api.get("/api/v1/nodes")["items"]
