@@ -16,6 +16,7 @@ from e2e.harness.cluster import (
     PODS,
     add_priorities,
     cluster,
+    node_of,
     pod,
     turn,
     wait_for_nodes,
@@ -88,7 +89,7 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Iterator[Service]:
     """The service, kube-scheduler as configured for it, and its webhooks."""
-    made = start_service(plane, nodeLock="never")  # there is no device plugin of MetaX's
+    made = start_service(plane)
     start = partial(start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml"))
     with turn(start, plane), webhooks(made):
         within(30, lambda: all("cards" in ledger(plane, name) for name in all_nodes()))
@@ -182,32 +183,23 @@ def test_case_02_a_binding_that_fails_once_or_always_sells_no_card_twice(
 def test_case_03_a_service_that_takes_over_with_a_lagging_watch_sells_nothing_again(
     plane: ControlPlane, service: Service
 ) -> None:
-    node, second = "case-3", start_service(plane, "second", nodeLock="never")
-    leader, follower = service, second
-    with namespace(plane.api, "case-3") as home:  # without webhooks, which ask the first service
-        pods = f"{home}/pods"
-        for number in range(2):
-            first, late = f"first-{number}", f"late-{number}"
-            add(plane, on(3, first, whole(), NOBODY), on(3, late, whole(), NOBODY), path=pods)
-            assert follower.process is not None
-            with asleep(follower.process):
-                assert bind_by(leader, first, node, pods) == ""
-                leader.kill()
-            said = bind_by(follower, late, node, pods)
+    node, second = "case-3", start_service(plane, "second")
+    assert second.process is not None
+    for number in range(2):
+        first, late = f"first-{number}", f"late-{number}"
+        add(plane, on(3, first, whole(), NOBODY), on(3, late, whole(), NOBODY))
+        with asleep(second.process):
+            assert bind_by(service, first, node) == ""
+            service.kill()
+        said = bind_by(second, late, node)
 
-            lost = counted(follower, *CONFLICTS)
-            print(f"{follower.name}: {said}; {lost} conflicts so far")
-            assert "memory 80 GiB short" in said
-            bound = [
-                row["metadata"]["name"]
-                for row in plane.api.get(pods)["items"]
-                if "nodeName" in row["spec"]
-            ]
-            assert bound == list(held(plane, node)) == [first]
-            leader.start()
-            plane.api.delete(f"{pods}?gracePeriodSeconds=0")
-            within(30, lambda: not held(plane, node))
-            leader, follower = follower, leader
+        print(f"{said}; {counted(second, *CONFLICTS)} conflicts so far")
+        assert "memory 80 GiB short" in said
+        assert (node_of(plane.api, first), node_of(plane.api, late)) == (node, "")
+        assert list(held(plane, node)) == [first]
+        service.start()
+        remove(plane, first, late)
+        within(60, lambda: not held(plane, node))
     assert second.stop() == 0
 
 
