@@ -1,4 +1,4 @@
-"""What a pod costs through the real vc-scheduler, beside its own device plugin, on the test bed.
+"""What a pod costs through the real vc-scheduler, with the service and alone, on the test bed.
 
     python bench/volcano.py [PODS [NODES...]]
 
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the c
 from e2e.harness.cluster import cluster
 from e2e.harness.schedulers import start_volcano_controllers
 from e2e.harness.service import install, ledgers_of, start_service
-from e2e.harness.volcano_rounds import Round, grow, with_own_devices, with_service
+from e2e.harness.volcano_rounds import Round, alone, grow, with_service
 from e2e.testbed.cache import NotBuiltError
 
 Result = tuple[str, float, str, str | None, float | None]
@@ -22,7 +22,7 @@ Result = tuple[str, float, str, str | None, float | None]
 
 
 def measure(pods: int, sizes: Sequence[int]) -> Iterator[Result]:
-    """Each size with the service and with the plugin; each result as ``run.tell`` takes it."""
+    """Each size with the service and without; each result as ``run.tell`` takes it."""
     with cluster([]) as plane:
         install(plane)
         start_volcano_controllers(plane)
@@ -31,19 +31,19 @@ def measure(pods: int, sizes: Sequence[int]) -> Iterator[Result]:
             grow(plane, size)
             ledgers_of(plane, size)
             ours = with_service(plane, service, pods)
-            own = with_own_devices(plane, service, pods)
+            own = alone(plane, service, pods)
             yield from _told(size, ours, own)
 
 
 def _told(size: int, ours: Round, own: Round) -> Iterator[Result]:
     name, pods = f"volcano_{size}", ours.pods
-    yield f"{name}_s", ours.seconds, "s", "deviceshare", ours.seconds / own.seconds
+    yield f"{name}_s", ours.seconds, "s", "alone", ours.seconds / own.seconds
     yield f"{name}_calls_per_pod", sum(ours.calls.values()) / pods, "", None, None
     yield f"{name}_kib_per_pod", sum(ours.sizes.values()) / pods / 1024, "KiB", None, None
     yield f"{name}_our_cpu_ms_per_pod", ours.processor["dragoman"] / pods * 1e3, "ms", None, None
-    theirs, alone = ours.processor["vc-scheduler"], own.processor["vc-scheduler"]
-    ratio = theirs / alone if alone else None
-    yield f"{name}_scheduler_cpu_s", theirs, "s", "deviceshare", ratio
+    theirs, bare = ours.processor["vc-scheduler"], own.processor["vc-scheduler"]
+    ratio = theirs / bare if bare else None
+    yield f"{name}_scheduler_cpu_s", theirs, "s", "alone", ratio
 
 
 def main() -> None:

@@ -84,25 +84,12 @@ def start_volcano_controllers(plane: ControlPlane) -> None:
     plane.run.start("vc-controller-manager", [binary, *words(flags)])
 
 
-def start_volcano_scheduler(
-    plane: ControlPlane, configuration: str, *, own_devices: bool = False
-) -> None:
-    """Start the scheduler alone; the definitions must be there.
-
-    Args:
-        plane: the control plane that it serves.
-        configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
-        own_devices: its own device plugin writes to pods, by a client that it finds by itself.
-            Source: volcano pkg/scheduler/api/devices/util.go, NewClient.
-    """
+def start_volcano_scheduler(plane: ControlPlane, configuration: str) -> None:
+    """Start the scheduler alone; the definitions must be there."""
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
     flags = _volcano_flags(plane) | {"scheduler-conf": config, "cache-dumper": "false"}
-    plane.run.start(
-        "vc-scheduler",
-        [cache.binary("volcano", "vc-scheduler"), *words(flags)],
-        environment={"KUBECONFIG": str(flags["kubeconfig"])} if own_devices else None,
-    )
+    plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 
 
 def _volcano_flags(plane: ControlPlane) -> Flags:

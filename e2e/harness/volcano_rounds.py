@@ -1,4 +1,4 @@
-"""The same pods through vc-scheduler, with the service as its extender and with its own devices."""
+"""The same pods through vc-scheduler, with the service as its extender and alone."""
 
 import json
 import re
@@ -65,31 +65,32 @@ def with_service(plane: ControlPlane, service: Service, pods: int) -> Round:
         return _bound(plane, pods, service)
 
 
-def with_own_devices(plane: ControlPlane, service: Service, pods: int) -> Round:
-    """The scheduler's own plugin ``deviceshare`` stands in the extender's place."""
-    text = json.dumps(_plugins(volcano_like(service)))
-    start = partial(start_volcano_scheduler, plane, text, own_devices=True)
-    with turn(start, plane):
-        return _bound(plane, pods, service)
+def alone(plane: ControlPlane, service: Service, pods: int) -> Round:
+    """The scheduler asks nobody, and counts the amounts that nodes state; nobody chooses cards.
+
+    Its own ``deviceshare`` cannot stand here: its client works in a pod alone. Source: volcano
+    v1.14.1 pkg/scheduler/api/devices/util.go, NewClient.
+    """
+    text = json.dumps(_without_extender(volcano_like(service)))
+    with turn(partial(start_volcano_scheduler, plane, text), plane):
+        return _bound(plane, pods, service, chosen=False)
 
 
-def _plugins(text: str) -> Object:
+def _without_extender(text: str) -> Object:
     found: Object = yaml.safe_load(text)
     for tier in found["tiers"]:
         tier["plugins"] = [row for row in tier["plugins"] if row["name"] != "extender"]
-    own = {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}}
-    found["tiers"][1]["plugins"].append(own)
     return found
 
 
-def _bound(plane: ControlPlane, pods: int, service: Service) -> Round:
+def _bound(plane: ControlPlane, pods: int, service: Service, *, chosen: bool = True) -> Round:
     """Bind one pod, so that all nodes are known; then those that count, all at once."""
     plane.api.create(PODS, _pod("first"))
-    within(120, lambda: _count(plane.api) == 1)
+    within(120, lambda: _count(plane.api, chosen) == 1)
     calls, sizes, used = *_told(service), processor_seconds(plane.run)
     started = time.monotonic()
     create_all(plane.api, PODS, [_pod(f"volcano-{number}") for number in range(pods)])
-    within(300, lambda: _count(plane.api) == pods + 1)
+    within(300, lambda: _count(plane.api, chosen) == pods + 1)
     seconds, spent = time.monotonic() - started, processor_seconds(plane.run)
     later, larger = _told(service)
     for path in (PODS, GROUPS):
@@ -108,10 +109,11 @@ def _pod(name: str) -> Object:
     return pod(name, "volcano", dict(SHARE), tolerations=_ANY)
 
 
-def _count(api: Api) -> int:
-    """Pods that are bound and say with which cards."""
+def _count(api: Api, chosen: bool) -> int:  # noqa: FBT001 (of whom is asked)
+    """Pods that are bound and, where cards are chosen, say which."""
     return sum(
-        bool(row["spec"].get("nodeName")) and CHOSEN in row["metadata"].get("annotations", {})
+        bool(row["spec"].get("nodeName"))
+        and (not chosen or CHOSEN in row["metadata"].get("annotations", {}))
         for row in api.get(PODS)["items"]
     )
 
