@@ -13,9 +13,42 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
         "hami-pod-whole-memory": [(11178, 0)],
     },
     "volcano-mig": {"mig-pod": [(5120, 14)], "mig-pod-second": [(5120, 14)]},
+    "volcano-scheduling": {
+        "mode-hami-core": [(6000, 0)],
+        "mode-mig": [(6144, 25)],
+        "mode-either": [(6000, 0)],  # or a slice, see below
+    },
     "koordinator-gpu-share": {"pod-example": [(11520, 50)], "running-example": [(11520, 50)]},
+    "koordinator-whole-and-topology": {
+        "whole-pair": [(81920, 100)] * 2,
+        "same-numa": [(81920, 100)] * 4,
+        "best-partition": [(98304, 100)] * 2,
+    },
     "metax-share": {"sample-pod": [(4096, 60)]},
+    "metax-exclusive": {"sample-pod-exclusive": [(65536, 100)]},
+    "metax-policies": {
+        "sample-pod-policies": [(4096, 60)],
+        "sample-pod-policies-second": [(4096, 60)],
+    },
+    "metax-qos": {
+        "sample-pod-qos": [(4096, 60)],
+        "sample-pod-qos-fixed": [(4096, 30)],
+        "sample-pod-qos-burst": [(4096, 30)],
+    },
+    "metax-specific-card": {
+        "sample-pod-specific": [(4096, 60)],
+        "sample-pod-elsewhere": [(4096, 60)],
+    },
+    "metax-topology": {"sample-pod-topology": [(65536, 100)] * 4},
+    "metax-online-offline": {
+        "sample-pod-offline": [(4096, 60)],
+        "sample-pod-online": [(4096, 0)],  # it borrows compute and reserves none
+    },
+    "metax-whole-card": {"sample-pod-whole": [(65536, 100)] * 2},
 }
+
+EITHER = {"mode-either": [(6144, 25)]}
+"""What a pod may get instead that takes any mode: which node is better, its scheduler says."""
 
 
 def volcano_says(pods: Mapping[str, Object]) -> None:
@@ -46,8 +79,62 @@ def koordinator_says(pods: Mapping[str, Object]) -> None:
     }
 
 
+def numa_says(pods: Mapping[str, Object]) -> None:
+    def cards(name: str) -> set[int]:
+        written = pods[name]["metadata"]["annotations"]
+        rows = json.loads(written["scheduling.koordinator.sh/device-allocated"])["gpu"]
+        return {row["minor"] for row in rows}
+
+    assert cards("whole-pair") in ({0, 1}, {2, 3}, {4, 5}, {6, 7}), "one root complex"
+    assert cards("same-numa") in ({0, 1, 2, 3}, {4, 5, 6, 7}), "one NUMA node"
+    assert not cards("same-numa") & cards("whole-pair")
+
+
+def metax_cards(pods: Mapping[str, Object]) -> dict[str, list[str]]:
+    key = "metax-tech.com/gpu-devices-allocated"
+    found = {}
+    for name, row in pods.items():
+        (devices,) = json.loads(row["metadata"]["annotations"][key])
+        found[name] = [device["uuid"] for device in devices]
+    return found
+
+
+def policies_say(pods: Mapping[str, Object]) -> None:
+    first, second = metax_cards(pods).values()
+    assert len({row["spec"]["nodeName"] for row in pods.values()}) == 1, "binpack for nodes"
+    assert first != second, "spread for cards"
+
+
+def qos_says(pods: Mapping[str, Object]) -> None:
+    cards = metax_cards(pods)
+    assert len({uuid for uuids in cards.values() for uuid in uuids}) == 3, "one policy a card"
+
+
+def specific_says(pods: Mapping[str, Object]) -> None:
+    cards, named = metax_cards(pods), "GPU-36beae85-c835-6b14-6ab2-02671837a59c"
+    assert cards["sample-pod-specific"] == [named]
+    assert cards["sample-pod-elsewhere"] != [named]
+
+
+def topology_says(pods: Mapping[str, Object]) -> None:
+    (uuids,) = metax_cards(pods).values()
+    assert all(uuid.startswith("GPU-c5000008") for uuid in uuids), "where a zone has four"
+    assert len({int(uuid[-1]) // 4 for uuid in uuids}) == 1, "one zone"
+
+
+def online_says(pods: Mapping[str, Object]) -> None:
+    cards = metax_cards(pods)
+    assert cards["sample-pod-online"] == cards["sample-pod-offline"]
+
+
 SAYINGS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "volcano-hami-core": volcano_says,
     "volcano-mig": mig_says,
     "koordinator-gpu-share": koordinator_says,
+    "koordinator-whole-and-topology": numa_says,
+    "metax-policies": policies_say,
+    "metax-qos": qos_says,
+    "metax-specific-card": specific_says,
+    "metax-topology": topology_says,
+    "metax-online-offline": online_says,
 }
