@@ -45,6 +45,7 @@ class Service:
         secure: its port for HTTPS.
         process: the latest.
         more: settings, besides those that every test needs.
+        environment: of the process, besides what it needs.
     """
 
     plane: ControlPlane
@@ -53,6 +54,7 @@ class Service:
     secure: int
     process: Process | None = None
     more: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -66,7 +68,7 @@ class Service:
             StartError: it ended, or did not get ready.
         """
         command: list[str | Path] = [*_COMMAND, "--config", self._settings()]
-        environment = {"PYTHONPATH": str(REPOSITORY)}
+        environment = {"PYTHONPATH": str(REPOSITORY), **self.environment}
         self.process = self.plane.run.start(
             self.name, command, ready=self.is_ready, environment=environment
         )
@@ -156,18 +158,25 @@ def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     )
 
 
-def start_service(plane: ControlPlane, name: str = "dragoman", **more: object) -> Service:
+def start_service(
+    plane: ControlPlane,
+    name: str = "dragoman",
+    *,
+    environment: Mapping[str, str] | None = None,
+    **more: object,
+) -> Service:
     """Start one; it is ready to decide.
 
     Args:
         plane: the cluster.
         name: of the process.
+        environment: of the process, besides what it needs.
         more: settings, besides those that every test needs; with the rights that they need.
     """
     if "publish" in more:
         grant(plane, more)
     clear, secure = free_ports(2)
-    made = Service(plane, name, clear, secure, more=more)
+    made = Service(plane, name, clear, secure, more=more, environment=environment or {})
     made.start()
     return made
 

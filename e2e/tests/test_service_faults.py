@@ -1,0 +1,353 @@
+"""What goes wrong around the service, and what becomes of cards and pods."""
+
+import json
+import signal
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from e2e.harness.api import Object
+from e2e.harness.bulk import create_all
+from e2e.harness.clock import Clock
+from e2e.harness.cluster import PODS, clear, cluster, events, node_of, pod
+from e2e.harness.control_plane import ControlPlane
+from e2e.harness.eight import FIT, METAX, VOLCANO, bound, eight, unsound
+from e2e.harness.faults import (
+    Act,
+    Fault,
+    Request,
+    answered,
+    cut,
+    denying,
+    refusing,
+    silent,
+    slow,
+)
+from e2e.harness.proxy import Proxy, proxy
+from e2e.harness.schedulers import start_kube_scheduler
+from e2e.harness.service import NAMESPACE, Service, held, install, kube_like, start_service
+from e2e.harness.waiting import within
+
+pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+
+NODE = "eight"
+HOURS = 3600
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
+WATCHED = ("pods", "nodes", "nodeledgers")
+
+
+@dataclass
+class World:
+    """A cluster with a scheduler, the service that it asks through a proxy, and two more of these.
+
+    Attributes:
+        service: asked by the scheduler; what it asks the API server goes through the proxy.
+        other: asked by nobody; it has the Lease.
+        deaf: asked by nobody; its watches have gone dead without a word when the tests began.
+        ears: the proxy of the deaf one.
+        clocks: of service and other.
+    """
+
+    plane: ControlPlane
+    proxy: Proxy
+    service: Service
+    other: Service
+    deaf: Service
+    ears: Proxy
+    clocks: tuple[Clock, Clock]
+
+    def is_bound(self, *names: str, patience: float = 60) -> float:
+        """Wait until pods are bound; see that all is as it should be. How long it took."""
+
+        def missing() -> list[str]:
+            return [name for name in names if not node_of(self.plane.api, name)]
+
+        try:
+            seconds = within(patience, lambda: not missing())
+        except TimeoutError as late:
+            told = {name: events(self.plane.api, name) for name in missing()}
+            said = self.service.get("/api/decisions")
+            raise AssertionError(f"{late}: {told}\n{json.dumps(said, indent=1)}") from late
+        self.is_settled()
+        return seconds
+
+    def is_settled(self, patience: float = 30) -> None:
+        """No card is sold twice now, and after a while nobody holds one but bound pods."""
+        assert unsound(self.plane, NODE) == []
+        within(patience, lambda: held(self.plane, NODE).keys() == bound(self.plane.api).keys())
+        assert unsound(self.plane, NODE) == []
+
+    def kill(self) -> None:
+        """Kill -9 the service, from wherever this is called; ``Service.kill`` must follow."""
+        assert self.service.process is not None
+        self.service.process.identity.signal_group(signal.SIGKILL)
+
+    def said(self) -> str:
+        """All that the service has said so far."""
+        assert self.service.process is not None
+        return self.service.process.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[World]:
+    with ExitStack() as stack:
+        plane = stack.enter_context(cluster([eight(NODE).node]))
+        install(plane)
+        folder = plane.run.folder
+        mine, others = Clock.create(folder, "mine"), Clock.create(folder, "others")
+        other = start_service(plane, "other", environment=others.environment)
+        within(60, lambda: "dragoman_reconciler_leader 1.0" in other.metrics())
+        ears = stack.enter_context(proxy(plane, "deaf"))
+        deaf = start_service(plane, "deaf", kubeconfig=str(ears.config))
+        for each in ears.watches.copy():
+            each.silent = True
+        between = stack.enter_context(proxy(plane, "proxied"))
+        service = start_service(
+            plane, "dragoman", kubeconfig=str(between.config), environment=mine.environment
+        )
+        start_kube_scheduler(plane, kube_like(service, "kube-scheduler-config.yaml", "kube"))
+        yield World(plane, between, service, other, deaf, ears, (mine, others))
+
+
+@pytest.fixture
+def world(built: World) -> Iterator[World]:
+    yield built
+    built.proxy.faults.clear()
+    built.proxy.held.clear()
+    for clock in built.clocks:
+        clock.jump(0)
+    clear(built.plane.api)
+    within(30, lambda: not held(built.plane, NODE))
+
+
+def add(world: World, *names: str, scheduler: str = "kube") -> None:
+    """Pods of both vocabularies in turn."""
+    bodies = [pod(name, scheduler, (VOLCANO, METAX)[i % 2]) for i, name in enumerate(names)]
+    create_all(world.plane.api, PODS, bodies)
+
+
+def asked_to_bind(service: Service, found: Object) -> str:
+    """What a service answers to a scheduler that binds a pod: an error, or nothing."""
+    meta = found["metadata"]
+    body = {
+        "PodName": meta["name"],
+        "PodNamespace": "default",
+        "PodUID": meta["uid"],
+        "Node": NODE,
+    }
+    request = urllib.request.Request(  # noqa: S310
+        f"{service.url}/extender/bind", json.dumps(body).encode(), method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        return str(json.loads(answer.read())["Error"])
+
+
+Where = Callable[[str], Callable[[Request], bool]]
+
+
+def ledger(name: str) -> Callable[[Request], bool]:
+    return lambda request: request.is_ledger(name)
+
+
+def binding(name: str) -> Callable[[Request], bool]:
+    return lambda request: request.is_binding(name)
+
+
+@contextmanager
+def killed_with(world: World, fault: Fault) -> Iterator[None]:
+    """For the length of a block the service is dead: killed by a fault, as it bound ``one``."""
+    world.proxy.faults.append(fault)
+    add(world, "one")
+    try:
+        assert fault.done.wait(30)
+    finally:
+        world.service.kill()
+    try:
+        yield
+    finally:
+        world.service.start()
+
+
+KILLS: dict[str, tuple[Where, Callable[[Callable[[], None]], Act]]] = {
+    "before the ledger is written": (ledger, lambda kill: cut(done=False, first=kill)),
+    "after the ledger is written": (ledger, lambda kill: cut(done=True, first=kill)),
+    "as it learns that": (ledger, answered),
+    "before the Binding": (binding, lambda kill: cut(done=False, first=kill)),
+    "after the Binding": (binding, lambda kill: cut(done=True, first=kill)),
+    "as it learns that it is bound": (binding, answered),
+}
+
+
+@pytest.mark.parametrize("point", KILLS)
+def test_a_pod_whose_binder_is_killed_is_bound_by_the_next_attempt(
+    world: World, point: str
+) -> None:
+    where, act = KILLS[point]
+
+    with killed_with(world, Fault(where("one"), act(world.kill))):
+        assert unsound(world.plane, NODE) == []
+        left = sorted(held(world.plane, NODE))
+
+    seconds = world.is_bound("one")
+    print(f"killed {point}: the ledger had {left}; bound {seconds:.1f} s after the start")
+
+
+def test_the_cards_of_a_pod_that_goes_before_its_binder_is_back_are_free_again(
+    world: World,
+) -> None:
+    with killed_with(world, Fault(ledger("one"), cut(done=True, first=world.kill))):
+        assert held(world.plane, NODE).keys() == {"one"}
+
+        world.plane.api.delete(f"{PODS}/one?gracePeriodSeconds=0")
+
+        seconds = within(60, lambda: not held(world.plane, NODE))
+        print(f"its cards were free again after {seconds:.1f} s")
+
+
+ANSWERS: dict[str, tuple[Where, Act]] = {
+    "ledger-409": (ledger, refusing(409)),
+    "ledger-429": (ledger, refusing(429, after_seconds=1)),
+    "ledger-500": (ledger, refusing(500)),
+    "ledger-503": (ledger, refusing(503, after_seconds=1)),
+    "ledger-500-done": (ledger, denying(500)),
+    "ledger-504-done": (ledger, denying(504)),
+    "ledger-cut": (ledger, cut(done=False)),
+    "ledger-cut-done": (ledger, cut(done=True)),
+    "ledger-slow": (ledger, slow(3)),
+    "ledger-silent": (ledger, silent(done=False)),
+    "ledger-silent-done": (ledger, silent(done=True)),
+    "binding-409": (binding, refusing(409)),
+    "binding-429": (binding, refusing(429, after_seconds=1)),
+    "binding-500": (binding, refusing(500)),
+    "binding-503": (binding, refusing(503, after_seconds=1)),
+    "binding-500-done": (binding, denying(500)),
+    "binding-504-done": (binding, denying(504)),
+    "binding-cut": (binding, cut(done=False)),
+    "binding-cut-done": (binding, cut(done=True)),
+    "binding-slow": (binding, slow(3)),
+    "binding-silent": (binding, silent(done=False)),
+    "binding-silent-done": (binding, silent(done=True)),
+}
+
+
+def test_whatever_the_api_server_answers_the_pod_is_bound_in_the_end(world: World) -> None:
+    faults = {name: Fault(where(name), act) for name, (where, act) in ANSWERS.items()}
+    world.proxy.faults += faults.values()
+
+    add(world, *faults)
+
+    seconds = world.is_bound(*faults, patience=120)
+    assert all(fault.done.is_set() for fault in faults.values())
+    print(f"{len(faults)} pods bound after {seconds:.1f} s")
+    said = world.said()
+    assert "the proxy says so" in said
+    assert "no good answer to the Binding" in said
+
+
+def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World) -> None:
+    before = [f"before-{number}" for number in range(10)]
+    add(world, *before)
+    within(60, lambda: len(bound(world.plane.api)) >= 3)
+    processes = world.plane.run.processes
+    (server,) = [each for each in processes if each.name == "kube-apiserver"]
+
+    server.identity.signal_group(signal.SIGKILL)
+    server.popen.wait()
+    processes.remove(server)
+    time.sleep(1)
+    assert isinstance(server.popen.args, list)
+    command = [str(word) for word in server.popen.args]
+    world.plane.run.start("kube-apiserver", command, ready=world.plane.api.is_ready)
+
+    after = [f"after-{number}" for number in range(10)]
+    add(world, *after)
+    seconds = world.is_bound(*before, *after, patience=120)
+    print(f"all pods bound {seconds:.1f} s after the API server was back")
+    assert "watch.failed" in world.said()
+
+
+def test_watches_that_have_expired_begin_anew(world: World) -> None:
+    add(world, "first")
+    world.is_bound("first")
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    line = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+    within(60, lambda: all(world.proxy.of(plural) for plural in WATCHED))
+    earlier = [each for plural in WATCHED for each in world.proxy.of(plural)]
+
+    for each in earlier:
+        each.last = line
+
+    within(30, lambda: all(set(world.proxy.of(plural)) - {*earlier} for plural in WATCHED))
+    add(world, "second")
+    world.is_bound("second")
+    world.plane.api.delete(f"{PODS}/first?gracePeriodSeconds=0")
+    within(30, lambda: [row["name"] for row in world.service.get("/api/pods")] == ["second"])
+    assert "410 Expired: too old" in world.said()
+
+
+def test_a_service_that_sees_what_was_minutes_ago_gives_away_no_card_twice(world: World) -> None:
+    api = world.plane.api
+    world.proxy.held |= {"pods", "nodeledgers"}
+    by_other = [f"other-{number}" for number in range(FIT - 4)]
+    add(world, *by_other, scheduler="nobody")
+    there = {row["metadata"]["name"]: row for row in api.get(PODS)["items"]}
+    assert [asked_to_bind(world.other, there[name]) for name in by_other] == [""] * len(by_other)
+
+    add(world, *(f"mine-{number}" for number in range(8)))
+    within(60, lambda: len(bound(api)) == FIT)
+    within(60, lambda: sum("short" in str(events(api, f"mine-{n}")) for n in range(8)) >= 4)
+    assert unsound(world.plane, NODE) == []
+    for name in by_other[:10]:
+        api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+    add(world, by_other[0], scheduler="nobody")
+    anew = api.get(f"{PODS}/{by_other[0]}")
+    within(60, lambda: len(held(world.plane, NODE)) == FIT - 10)
+    assert asked_to_bind(world.service, anew) == ""
+    assert unsound(world.plane, NODE) == []
+
+    world.proxy.held.clear()
+
+    seconds = world.is_bound(*(f"mine-{number}" for number in range(8)))
+    print(f"those that waited were bound {seconds:.1f} s after the watches went on")
+    assert len(bound(api)) == FIT - 10 + 1 + 4
+    within(30, lambda: len(world.service.get("/api/pods")) == len(bound(api)))
+
+
+def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way(
+    world: World,
+) -> None:
+    def lease() -> Object:
+        found: Object = world.plane.api.get(LEASE)["spec"]
+        return found
+
+    before = lease()
+    world.proxy.faults.append(Fault(binding("one"), slow(6)))
+    add(world, "one")
+    within(30, lambda: "one" in held(world.plane, NODE))
+
+    for mine, others in ((6, -6), (-30, 30), (0, -2)):
+        world.clocks[0].jump(mine * HOURS)
+        world.clocks[1].jump(others * HOURS)
+        written = lease()["renewTime"]
+        within(30, lambda since=written: lease()["renewTime"] != since)  # type: ignore[misc]
+        assert "one" in held(world.plane, NODE), "its Binding is on its way"
+
+    world.is_bound("one")
+    began = time.monotonic()
+    within(60, lambda: lease()["renewTime"] != written and time.monotonic() - began > 17)
+    assert lease()["holderIdentity"] == before["holderIdentity"]
+    assert lease().get("leaseTransitions") == before.get("leaseTransitions")
+
+
+def test_watches_that_go_dead_without_a_word_are_noticed_and_begin_anew(world: World) -> None:
+    seconds = within(200, lambda: all(world.ears.of(plural) for plural in WATCHED))
+    print(f"it heard again after another {seconds:.1f} s")
+
+    add(world, "one")
+
+    world.is_bound("one")
+    within(30, lambda: [row["name"] for row in world.deaf.get("/api/pods")] == ["one"])
