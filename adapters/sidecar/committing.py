@@ -133,15 +133,21 @@ class Committer:
                 self._turns[node] = (lock, users - 1)
 
     async def _try(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
+        newest = False
         for attempt in range(ATTEMPTS):
             stored = self._book.stored(node)
             if stored is None:
-                stored = await self._refresh(node)
+                stored, newest = await self._refresh(node), True
             if stored is None:
                 return False
             changed = change(stored.ledger)
             if changed is stored.ledger:
-                return False
+                if newest:
+                    return False
+                # The watch may be late: a no is said of the newest record only.
+                await self._refresh(node)
+                newest = True
+                continue
             try:
                 version = await self._store.write(changed, stored.version)
             except Conflict:
@@ -149,6 +155,7 @@ class Committer:
                 if attempt:
                     await self._clock.pause(attempt - 1)
                 await self._refresh(node)
+                newest = True
                 continue
             self._book.apply(Change(node, Stored(changed, version)))
             return True

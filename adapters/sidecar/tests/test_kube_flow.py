@@ -185,6 +185,24 @@ def test_a_second_bind_of_the_same_pod_gives_it_no_second_card() -> None:
     assert used(bench, "n1") == ["uid-p"]
 
 
+def test_a_bind_is_refused_for_what_the_newest_ledger_says_and_not_for_what_a_watch_said() -> None:
+    async def work() -> tuple[Json, Json]:
+        pods = [a_pod("earlier", memory=8000), a_pod("p", memory=8000)]
+        bench = await a_service(a_node("n1", cards=1), pods=pods)
+        flow = KubeFlow(bench.service)
+        await flow.bind(bind("earlier", "n1"))
+        full = await asked(flow.bind(bind("p", "n1")))
+        stored = await bench.store.read("n1")
+        assert stored is not None
+        await bench.store.write(stored.ledger.release("uid-earlier"), stored.version)
+        return full, await asked(flow.bind(bind("p", "n1")))
+
+    full, free = run(work())
+
+    assert "short" in full["Error"]
+    assert free == {"Error": ""}
+
+
 def test_a_bind_that_does_not_fit_is_refused_with_the_reason() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(a_node("n1", cards=1), pods=[a_pod(memory=9000)])
