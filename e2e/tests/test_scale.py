@@ -20,7 +20,14 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def service(plane: ControlPlane) -> Service:
+def alone(plane: ControlPlane) -> scale.Round:
+    """Before there is a service, which would adopt what the scheduler binds."""
+    return scale.bind_all(plane, "kube-scheduler", PODS, None)
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane, alone: scale.Round) -> Service:
+    assert not alone.served
     return scale.described_by(plane, NODES)[0]
 
 
@@ -37,8 +44,6 @@ def test_a_bind_is_one_ledger_and_one_binding(
     assert found.writes.get("PATCH pods", 0) == 0
 
 
-def test_the_scheduler_alone_binds_the_same_pods(plane: ControlPlane) -> None:
-    found = scale.bind_all(plane, "kube-scheduler", PODS, None)
-
-    assert found.writes["POST pods/binding"] == 1
-    assert found.writes.get("PUT nodeledgers", 0) == 0
+def test_the_scheduler_alone_binds_the_same_pods(alone: scale.Round) -> None:
+    assert alone.writes["POST pods/binding"] == 1
+    assert alone.writes.get("PUT nodeledgers", 0) == 0

@@ -52,7 +52,15 @@ def service(plane: ControlPlane) -> Iterator[Service]:
     )
     with turn(start, plane):
         yield made
+
+
+@pytest.fixture(autouse=True)
+def emptied(plane: ControlPlane) -> Iterator[None]:
+    """Each test leaves the node as it found it: no pods, no lock."""
+    yield
     clear(plane.api)
+    serve(plane)
+    within(60, lambda: held(plane, NODE) == {})
 
 
 def lock(plane: ControlPlane) -> str:
@@ -94,6 +102,9 @@ def test_of_two_pods_at_once_the_second_is_bound_when_the_plugin_has_served_the_
 def test_the_lock_of_a_pod_that_was_deleted_before_it_started_keeps_nobody_waiting(
     plane: ControlPlane, service: Service
 ) -> None:
+    plane.api.create(PODS, pod("gone", "kube", SHARE, tolerations=ANYWHERE))
+    explained(service, lambda: within(30, lambda: lock(plane) == "gone"))
+
     clear(plane.api)
     plane.api.create(PODS, pod("three", "kube", SHARE, tolerations=ANYWHERE))
 
