@@ -9,10 +9,11 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from e2e.harness.api import Api, Object
@@ -49,6 +50,7 @@ FILES = {
 PATIENCE = 1200
 """Seconds for all pods of a round."""
 
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
 _COUNT = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -152,31 +154,32 @@ def _nobody(plane: ControlPlane) -> Service:
 @contextmanager
 def _bindings(api: Api) -> Iterator[Mapping[str, float]]:
     """By pod, when it was seen to be bound; filled as they are."""
-    version = api.get(f"{PODS}?limit=1")["metadata"]["resourceVersion"]
+    version: str = api.get(f"{PODS}?limit=1")["metadata"]["resourceVersion"]
     bound: dict[str, float] = {}
-    connection = api.connection(PATIENCE)
-    connection.request(
-        "GET", f"{api.root}{PODS}?watch=true&resourceVersion={version}", headers=dict(api.headers)
-    )
-    response = connection.getresponse()
+    over = Event()
 
     def follow() -> None:
-        try:
-            for line in response:
-                found = _BOUND.search(line)
-                if found is not None:
-                    bound.setdefault(found[1].decode(), time.monotonic())
-        except (OSError, ValueError, AttributeError):
-            return  # closed from outside
+        # The server ends a watch whose reader is slow; the next one goes on from there.
+        last = version
+        while not over.is_set():
+            connection = api.connection(1)
+            query = f"watch=true&resourceVersion={last}"
+            with closing(connection), suppress(TimeoutError, HTTPException):
+                connection.request("GET", f"{api.root}{PODS}?{query}", headers=dict(api.headers))
+                for line in connection.getresponse():
+                    seen = _VERSION.search(line)
+                    last = seen[1].decode() if seen else last
+                    found = _BOUND.search(line)
+                    if found is not None:
+                        bound.setdefault(found[1].decode(), time.monotonic())
 
     thread = Thread(target=follow, daemon=True)
     thread.start()
     try:
         yield bound
     finally:
-        connection.sock.shutdown(2)
+        over.set()
         thread.join(10)
-        connection.close()
 
 
 def _writes(api: Api) -> Counter[str]:
