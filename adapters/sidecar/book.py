@@ -4,6 +4,7 @@ No I/O and no clock: the store's records come in, and the time is passed.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from adapters.stores.store import Change, Stored
@@ -71,6 +72,16 @@ class Book:
     def ledger(self, node: str) -> NodeLedger | None:
         """A node's ledger with the holds; None where the node is not known or not readable."""
         return self.inventory.get(node)
+
+    def over(self, ledger: NodeLedger) -> NodeLedger:
+        """A node's ledger with the holds on top, as far as they fit."""
+        known = self._stored.get(ledger.node.name)
+        if known is not None and known.ledger is ledger:
+            return self.inventory.ledger(ledger.node.name)
+        for allocation in self._holds.get(ledger.node.name, {}).values():
+            with suppress(LedgerError):
+                ledger = ledger.hold(allocation)
+        return ledger
 
     def problem(self, node: str) -> str | None:
         """Why a node's record cannot be read; None where it can, or there is none."""

@@ -3,7 +3,7 @@
 Read the newest ledger, decide, write by compare-and-swap; where somebody else was faster, again.
 """
 
-from asyncio import Lock
+from asyncio import CancelledError, Future, Lock, get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +43,42 @@ class Committed:
     since: int = 0
 
 
+class _Wish:
+    """A change of a record that somebody waits for.
+
+    Attributes:
+        changes: whether it changed anything when it was made last.
+        made: how it went, when it is sure.
+    """
+
+    def __init__(self, change: Callable[[NodeLedger], NodeLedger]) -> None:
+        self._change = change
+        self.changes = False
+        self.made: Future[bool] = get_running_loop().create_future()
+
+    def apply(self, ledger: NodeLedger) -> NodeLedger:
+        """The ledger after the change; as it was where nobody waits for that any more."""
+        if self.made.done():
+            return ledger
+        try:
+            changed = self._change(ledger)
+        except Exception as error:  # it is the asker's, not that of the others
+            self.fail(error)
+            return ledger
+        self.changes = changed is not ledger
+        return changed
+
+    def tell(self) -> None:
+        """It is done: tell whether it changed anything."""
+        if not self.made.done():
+            self.made.set_result(self.changes)
+
+    def fail(self, error: Exception) -> None:
+        """It cannot be done."""
+        if not self.made.done():
+            self.made.set_exception(error)
+
+
 class Committer:
     """Gives cards away and takes them back."""
 
@@ -52,6 +88,7 @@ class Committer:
         self._clock = clock
         self._journal = journal
         self._turns: dict[str, tuple[Lock, int]] = {}
+        self._wishes: dict[str, list[_Wish]] = {}
 
     async def commit(
         self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
@@ -121,33 +158,59 @@ class Committer:
         return await self._change(node, let_go)
 
     async def _change(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
-        """Write what ``change`` makes of the newest record; False where it leaves it as it is."""
+        """Write what ``change`` makes of the newest record; False where it leaves it as it is.
+
+        Changes that come while a record is being written are made together in the next write:
+        else a scheduler that fills one node after the other would wait for one write a pod.
+        """
+        wish = _Wish(change)
+        self._wishes.setdefault(node, []).append(wish)
         lock, users = self._turns.get(node, (Lock(), 0))
         self._turns[node] = (lock, users + 1)
         try:
             async with lock:
-                return await self._try(node, change)
+                if not wish.made.done():
+                    await self._make(node)
+            return await wish.made
         finally:
+            wish.made.cancel()
             lock, users = self._turns.pop(node)
             if users > 1:
                 self._turns[node] = (lock, users - 1)
+            else:
+                self._wishes.pop(node, None)
 
-    async def _try(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
+    async def _make(self, node: str) -> None:
+        """Make all changes that are waited for; whoever waits is told how his went."""
+        wishes = [wish for wish in self._wishes[node] if not wish.made.done()]
+        self._wishes[node] = []
+        try:
+            await self._try(node, wishes)
+        except CancelledError:
+            self._wishes[node] = wishes + self._wishes[node]
+            raise
+        except Exception as error:
+            for wish in wishes:
+                wish.fail(error)
+
+    async def _try(self, node: str, wishes: Sequence[_Wish]) -> None:
         newest = False
         for attempt in range(ATTEMPTS):
             stored = self._book.stored(node)
             if stored is None:
                 stored, newest = await self._refresh(node), True
             if stored is None:
-                return False
-            changed = change(stored.ledger)
-            if changed is stored.ledger:
-                if newest:
-                    return False
+                break
+            changed = stored.ledger
+            for wish in wishes:
+                changed = wish.apply(changed)
+            if not newest and not all(wish.changes for wish in wishes):
                 # The watch may be late: a no is said of the newest record only.
                 await self._refresh(node)
                 newest = True
                 continue
+            if changed is stored.ledger:
+                break
             try:
                 version = await self._store.write(changed, stored.version)
             except Conflict:
@@ -158,8 +221,11 @@ class Committer:
                 newest = True
                 continue
             self._book.apply(Change(node, Stored(changed, version)))
-            return True
-        raise Busy(f"the ledger of node {node} is being written by others again and again")
+            break
+        else:
+            raise Busy(f"the ledger of node {node} is being written by others again and again")
+        for wish in wishes:
+            wish.tell()
 
     async def _refresh(self, node: str) -> Stored | None:
         try:
@@ -177,7 +243,7 @@ class Committer:
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
             return Committed(Placement(stored.node.name, earlier.grants), fresh=False)
-        ledger = self._book.ledger(stored.node.name) or stored
+        ledger = self._book.over(stored)
         if claimed and sound(request, claimed, ledger):
             return Committed(Placement(stored.node.name, claimed), fresh=True, claimed=True)
         held = self._book.held(request.uid)

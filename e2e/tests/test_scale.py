@@ -32,15 +32,16 @@ def service(plane: ControlPlane, alone: scale.Round) -> Service:
 
 
 @pytest.mark.parametrize("scheduler", scale.STARTERS)
-def test_a_bind_is_one_ledger_and_one_binding(
+def test_a_bind_is_at_most_one_ledger_and_one_binding(
     plane: ControlPlane, service: Service, scheduler: str
 ) -> None:
     found = scale.bind_all(plane, scheduler, PODS, service)
 
     print(f"{scheduler}: {found.rate:.0f} pods/s, writes a pod: {dict(found.writes)}")
     assert found.writes["POST pods/binding"] == 1
-    # The releases of earlier pods, a lost race or a bind that is asked for again write once more.
-    assert 1 <= found.writes["PUT nodeledgers"] < 2
+    # Pods that come to one node at a time are written together; the release of an earlier pod, a
+    # lost race or a bind that is asked for again write once more.
+    assert 0 < found.writes["PUT nodeledgers"] < 1.5
     assert found.writes.get("PATCH pods", 0) == 0
 
 
