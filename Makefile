@@ -26,7 +26,7 @@ test: unit  ## all tests: unit, and e2e where the test bed is built
 	@! $(BIN)/python -m e2e.testbed.ready || $(MAKE) --no-print-directory e2e
 
 unit: .venv/.stamp  ## tests without a cluster; 100 % branches where the code is pure
-	$(BIN)/pytest --cov
+	$(BIN)/pytest --quiet --cov --cov-report=
 	@$(MAKE) --no-print-directory gate
 
 gate: .venv/.stamp
@@ -34,7 +34,7 @@ gate: .venv/.stamp
 		--fail-under=100 --show-missing --skip-covered
 
 again: .venv/.stamp  ## the tests that failed last, once more
-	$(BIN)/pytest core adapters e2e --last-failed --last-failed-no-failures none -rs
+	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rs
 
 testbed:  ## the real components for e2e, built once into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
@@ -43,7 +43,7 @@ chart: .venv/.stamp  ## the Helm chart by itself: lint, schema, golden files; pa
 	$(BIN)/pytest e2e/tests/test_chart.py -rs
 
 e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECONFIG
-	$(BIN)/pytest e2e -rs --cluster=$(CLUSTER)
+	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
 
 e2e-kind: .venv/.stamp  ## the same in a cluster that kind makes; needs Docker
 	$(BIN)/python -m e2e.kind
