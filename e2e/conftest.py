@@ -8,6 +8,8 @@ import pytest
 from e2e.harness import audit
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.namespace import namespace
+from e2e.harness.place import Place
+from e2e.harness.place import place as a_place
 from e2e.harness.run import Run, run
 from e2e.harness.target import Target, existing, kind
 
@@ -57,11 +59,27 @@ def home(target: Target) -> Iterator[str]:
         yield path
 
 
+@pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A node without a kubelet for one module, with each runtime in turn."""
+    with a_place(request.param) as there:
+        yield there
+
+
+@pytest.fixture
+def place(daemon: Place) -> Iterator[Place]:
+    """The same node, on which nobody holds anything and no agent runs yet."""
+    daemon.begin()
+    yield daemon
+    daemon.end()
+
+
 @pytest.fixture(autouse=True)
 def nothing_was_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
     """What the service and the agent ask for, the chart's roles give them."""
+    given = request.node.funcargs  # held here, for after an interrupt the test has none any more
     yield
-    found = [getattr(value, "plane", value) for value in request.node.funcargs.values()]
+    found = [getattr(value, "plane", value) for value in given.values()]
     folders = {each.run.folder for each in found if isinstance(each, ControlPlane)}
     refused = [line for folder in folders for line in audit.refused(folder)]
     if not request.node.get_closest_marker("refusals"):

@@ -4,15 +4,11 @@ import os
 import signal
 import threading
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
 import pytest
-
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
 from core.card import Card
 from core.grant import Allocation, Grant
@@ -22,10 +18,8 @@ from core.quantity import GIB, MIB
 from e2e.harness.agent import RunningAgent
 from e2e.harness.cri import CriError, Sandbox
 from e2e.harness.place import Place
-from e2e.harness.place import place as a_place
 from e2e.harness.ports import free_ports
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -38,23 +32,6 @@ IMAGE = {"NVIDIA_VISIBLE_DEVICES": "all"}
 RESULT = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
 KOORDINATED = {"scheduling.koordinator.sh/device-allocated": '{"gpu":[{"minor":0}]}'}
 PODS = 60
-
-
-@pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
-def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with ExitStack() as stack:
-        try:
-            there = stack.enter_context(a_place(request.param))
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
-        yield there
-
-
-@pytest.fixture
-def place(daemon: Place) -> Iterator[Place]:
-    daemon.begin()
-    yield daemon
-    daemon.end()
 
 
 def ledger(*held: Allocation) -> NodeLedger:

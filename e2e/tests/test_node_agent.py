@@ -9,15 +9,11 @@ import struct
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
 from adapters.node.region import MAGIC, VERSION_1
 from adapters.wire.ledger import encode
@@ -30,32 +26,13 @@ from e2e.harness.agent import start_agent
 from e2e.harness.cri import CriError
 from e2e.harness.guide import placed
 from e2e.harness.place import Place
-from e2e.harness.place import place as a_place
 from e2e.harness.ports import free_ports
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
 ENTRY = "from adapters.cli.main import main; main()"
 RESULT = {"volcano.sh/vgpu-ids-new": "what stands here is not read"}
-
-
-@pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
-def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with ExitStack() as stack:
-        try:
-            there = stack.enter_context(a_place(request.param))
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
-        yield there
-
-
-@pytest.fixture
-def place(daemon: Place) -> Iterator[Place]:
-    daemon.begin()
-    yield daemon
-    daemon.end()
 
 
 def card(index: int) -> Card:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
-
 from adapters.wire.ledger import encode
 from core.card import Card
 from core.grant import Allocation, Grant
@@ -25,7 +23,6 @@ from e2e.harness.machine import start_machine
 from e2e.harness.run import run
 from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -48,11 +45,8 @@ def record() -> dict[str, Any]:
 
 def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
     with run() as this:
-        try:
-            plane = start_control_plane(this)
-            runtime = start_containerd(start_machine(this), "containerd-2")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = start_control_plane(this)
+        runtime = start_containerd(start_machine(this), "containerd-2")
         install(plane)
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "ai"}})
         plane.api.create(PATH, record())

@@ -25,7 +25,6 @@ from e2e.harness.machine import start_machine
 from e2e.harness.run import run
 from e2e.harness.service import ACCOUNT, NAMESPACE, install
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -35,17 +34,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs roo
 @pytest.fixture(params=["containerd-1", "containerd-2", "containerd"])
 def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, RunningAgent]]:
     with run() as this:
-        try:
-            runtime = start_containerd(start_machine(this), request.param)
-            plane = start_control_plane(this)
-            install(plane)
-            host = Host.make(this.folder / "host")
-            kubeconfig = account(plane, NAMESPACE, f"{ACCOUNT}-node")
-            source = {"ledger": {"kubeconfig": str(kubeconfig)}}
-            agent = start_agent(runtime, host, host.configuration(runtime) | source)
-            start_kubelet(plane, runtime, "real")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        runtime = start_containerd(start_machine(this), request.param)
+        plane = start_control_plane(this)
+        install(plane)
+        host = Host.make(this.folder / "host")
+        kubeconfig = account(plane, NAMESPACE, f"{ACCOUNT}-node")
+        source = {"ledger": {"kubeconfig": str(kubeconfig)}}
+        agent = start_agent(runtime, host, host.configuration(runtime) | source)
+        start_kubelet(plane, runtime, "real")
         yield plane, agent
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
-
 from adapters.node.credentials import of_kubeconfig
 from adapters.node.grants import LedgerGrants, Standing
 from adapters.node.ledger_watch import LedgerWatch
@@ -30,7 +28,6 @@ from e2e.harness.ledgers import PATH
 from e2e.harness.machine import start_machine
 from e2e.harness.run import run
 from e2e.harness.service import ACCOUNT, NAMESPACE, install
-from e2e.testbed.cache import NotBuiltError
 
 RULES = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -52,10 +49,7 @@ def node_ledger(name: str, uid: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
     with run() as this:
-        try:
-            plane = start_control_plane(this)
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        plane = start_control_plane(this)
         install(plane)
         yield plane
 
@@ -115,10 +109,7 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
 def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -> None:
     config = account(cluster, NAMESPACE, f"{ACCOUNT}-node")
     with run() as this:
-        try:
-            runtime = start_containerd(start_machine(this), "containerd-2")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        runtime = start_containerd(start_machine(this), "containerd-2")
         host = Host.make(this.folder / "host")
         source = {"ledger": {"kubeconfig": str(config)}}
         start_agent(runtime, host, host.configuration(runtime) | source)

@@ -5,8 +5,6 @@ import signal
 
 import pytest
 
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
-
 from core.card import Card
 from core.grant import Allocation, Grant
 from core.ledger import NodeLedger
@@ -19,7 +17,6 @@ from e2e.harness.cri import Cri, CriError
 from e2e.harness.machine import start_machine
 from e2e.harness.run import run
 from e2e.harness.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -31,10 +28,7 @@ REQUIRED = {
 
 def test_a_container_that_requires_the_agent_waits_for_it() -> None:
     with run() as this:
-        try:
-            runtime = start_containerd(start_machine(this), "containerd")
-        except NotBuiltError as missing:
-            pytest.skip(str(missing))
+        runtime = start_containerd(start_machine(this), "containerd")
         host = Host.make(this.folder / "host")
         cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
         grant = Grant("main", "GPU-0", GIB, 50)
