@@ -1,11 +1,10 @@
 """A wall clock of its own for a process, which jumps when a test says so."""
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.testbed.cache import NotBuiltError
+from e2e.testbed.compiler import c_compiler
 
 _SOURCE = Path(__file__).with_name("shifted_clock.c")
 
@@ -29,9 +28,7 @@ class Clock:
             NotBuiltError: there is no C compiler.
         """
         library = folder / "shifted_clock.so"
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            raise NotBuiltError("a C compiler, for a clock that jumps")
+        compiler = c_compiler("a clock that jumps")
         if not library.exists():
             words = ["-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE), "-ldl"]
             subprocess.run([compiler, *words], check=True)

@@ -1,26 +1,26 @@
 """NVIDIA's library without a card: ``nvml_stand_in.c``, built once."""
 
 import ctypes
-import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from adapters.node.nvml import Nvml
+from e2e.testbed.compiler import c_compiler
 
 _SOURCE = Path(__file__).with_name("nvml_stand_in.c")
 
 
 @cache
 def built() -> Path:
-    """The library, under the name by which the agent opens it."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler: NVIDIA's library cannot be played")
+    """The library, under the name by which the agent opens it.
+
+    Raises:
+        NotBuiltError: there is no C compiler.
+    """
+    compiler = c_compiler("what plays NVIDIA's library")
     target = Path(tempfile.mkdtemp(prefix="nvml-")) / "libnvidia-ml.so.1"
     flags = ("-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
     words = [compiler, *flags, "-o", str(target), str(_SOURCE)]

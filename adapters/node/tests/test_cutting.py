@@ -6,7 +6,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from adapters.node.cutting import AGAIN, Cutter
 from adapters.node.grants import LedgerGrants
@@ -245,8 +251,10 @@ class Cuts(RuleBasedStateMachine):
         assert wanted <= set(self.there[0].equipment().instances)
 
 
-Cuts.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
-TestCuts = Cuts.TestCase
+def test_in_any_order_what_is_in_use_stays_and_what_is_granted_is_made() -> None:
+    run_state_machine_as_test(
+        Cuts, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
+    )
 
 
 @given(st.lists(st.sampled_from([s for layout in CUT.layouts for s in layout.slices]), max_size=6))
