@@ -59,7 +59,7 @@ Settings = Mapping[Document, object]
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What one vocabulary says of one node.
+    """What one vocabulary, or somebody else, says of one node.
 
     Attributes:
         cards: by ascending index, all with this vocabulary alone in ``dialects``.
@@ -71,6 +71,7 @@ class Described:
         losses: as of ``Node``.
         gains: as of ``Node``.
         problems: what could not be read, as sentences; such cards are left out.
+        author: who says it, where that is no vocabulary.
     """
 
     cards: tuple[Card, ...] = ()
@@ -82,6 +83,7 @@ class Described:
     losses: tuple[tuple[int, int], ...] = ()
     gains: tuple[tuple[int, int], ...] = ()
     problems: tuple[str, ...] = ()
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from adapters.dialects import hami_node
 from adapters.dialects.dialect import Described, Dialect
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Device, KubeNode
@@ -24,7 +25,7 @@ def read_node(
     dialects: Sequence[Dialect],
     agent: NodeHardware | None = None,
 ) -> tuple[Node, tuple[str, ...]]:
-    """A node as all vocabularies together, and our agent on it, describe it.
+    """A node as all vocabularies together, HAMi, and our agent on it, describe it.
 
     Where two state the memory of a card and the difference is more than the coarser of them rounds
     off, the smaller counts and the difference is told. A card is healthy if all say so. Numbers
@@ -41,6 +42,7 @@ def read_node(
         the node, and as sentences what could not be read or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
+    described.append(hami_node.read(node))
     finest_first = sorted(described, key=lambda one: one.precision)
     if agent is not None:
         own = _own(agent)
@@ -82,8 +84,8 @@ def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
         if base.memory // coarse != card.memory // coarse:
             memory = min(memory, card.memory)
             problems.append(
-                f"card {base.uuid}: {_by(base)} states {show(base.memory)}, "
-                f"{_by(card)} {show(card.memory)}; the smaller counts"
+                f"card {base.uuid}: {_by(base, finest)} states {show(base.memory)}, "
+                f"{_by(card, one)} {show(card.memory)}; the smaller counts"
             )
     return replace(
         base,
@@ -111,6 +113,7 @@ def _own(agent: NodeHardware) -> Described:
         slots_stated=False,
         isolation=agent.isolation,
         problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
+        author="the node agent",
     )
 
 
@@ -122,5 +125,5 @@ def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
     return tuple(scopes[level] for level in sorted(scopes))
 
 
-def _by(card: Card) -> str:
-    return "/".join(sorted(card.dialects)) or "the node agent"
+def _by(card: Card, one: Described) -> str:
+    return one.author or "/".join(sorted(card.dialects))

@@ -2,6 +2,11 @@
 
 The grammar is ``(uuid,count,memory,type,health,mode:)+``; fields after the sixth mean nothing.
 Source: volcano-vgpu-device-plugin pkg/util/util.go:163-170.
+
+Plugins that knew no mode end an entry after the health, which is always ``false`` there: they
+compare ``Healthy`` with ``healthy``. Their cards are shared as with hami-core, and count as
+healthy. Source: volcano-sh/devices pkg/plugin/vgpu/util/util.go, EncodeNodeDevices, and
+pkg/plugin/vgpu/register.go, apiDevices.
 """
 
 import re
@@ -17,15 +22,20 @@ from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from core.card import Card, Mode
 from core.mig import UNCUT
-from core.quantity import FULL
+from core.quantity import FULL, MIB
 
-_FIELDS = 6
+_FIELDS, _OLDER_FIELDS = 6, 5
 _NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 # A result parts its fields by these, so that no uuid can have them.
 _UUID = re.compile(r"[^\s;\[\]]+")
 
 # mps: scheduler and device plugin do as for hami-core (pkg/plugin/server.go:438 of the plugin)
 _MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MPS: Mode.SHARED, keys.MIG: Mode.MIG}
+
+_DOUBT = (
+    f"{keys.REGISTER}: entries without a mode do not say whether their memory is in units of"
+    " gpuMemoryFactor; it is read as MiB"
+)
 
 
 def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
@@ -49,14 +59,14 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
         if isinstance(found, str):
             problems.append(f"{keys.REGISTER}: entry {index} {found}: {entry!r}")
             continue
-        card, cut = found
+        card, cut, doubt = found
         if card.uuid in cards:
             problems.append(f"{keys.REGISTER}: entry {index} repeats uuid {card.uuid}")
             continue
         cards[card.uuid] = replace(
             card, node=node.metadata.name, index=index, dialects=frozenset({dialect})
         )
-        problems += cut.problems
+        problems += (*cut.problems, *doubt)
     withdrawn = _withdrawn(node.status.allocatable or {}, config) if cards else None
     if withdrawn is not None:
         problems.append(f"allocatable {withdrawn} is 0: the device plugin does not serve the cards")
@@ -91,11 +101,13 @@ def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict
     }
 
 
-def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:
+def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting, tuple[str, ...]] | str:
+    """The card of an entry, how it is cut, and what is doubtful; or why it is none."""
     fields = [field.strip() for field in entry.split(",")]
-    if len(fields) < _FIELDS:
+    if len(fields) < _OLDER_FIELDS:
         return f"has {len(fields)} fields, not uuid, count, memory, type, health and mode"
-    uuid, count, memory, card_type, health, mode = fields[:_FIELDS]
+    older = len(fields) == _OLDER_FIELDS
+    uuid, count, memory, card_type, health, mode = (*fields, keys.HAMI_CORE)[:_FIELDS]
     slots, units, healthy = _NUMBER.fullmatch(count), _NUMBER.fullmatch(memory), parse_bool(health)
     if _UUID.fullmatch(uuid) is None:
         return "has no usable uuid"
@@ -109,7 +121,8 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:
         return f"has health {health!r}, not true or false"
     if mode not in _MODES:
         return f"has mode {mode!r}, not {keys.HAMI_CORE} or {keys.MIG}"
-    size = int(units[1]) * config.unit
+    # The first of the older plugins had no factor: the smaller reading sells nothing twice.
+    size = int(units[1]) * (MIB if older else config.unit)
     cut = cutting(config.tables, card_type, size) if _MODES[mode] is Mode.MIG else Cutting(UNCUT)
     card = Card(
         uuid=uuid,
@@ -119,12 +132,12 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting] | str:
         model=card_type.removeprefix(f"{keys.VENDOR_TYPE}-"),
         memory=size,
         slots=int(slots[1]),
-        healthy=healthy,
+        healthy=healthy or older,
         mode=_MODES[mode],
         names=(card_type,),
         geometry=cut.geometry,
     )
-    return card, cut
+    return card, cut, (_DOUBT,) if older and config.unit != MIB else ()
 
 
 def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:

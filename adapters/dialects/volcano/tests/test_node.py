@@ -186,3 +186,53 @@ def test_garbage_gives_sound_cards_and_problems_and_nothing_else(register: str) 
     assert [card.index for card in found.cards] == sorted({card.index for card in found.cards})
     if register.replace(":", "").strip() and not found.cards:
         assert found.problems
+
+
+# Plugins that knew no mode.
+
+
+def test_an_entry_without_a_mode_is_a_card_that_is_shared_and_healthy_whatever_it_says() -> None:
+    # What such a plugin writes of a card without a fault, by its source.
+    found = described(
+        "GPU-151ae9c0-83a9-2dd1-8981-b5f44c021a58,10,11264,NVIDIA-GeForce GTX 1080 Ti,false:"
+    )
+
+    (card,) = found.cards
+    assert found.problems == ()
+    assert (card.mode, card.healthy) == (Mode.SHARED, True)
+    assert (card.memory, card.slots, card.model) == (11264 * MIB, 10, "GeForce GTX 1080 Ti")
+
+
+def test_without_a_mode_memory_is_never_read_as_more_than_the_card_may_have_and_that_is_told() -> (
+    None
+):
+    found = described(
+        f"u0,10,5120,{A100},false:u1,10,5120,{A100},true,hami-core:u2,10,5120,{A100},false:",
+        {"gpuMemoryFactor": 8},
+    )
+
+    assert [card.memory for card in found.cards] == [5120 * MIB, 40960 * MIB, 5120 * MIB]
+    assert found.problems == (
+        "node node-1: volcano.sh/node-vgpu-register: entries without a mode do not say whether "
+        "their memory is in units of gpuMemoryFactor; it is read as MiB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (f"u1,0,40960,{A100},false", "has count '0', not a number of sharers, 1 or more"),
+        (f"u1,10,0,{A100},false", "has memory '0', not a number of units, 1 or more"),
+        ("u1,10,40960,MX100,false", "has type 'MX100', which is no NVIDIA card"),
+        (f"u1,10,40960,{A100},hami-core", "has health 'hami-core', not true or false"),
+    ],
+)
+def test_a_bad_entry_without_a_mode_is_left_out_and_told(bad: str, why: str) -> None:
+    assert only_problem(f"{bad}:").endswith(f"entry 0 {why}: {bad!r}")
+
+
+@given(st.integers(1, 100), st.integers(1, 200_000), st.sampled_from(["true", "false"]))
+def test_with_and_without_a_mode_a_card_is_the_same(count: int, memory: int, health: str) -> None:
+    text = f"u0,{count},{memory},{A100},{health}:"
+
+    assert described(text) == described(f"u0,{count},{memory},{A100},true,hami-core:")

@@ -1,0 +1,219 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.dialects.adopt import adopt
+from adapters.dialects.dialect import Described
+from adapters.dialects.hami_node import NODE_DEVICES, read
+from adapters.dialects.merge import read_node
+from adapters.dialects.tests.builders import ALL, bound
+from adapters.wire.kube import KubeNode, Metadata
+from core.card import Card, Mode
+from core.quantity import MIB
+
+# volcano-sh/volcano issue 4511: a node with HAMi's plugin of 2025
+OLDER = (
+    "GPU-220d2c17-3969-3911-209a-e08aa68ab060,10,6144,100,"
+    "NVIDIA-NVIDIA GeForce RTX 2060,0,true,0,hami-core:"
+)
+
+
+def kube(text: str) -> KubeNode:
+    return KubeNode(Metadata(name="n", annotations={NODE_DEVICES: text}))
+
+
+def described(*entries: object) -> Described:
+    return read(kube(json.dumps(entries)))
+
+
+def entry(uuid: str = "GPU-a", **more: object) -> dict[str, object]:
+    plain = {"id": uuid, "count": 10, "devmem": 8192, "devcore": 100, "type": "NVIDIA A100"}
+    return {**plain, "mode": "hami-core", "health": True, **more}
+
+
+def test_what_hamis_plugin_writes_today_is_read() -> None:
+    found = described(
+        entry("GPU-b", index=1, numa=1, type="NVIDIA-Tesla V100-PCIE-32GB", devicepairscore={}),
+        entry("GPU-a", mode="mig"),
+    )
+
+    assert found.problems == ()
+    assert (found.precision, found.slots_stated, found.author) == (MIB, True, "HAMi")
+    assert found.cards == (
+        Card(
+            *("GPU-a", "n", 0, "nvidia", "NVIDIA A100", 8192 * MIB, 10),
+            mode=Mode.MIG,
+            names=("NVIDIA A100",),
+        ),
+        Card(
+            *("GPU-b", "n", 1, "nvidia", "Tesla V100-PCIE-32GB", 8192 * MIB, 10),
+            numa=1,
+            names=("NVIDIA-Tesla V100-PCIE-32GB",),
+        ),
+    )
+
+
+def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
+    nine = read(kube(OLDER))
+    seven = read(kube("GPU-a,10,6144,100,NVIDIA-x,1,false:GPU-b,10,6144,100,NVIDIA-x,0,true"))
+
+    assert nine.problems == seven.problems == ()
+    assert [(card.uuid, card.memory, card.index) for card in nine.cards] == [
+        ("GPU-220d2c17-3969-3911-209a-e08aa68ab060", 6144 * MIB, 0)
+    ]
+    assert [(card.uuid, card.healthy, card.numa, card.mode) for card in seven.cards] == [
+        ("GPU-a", False, 1, Mode.SHARED),
+        ("GPU-b", True, None, Mode.SHARED),
+    ]
+
+
+def test_what_is_left_out_is_0_or_false_as_go_leaves_it_out() -> None:
+    (card,) = described({"id": "GPU-a", "count": 1, "devmem": 1, "type": "NVIDIA"}).cards
+
+    assert (card.index, card.numa, card.mode, card.healthy) == (0, None, Mode.SHARED, False)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "null", "[]", ":"])
+def test_a_node_of_which_hami_says_nothing_has_no_cards_of_hami(text: str) -> None:
+    found = read(kube(text))
+
+    assert (found.cards, found.problems) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (entry(""), "'' cannot be a card's uuid"),
+        (entry("GPU a"), "'GPU a' cannot be a card's uuid"),
+        (entry("GPU-z", type="Ascend"), "has type 'Ascend', which is no NVIDIA card"),
+        (entry("GPU-z", mode="vgpu"), "has mode 'vgpu', not hami-core, mps, mig"),
+        (entry("GPU-z", count=0), "Expected `int` >= 1 - at `$.count`"),
+        (entry("GPU-z", devmem=-1), "Expected `int` >= 1 - at `$.devmem`"),
+        (entry("GPU-z", devmem="8"), "Expected `int`, got `str` - at `$.devmem`"),
+        (entry("GPU-z", health="yes"), "Expected `bool`, got `str` - at `$.health`"),
+        ({"id": "GPU-z"}, "Object missing required field `count`"),
+        ("GPU-z", "GPU-z"),
+        (7, "Expected `object`, got `int`"),
+    ],
+)
+def test_a_bad_entry_alone_is_left_out_and_told(bad: object, why: str) -> None:
+    found = described(entry("GPU-a"), bad, entry("GPU-b"))
+
+    assert [card.uuid for card in found.cards] == ["GPU-a", "GPU-b"]
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; left out",)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("GPU-z,10,6144,100,NVIDIA-x,0", "has 6 fields, not 7 or 9"),
+        ("GPU-z,10,6144,100,NVIDIA-x,0,true,0", "has 8 fields, not 7 or 9"),
+        ("GPU-z,ten,6144,100,NVIDIA-x,0,true", "has count 'ten', not a whole number"),
+        ("GPU-z,10,,100,NVIDIA-x,0,true", "has devmem '', not a whole number"),
+        ("GPU-z,10,6144,100,NVIDIA-x,a,true", "has numa 'a', not a whole number"),
+        ("GPU-z,10,6144,100,NVIDIA-x,0,true,b,mig", "has index 'b', not a whole number"),
+        ("GPU-z,10,6144,100,NVIDIA-x,0,fine", "has health 'fine', not true or false"),
+    ],
+)
+def test_a_bad_entry_of_the_older_text_is_left_out_and_told(bad: str, why: str) -> None:
+    found = read(kube(f"{OLDER}{bad}:"))
+
+    assert len(found.cards) == 1
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; left out",)
+
+
+def test_a_card_that_stands_there_twice_is_read_once_and_told() -> None:
+    found = described(entry(), entry(devmem=1))
+
+    assert [card.memory for card in found.cards] == [8192 * MIB]
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: card GPU-a stands there twice; left out",)
+
+
+@pytest.mark.parametrize("text", ["[", "[{]", '["\ud800"]'])
+def test_a_text_that_is_no_list_is_told(text: str) -> None:
+    found = read(kube(text))
+
+    assert found.cards == ()
+    assert found.problems[0].startswith(f"{NODE_DEVICES} is no list of cards: ")
+
+
+def test_a_pod_of_hami_holds_its_share_of_a_card_that_hami_alone_describes() -> None:
+    node, problems = read_node(kube(json.dumps([entry()])), None, ALL)
+    record = {"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,3000,30:;"}
+
+    found = adopt(bound({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}, record), node, ALL)
+
+    assert problems == ()
+    assert found is not None
+    assert [(g.card, g.memory, g.compute) for g in found.grants] == [("GPU-a", 3000 * MIB, 30)]
+
+
+def test_a_card_that_hami_alone_describes_is_for_no_vocabulary_to_ask_for() -> None:
+    node, _ = read_node(kube(json.dumps([entry()])), None, ALL)
+
+    assert [card.dialects for card in node.cards] == [frozenset()]
+
+
+def test_hami_and_a_vocabulary_describe_one_card() -> None:
+    both = KubeNode(
+        Metadata(
+            name="n",
+            annotations={
+                NODE_DEVICES: json.dumps([entry(index=3, count=4, devmem=8000)]),
+                "volcano.sh/node-vgpu-register": "GPU-a,10,8192,NVIDIA-NVIDIA A100,true,hami-core:",
+            },
+        )
+    )
+
+    node, problems = read_node(both, None, ALL)
+
+    (card,) = node.cards
+    assert (card.index, card.slots, card.memory) == (0, 4, 8000 * MIB)
+    assert card.dialects == {"volcano"}
+    assert problems == ("card GPU-a: volcano states 8 GiB, HAMi 8000 MiB; the smaller counts",)
+
+
+words = st.sampled_from(["GPU-a", "10", "8192", "100", "NVIDIA-x", "0", "true", "mig", "", "-1"])
+older = st.lists(st.lists(words, max_size=10).map(",".join), max_size=4).map(":".join)
+newer = st.lists(
+    st.dictionaries(
+        st.sampled_from(["id", "count", "devmem", "type", "index", "numa", "mode", "health"]),
+        st.one_of(words, st.integers(), st.booleans(), st.none()),
+    ),
+    max_size=4,
+).map(json.dumps)
+
+
+@given(st.one_of(st.text(), older, newer))
+def test_garbage_gives_sound_cards_and_problems_and_nothing_else(text: str) -> None:
+    found = read(kube(text))
+
+    assert len({card.uuid for card in found.cards}) == len(found.cards)
+    assert all(card.memory > 0 and card.slots > 0 and card.index >= 0 for card in found.cards)
+    assert all(card.dialects == frozenset() for card in found.cards)
+
+
+shapes = st.tuples(
+    st.integers(1, 100),
+    st.integers(1, 200_000),
+    st.integers(1, 7),
+    st.booleans(),
+    st.integers(0, 15),
+    st.sampled_from(["hami-core", "mps", "mig"]),
+)
+
+
+@given(shapes)
+def test_both_texts_of_a_card_say_the_same(
+    shape: tuple[int, int, int, bool, int, str],
+) -> None:
+    count, memory, numa, health, index, mode = shape
+    health_word = "true" if health else "false"
+    text = f"GPU-a,{count},{memory},100,NVIDIA-x,{numa},{health_word},{index},{mode}:"
+    said = {"count": count, "devmem": memory, "numa": numa, "health": health}
+
+    assert read(kube(text)) == described(
+        {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **said}
+    )
