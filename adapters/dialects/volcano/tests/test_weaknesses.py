@@ -299,7 +299,7 @@ def test_cards_of_one_node_may_differ_in_mode() -> None:
 
 
 def test_one_short_entry_does_not_hide_the_node() -> None:
-    on = node(f"u0,10,40960,{A100},true:{entry('u1')}")
+    on = node(f"u0,10,40960,{A100}:{entry('u1')}")
 
     assert [card.uuid for card in on.cards] == ["u1"]
 
