@@ -91,8 +91,7 @@ class AdmissionFlow:
             "binding", Outcome.ERROR, f"{namespace}/{name}", binding.metadata.uid, node=node
         )
         try:
-            pod = await self._service.find(namespace, name, binding.metadata.uid)
-            asking = self._service.readings.read(pod)
+            asking = await self._asking(namespace, name, binding)
             if asking is None:
                 return admission.allowed(question.uid)
             told = replace(told, uid=asking.request.uid, dialect=asking.dialect.name)
@@ -115,7 +114,7 @@ class AdmissionFlow:
         self, question: Question, binding: Binding, asking: Asking, told: Decided
     ) -> bytes:
         node = binding.target.name
-        chosen = binding.metadata.annotations or {}
+        chosen = _chosen(binding)
         claimed = self._claimed(asking, node, chosen)
         if question.dry_run:
             ledger = self._service.book.ledger(node)
@@ -142,6 +141,21 @@ class AdmissionFlow:
         corrected = asking.dialect.has_result(merged)
         self._tell(replace(told, outcome=Outcome.CORRECTED if corrected else Outcome.BOUND))
         return admission.allowed(question.uid, self._patch(binding, asking, found))
+
+    async def _asking(self, namespace: str, name: str, binding: Binding) -> Asking | None:
+        """What the pod asks for, with the choice that its scheduler made.
+
+        Schedulers write it on the pod just before they bind, so that a watch may not have told of
+        it yet: the pod is read anew, unless the choice is ours or comes with the Binding.
+        """
+        service = self._service
+        uid, node = binding.metadata.uid, binding.target.name
+        asking = service.readings.read(await service.find(namespace, name, uid))
+        if asking is None or service.chose(asking.request.uid, node):
+            return asking
+        if asking.dialect.has_result(with_annotations(asking.pod, _chosen(binding))):
+            return asking
+        return service.readings.read(await service.newest(namespace, name, uid))
 
     def _claimed(self, asking: Asking, node: str, chosen: Mapping[str, str]) -> tuple[Grant, ...]:
         """The choice of cards that a scheduler made; empty where there is none that is readable.
@@ -183,6 +197,10 @@ class AdmissionFlow:
 
     def _tell(self, decided: Decided) -> None:
         self._service.ports.journal.decided(decided)
+
+
+def _chosen(binding: Binding) -> Mapping[str, str]:
+    return binding.metadata.annotations or {}
 
 
 def _in_namespace(pod: Pod, question: Question) -> Pod:

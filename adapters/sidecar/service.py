@@ -157,13 +157,18 @@ class Service:
         asking = self.readings.known(uid)
         if asking is not None and full_name(asking.pod) == f"{namespace}/{name}":
             return asking.pod
-        if pod is not None:  # it may have been made anew, and the watch be late
-            pod = await self.ports.pods.newest(namespace, name)
-        if pod is not None and uid == pod.metadata.uid:
-            return pod
-        if pod is not None:
+        if pod is None:
+            raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
+        return await self.newest(namespace, name, uid)  # made anew, perhaps, and the watch is late
+
+    async def newest(self, namespace: str, name: str, uid: str) -> Pod:
+        """A pod as it is now, past every cache; arguments and errors as of ``find``."""
+        pod = await self.ports.pods.newest(namespace, name)
+        if pod is None:
+            raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
+        if uid not in ("", pod.metadata.uid):
             raise UnknownPod(f"pod {namespace}/{name} has uid {pod.metadata.uid}, not {uid}")
-        raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
+        return pod
 
     def decide(self, asking: Asking, names: Sequence[str] | None = None) -> Decision:
         """The best node for a pod, or all reasons why there is none; nothing is given away."""
@@ -277,6 +282,11 @@ class Service:
         """What a pod was given whose Binding to a node we have just sent and await."""
         found = self._posting.get(uid)
         return found[1] if found is not None and found[0] == node else None
+
+    def chose(self, uid: str, node: str) -> bool:
+        """Whether it is this process that chose the cards on a node for which a pod goes there."""
+        held = self.book.held(uid)
+        return self.posting(uid, node) is not None or (held is not None and held.node == node)
 
     async def bind_plain(self, pod: Pod, node: str) -> None:
         """Bind a pod that asks for no share.

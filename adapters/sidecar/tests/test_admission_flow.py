@@ -20,6 +20,7 @@ from adapters.sidecar.tests.builders import (
     asked,
     body,
     capture,
+    read_pod,
     review,
     run,
 )
@@ -207,6 +208,22 @@ def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
     ledger = bench.service.book.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
     assert bench.journal.told[-1].outcome is Outcome.ADOPTED
+
+
+def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() -> None:
+    chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
+
+    async def work(seen: dict[str, str]) -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod(annotations=chosen)])
+        bench.cluster.late["default/p"] = read_pod(a_pod(annotations=seen))
+        return await bind(bench, "p", "n1"), bench
+
+    for seen in ({}, {"volcano.sh/vgpu-ids-new": "GPU-n1-1,NVIDIA,4000,0:"}):
+        answer, bench = run(work(seen))
+        assert response(answer) == {"uid": "r1", "allowed": True}
+        ledger = bench.service.book.inventory.ledger("n1")
+        assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
+        assert bench.journal.told[-1].outcome is Outcome.ADOPTED
 
 
 @pytest.mark.parametrize(
