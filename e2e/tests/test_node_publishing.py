@@ -16,14 +16,16 @@ from adapters.node.credentials import of_kubeconfig
 from adapters.node.publish import MERGE
 from e2e.harness.accounts import account
 from e2e.harness.api import Object
-from e2e.harness.cluster import PODS, cluster, node_of, pod
+from e2e.harness.cluster import PODS, cluster, node_of, pod, turn
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.nodes import fake_node
+from e2e.harness.process import Process
 from e2e.harness.run import REPOSITORY
 from e2e.harness.schedulers import start_kube_scheduler
 from e2e.harness.service import (
     LEDGERS,
     NAMESPACE,
+    Service,
     explained,
     held,
     install,
@@ -64,9 +66,8 @@ class Agent:
         part.write_text(json.dumps({"cards": cards}))
         part.rename(self.cards)
 
-    def start(self) -> None:
-        """Start it, as the pod of a DaemonSet would be."""
-        config = self.cards.with_name("node.json")
+    def configure(self) -> None:
+        """Write its configuration, with what it may do as the pod of a DaemonSet."""
         settings = {
             "node": self.node,
             "socket": str(self.cards.with_name("no-runtime.sock")),
@@ -75,7 +76,11 @@ class Agent:
             "publish": {"dialects": ["volcano", "koordinator"], "slots": 10},
             "monitor": {"listen": ""},
         }
-        config.write_text(json.dumps(settings))
+        self.cards.with_name("node.json").write_text(json.dumps(settings))
+
+    def start(self) -> None:
+        """Start it, and wait until the record says which cards there are."""
+        config = self.cards.with_name("node.json")
         command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node", config]
         environment = {"PYTHONPATH": str(REPOSITORY)}
         self.plane.run.start("agent", command, ready=self.told, environment=environment)
@@ -124,15 +129,27 @@ def agent(plane: ControlPlane) -> Agent:
     folder.mkdir()
     made = Agent(plane, "own", folder / "cards.json")
     made.find([card(0), card(1)])
-    made.start()
+    made.configure()
     return made
 
 
-def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
-    plane: ControlPlane, agent: Agent
-) -> None:
+@pytest.fixture
+def process(plane: ControlPlane, agent: Agent) -> Iterator[Process]:
+    with turn(agent.start, plane) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Service:
     service = start_service(plane)
     start_kube_scheduler(plane, kube_like(service, "kube-scheduler-config.yaml", "kube"))
+    return service
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
+    plane: ControlPlane, agent: Agent, service: Service
+) -> None:
     within(30, lambda: len(health(plane, "own")) == 2)
 
     plane.api.create(PODS, pod("volcano", "kube", VOLCANO))
@@ -160,6 +177,23 @@ def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
     agent.find([card(0), card(1)])
     explained(service, lambda: within(90, lambda: node_of(plane.api, "late") == "own"))
     assert health(plane, "own") == [True, True]
+
+
+def test_what_an_agent_has_said_outlives_it_until_somebody_takes_it_back(
+    plane: ControlPlane, process: Process, service: Service
+) -> None:
+    within(30, lambda: len(health(plane, "own")) == 2)
+    process.stop()
+
+    plane.api.create(PODS, pod("after", "kube", VOLCANO))
+    explained(service, lambda: within(90, lambda: node_of(plane.api, "after") == "own"))
+    # As docs/node-agent.md says: kubectl patch --subresource=status --type=merge
+    plane.api.merge(f"{LEDGERS}/own/status", {"status": None})
+    within(60, lambda: health(plane, "own") == [])
+
+    assert "after" in held(plane, "own")
+    plane.api.delete(f"{PODS}/after")
+    within(60, lambda: "after" not in held(plane, "own"))
 
 
 @pytest.mark.refusals
