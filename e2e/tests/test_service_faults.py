@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from e2e.harness import audit
 from e2e.harness.api import Object
 from e2e.harness.bulk import create_all
 from e2e.harness.clock import Clock
@@ -257,6 +258,8 @@ def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World) 
     assert isinstance(server.popen.args, list)
     command = [str(word) for word in server.popen.args]
     world.plane.run.start("kube-apiserver", command, ready=world.plane.api.is_ready)
+    # Until it is ready it may not know any roles yet, and then it forbids what they allow.
+    print("refused by a server that was not ready:", audit.refused(world.plane.run.folder))
 
     after = [f"after-{number}" for number in range(10)]
     add(world, *after)
