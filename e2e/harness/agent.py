@@ -92,7 +92,7 @@ class RunningAgent:
         lines = [line for line in self.process.log.read_text().splitlines() if line.startswith("{")]
         return [told for line in lines if (told := json.loads(line))["event"] == event]
 
-    def wait_for(self, event: str, count: int = 1, seconds: float = 10) -> dict[str, Any]:
+    def wait_for(self, event: str, count: int = 1, seconds: float = 30) -> dict[str, Any]:
         """Wait until it has told this so often; the latest."""
         within(seconds, lambda: len(self.events(event)) >= count)
         return self.events(event)[-1]

@@ -2,7 +2,7 @@
 
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,10 @@ from core.node import Node
 from e2e.harness import cgroups
 from e2e.harness.agent import Host, RunningAgent, start_agent
 from e2e.harness.containerd import Containerd, start_containerd
-from e2e.harness.cri import Cri
+from e2e.harness.cri import Cri, CriError, Sandbox
 from e2e.harness.machine import start_machine
 from e2e.harness.run import Run, run
+from e2e.harness.waiting import within
 
 EMPTY = NodeLedger.of(Node("real"))
 
@@ -40,6 +41,20 @@ class Place:
     def begin(self) -> None:
         """Nobody holds anything."""
         self.host.book(EMPTY)
+
+    def retried(self, sandbox: Sandbox, env: Mapping[str, str] | None = None) -> str:
+        """A container ``main`` that is asked for again and again, as a kubelet does; its id."""
+        made: list[str] = []
+
+        def run() -> bool:
+            try:
+                made.append(self.cri.run(sandbox, "main", env))
+            except CriError:
+                return False
+            return True
+
+        within(30, run)
+        return made[0]
 
     def end(self) -> None:
         """Stop the agents, remove the pods and what they leave."""

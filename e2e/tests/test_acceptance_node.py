@@ -16,7 +16,7 @@ from core.ledger import NodeLedger
 from core.node import Node
 from core.quantity import GIB, MIB
 from e2e.harness.agent import RunningAgent
-from e2e.harness.cri import CriError, Sandbox
+from e2e.harness.cri import CriError
 from e2e.harness.place import Place
 from e2e.harness.ports import free_ports
 from e2e.harness.waiting import within
@@ -61,8 +61,8 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
                 place.cri.create(sandbox, "main", ADMITTED, attempt)
     refused = len(agent.events("container.refused"))
     place.host.book(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
-    env = place.cri.env(retried(place, second))
-    other = place.cri.env(retried(place, first))
+    env = place.cri.env(place.retried(second, ADMITTED))
+    other = place.cri.env(place.retried(first, ADMITTED))
 
     assert refused == 4
     assert (env["CUDA_DEVICE_MEMORY_LIMIT_0"], env["CUDA_DEVICE_SM_LIMIT_0"]) == ("6000m", "25")
@@ -151,7 +151,7 @@ def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detect
         "ai/beside": socket,
         "ai/train": "device nodes of other cards (1)",
     }
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         assert "dragoman_node_containers_exposed 3" in answer.read().decode().splitlines()
 
 
@@ -203,23 +203,8 @@ def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container
     assert len(agent.events("link.active")) == registrations + 1
 
 
-def retried(place: Place, sandbox: Sandbox) -> str:
-    """A container that is asked for again and again, as a kubelet does."""
-    made: list[str] = []
-
-    def run() -> bool:
-        try:
-            made.append(place.cri.run(sandbox, "main", ADMITTED))
-        except CriError:
-            return False
-        return True
-
-    within(20, run)
-    return made[0]
-
-
 def stop(place: Place, agent: RunningAgent) -> None:
     """End an agent, as a rolling update does."""
     agent.process.identity.signal_group(signal.SIGTERM)
-    agent.process.popen.wait(20)
+    agent.process.popen.wait(30)
     place.run.processes.remove(agent.process)

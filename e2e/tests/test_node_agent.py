@@ -204,10 +204,10 @@ def test_a_grant_that_comes_late_is_waited_for(place: Place) -> None:
 
     with ThreadPoolExecutor() as pool:
         creating = pool.submit(place.cri.run, sandbox, "main")
-        time.sleep(0.4)
+        time.sleep(0.2)  # shorter by far than what is waited for a grant
         assert not creating.done()
         place.host.book(ledger(half()))
-        container = creating.result(5)
+        container = creating.result(30)
 
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
@@ -224,12 +224,11 @@ def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place:
         place.cri.create(sandbox, "main", attempt=1)
     second = time.monotonic() - began - first
 
-    assert 1.2 < first < 2
-    assert second < 0.5
+    # A runtime that had given up would have made the container. What is waited for is 1.3 s.
+    assert second < 1.2 < first
     assert len(agent.events("link.active")) == 1
     place.host.book(ledger(half()))
-    time.sleep(0.3)
-    container = place.cri.run(sandbox, "main")
+    container = place.retried(sandbox)
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
@@ -250,7 +249,7 @@ def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
     agent.process.identity.signal_group(signal.SIGKILL)
-    agent.process.popen.wait(5)
+    agent.process.popen.wait(30)
 
     container = place.cri.run(sandbox, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
     again = place.agent()
@@ -428,7 +427,7 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     (own / Path(cache).name).write_bytes(_region())
     assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         told = answer.read().decode().splitlines()
 
     labels = (
@@ -438,7 +437,7 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     assert f"vGPU_device_memory_limit_in_bytes{{{labels}}} {3000 * MIB}" in told
     assert "dragoman_node_active 1" in told
     place.cri.remove(container)
-    within(5, lambda: not own.exists())
+    within(30, lambda: not own.exists())
 
 
 def test_the_command_becomes_the_agent(place: Place) -> None:

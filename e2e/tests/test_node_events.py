@@ -64,14 +64,14 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
             sold = cri.sandbox("sold", "uid-sold", {"volcano.sh/vgpu-ids-new": "not read"})
             naked = cri.run(sold, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
             agent = start_agent(runtime, host, configuration)
-            agent.wait_for("container.unserved", seconds=20)
+            agent.wait_for("container.unserved")
             forged = cri.sandbox("forged", "uid-forged", FORGED)
             for attempt in range(4):
                 with pytest.raises(CriError, match="does not name its pod"):
                     cri.create(forged, "main", attempt=attempt)
 
-            within(20, lambda: bool(told("uid-sold", "ShareMissing")))
-            within(20, lambda: bool(told("uid-forged", "ShareRefused")))
+            within(30, lambda: bool(told("uid-sold", "ShareMissing")))
+            within(30, lambda: bool(told("uid-forged", "ShareRefused")))
 
             (unserved,) = told("uid-sold", "ShareMissing")
             assert unserved["type"] == "Warning"

@@ -82,7 +82,7 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
         call = asyncio.to_thread
 
         async def until(uid: str, standing: Standing) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while grants.of(uid, "none") is not standing:
                     await asyncio.sleep(0.02)
             seen.append((uid, standing))

@@ -48,7 +48,7 @@ def test_a_container_that_requires_the_agent_waits_for_it() -> None:
             container = cri.run(sandbox, "main")
             agent.process.identity.signal_group(signal.SIGKILL)
             log = next(each.log for each in this.processes if each.name == "containerd")
-            within(10, lambda: "closed" in log.read_text().partition("50-dragoman")[2])
+            within(30, lambda: "closed" in log.read_text().partition("50-dragoman")[2])
             # The runtime strikes a closed plugin off its list after the next question, whatever
             # that is: for a new pod that is the sandbox.
             other = cri.sandbox("other", "uid-2")
