@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from adapters.sidecar.tests.builders import a_pod
+from e2e.testbed.cache import NotBuiltError
 
 EXAMPLE = Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml"
 
@@ -146,7 +147,7 @@ def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
     files = ["-keyout", str(key), "-out", str(crt)]
     openssl = shutil.which("openssl")
     if openssl is None:
-        pytest.skip("needs openssl")
+        raise NotBuiltError("no openssl on the PATH, for certificates; install openssl")
     subprocess.run([openssl, *words.split(), *names, *files], check=True, capture_output=True)  # noqa: S603
     return crt, key
 
