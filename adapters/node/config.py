@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 import yaml
 
+from adapters.node.checkpoint import PLACE
 from adapters.node.nri import Mount
 from adapters.node.profiles import METAX, NVIDIA, HamiCore, Preload, Profile
 
@@ -52,12 +53,17 @@ class InventorySource(_Section, frozen=True):
 
 
 class Publish(_Section, frozen=True):
-    """What is told of the node's cards in its record; see ``publish.Terms``."""
+    """What is told of the node's cards in its record; see ``publish.Terms``.
+
+    Attributes:
+        checkpoint: the kubelet's file of who was given what; empty where it is not read.
+    """
 
     cards: bool = True
     dialects: tuple[Literal["volcano", "koordinator", "metax"], ...] = ()
     slots: Annotated[int, msgspec.Meta(ge=1)] = 10
     isolation: str = ""
+    checkpoint: str = PLACE
 
 
 class Mig(_Section, frozen=True):

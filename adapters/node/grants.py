@@ -7,6 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from adapters.wire.hardware import KUBELET
 from core.card import Card
 from core.grant import State
 from core.ledger import NodeLedger
@@ -121,7 +122,7 @@ class LedgerGrants:
         allocation = record.ledger.allocations.get(pod)
         if allocation is None or allocation.state is not State.COMMITTED:
             return Standing.UNKNOWN
-        if allocation.unread is not None:
+        if allocation.unread is not None or allocation.dialect == KUBELET:
             return Standing.ELSEWHERE
         found = limits(allocation.grants, container, record.cards)
         return found if found.cards else Standing.NOTHING

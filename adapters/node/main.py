@@ -17,6 +17,7 @@ from adapters.node.cutting import Cutter, Key
 from adapters.node.events import PodEvents
 from adapters.node.grants import LedgerGrants
 from adapters.node.health import APPLICATION, Health
+from adapters.node.holdings import Holders
 from adapters.node.inventory import Hardware, Inventory, InventoryError
 from adapters.node.inventory_file import FileInventory
 from adapters.node.inventory_nvml import NvmlInventory
@@ -57,6 +58,7 @@ class Node:
         cutter: that makes slices; None where they must be there.
         known: whether the hardware was ever read.
         publisher: told when the hardware is another; None where nobody is told.
+        holders: who knows what the kubelet has given; None where it is not asked.
     """
 
     grants: LedgerGrants
@@ -67,6 +69,7 @@ class Node:
     cutter: Cutter | None = None
     known: bool = False
     publisher: Publisher | None = None
+    holders: Holders | None = None
     _nudged: asyncio.Event = field(default_factory=asyncio.Event)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -124,7 +127,9 @@ class Node:
 
     def told(self, terms: Terms) -> NodeHardware | None:
         """What is told of the node; None as long as nobody could say."""
-        return describe(self.hardware, terms) if self.known else None
+        holdings = () if self.holders is None else self.holders.found
+        known = self.known and holdings is not None
+        return describe(self.hardware, terms, holdings or ()) if known else None
 
     def configure(self, runtime: Runtime) -> None:
         """Learn what the runtime can do."""
@@ -197,6 +202,8 @@ async def run(config: Config) -> None:
         work.append(events.run())
     if node.publisher is not None:
         work.append(node.publisher.run())
+    if node.holders is not None:
+        work.append(node.holders.run())
     if config.monitor.listen:
         scrape = Scrape(monitor.families, lambda: news.counts.active)
         work.append(scrape.run(config.monitor.listen))
@@ -244,6 +251,9 @@ def _ledger(config: Config, node: Node) -> LedgerFile | LedgerWatch:
         terms = Terms(said.dialects, said.slots, said.isolation or None)
         node.publisher = Publisher(credentials, node_name(config), lambda: node.told(terms))
         watch.seen = node.publisher.seen
+        if said.checkpoint:
+            place, wake = Path(said.checkpoint), node.publisher.wake
+            node.holders = Holders(place, node.grants, lambda: node.hardware, wake)
     return watch
 
 

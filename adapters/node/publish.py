@@ -17,7 +17,7 @@ from adapters.node.credentials import Credentials
 from adapters.node.inventory import Hardware
 from adapters.node.journal import tell
 from adapters.node.ledger_watch import COLLECTION, FAILURES
-from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode, encode
+from adapters.wire.hardware import HardwareRecordError, Holding, NodeHardware, decode, encode
 from core.card import Card
 
 SHORTEST, LONGEST = 1.0, 60.0
@@ -47,12 +47,11 @@ class Terms:
     isolation: str | None = None
 
 
-def describe(hardware: Hardware, terms: Terms) -> NodeHardware:
+def describe(hardware: Hardware, terms: Terms, holdings: tuple[Holding, ...] = ()) -> NodeHardware:
     """What is told of the node."""
     problems = sorted(hardware.problems.items())
-    return NodeHardware(
-        tuple(_told(card, terms) for card in hardware.cards), terms.isolation, tuple(problems)
-    )
+    cards = tuple(_told(card, terms) for card in hardware.cards)
+    return NodeHardware(cards, terms.isolation, tuple(problems), holdings)
 
 
 def _told(card: Card, terms: Terms) -> Card:
@@ -121,7 +120,12 @@ class Publisher:
             self._there = self._there and error.status != _NOT_FOUND
             raise
         self._there, self._said = True, wanted
-        tell("hardware.published", cards=len(wanted.cards), problems=len(wanted.problems))
+        tell(
+            "hardware.published",
+            cards=len(wanted.cards),
+            problems=len(wanted.problems),
+            pods=len(wanted.holdings),
+        )
 
     async def _create(self) -> None:
         thing: dict[str, Any] = {

@@ -12,8 +12,10 @@ import msgspec
 
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.kubelet import by_kubelet
 from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialect_of
+from adapters.wire.hardware import KUBELET, Holding
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.grant import Allocation, Grant, Placement
 from core.ledger import NodeLedger, Problem
@@ -83,6 +85,7 @@ class View:
             has not finished; empty where it has none yet.
         overdue: uids of pods that were not bound for longer than a Binding takes.
         wall: nanoseconds since 1970.
+        holdings: what the node's agent tells of the kubelet.
     """
 
     ledger: NodeLedger
@@ -91,6 +94,7 @@ class View:
     bound: Mapping[str, str]
     overdue: frozenset[str] = frozenset()
     wall: int = 0
+    holdings: Sequence[Holding] = ()
 
 
 def reconcile(view: View, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
@@ -103,9 +107,7 @@ def reconcile(view: View, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
     adopted = tuple(
-        Adopt(found)
-        for pod in view.pods
-        if (found := _missing(pod, view.ledger.allocations.get(pod.metadata.uid), node, dialects))
+        Adopt(found) for pod in view.pods if (found := _missing(pod, view, node, dialects))
     )
     released = tuple(
         Release(allocation, why)
@@ -151,6 +153,7 @@ def drift(
         for pod in pods
         if (known := ledger.allocations.get(pod.metadata.uid)) is not None
         and known.unread is None
+        and known.dialect != KUBELET
         and not _says(pod, known, ledger.node, dialects)
         and rewrite(pod, known, ledger.node, dialects, 0) is None
     )
@@ -163,7 +166,7 @@ def rewrite(
 
     The record wins: what stands on a pod, others can write. Of a pod whose containers may have
     been started already only what must be there is written, so that no device plugin takes it for
-    a new one.
+    a new one. On a pod whose cards the kubelet alone tells, nothing is.
 
     Args:
         pod: which is bound to the node.
@@ -175,7 +178,7 @@ def rewrite(
     Returns:
         None where the pod says so already, or cannot be made to.
     """
-    if known.unread is not None or _says(pod, known, node, dialects):
+    if known.unread is not None or known.dialect == KUBELET or _says(pod, known, node, dialects):
         return None
     full = _written(pod, known, node, dialects, wall)
     if full is None or not _says(_with(pod, full), known, node, dialects):
@@ -190,13 +193,14 @@ def rewrite(
     return Annotate(pod, least)
 
 
-def _missing(
-    pod: Pod, known: Allocation | None, node: Node, dialects: Sequence[Dialect]
-) -> Allocation | None:
+def _missing(pod: Pod, view: View, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
     """What the record should say of a bound pod; None where it says so, or knows better."""
+    known = view.ledger.allocations.get(pod.metadata.uid)
     if known is not None and known.unread is None:
         return None
     found = adopt(pod, node, dialects)
+    if found is not None:
+        found = by_kubelet(found, pod, node, dialects, view.holdings)
     if found is None or (known is not None and found == replace(known, since=0)):
         return None
     return found

@@ -32,7 +32,7 @@ from adapters.sidecar.reconciler import (
 )
 from adapters.sidecar.service import SECOND, Service
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.hardware import NodeHardware
+from adapters.wire.hardware import Holding, NodeHardware
 from adapters.wire.kube import Device, KubeNode, Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.grant import Allocation
@@ -215,7 +215,8 @@ class Reconciler:
         if not stored.ledger.allocations.keys() <= bound.keys():
             return False
         dialects = self._service.readings.dialects
-        view = View(stored.ledger, node, pods, bound, frozenset(), self._service.ports.clock.wall())
+        wall, holdings = self._service.ports.clock.wall(), self._holdings(name)
+        view = View(stored.ledger, node, pods, bound, frozenset(), wall, holdings)
         if reconcile(view, dialects):
             return False
         self._tell(name, drift(stored.ledger, pods, dialects))
@@ -252,7 +253,12 @@ class Reconciler:
                     bound[uid] = pod.spec.node_name or ""
         clock = self._service.ports.clock
         overdue = frozenset(self._vigil.abandoned(ledger, bound, clock.now()))
-        return View(ledger, node, here, bound, overdue, clock.wall())
+        return View(ledger, node, here, bound, overdue, clock.wall(), self._holdings(name))
+
+    def _holdings(self, name: str) -> Sequence[Holding]:
+        """What the node's agent tells of the kubelet."""
+        agent = self._mirror.hardware.get(name)
+        return () if agent is None else agent.holdings
 
     async def _carry_out(self, repair: Repair, node: str) -> None:
         """Do what is not in the record, and tell of it all."""

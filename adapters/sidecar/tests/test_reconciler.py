@@ -40,6 +40,7 @@ from adapters.sidecar.tests.builders import (
 )
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
+from adapters.wire.hardware import KUBELET, Holding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, annotations
 from core.fit import fit
 from core.grant import Allocation, Placement
@@ -393,6 +394,48 @@ def test_a_pod_without_a_record_blocks_cards_and_is_told_once() -> None:
         rig.mirror.drop_pod(rig.pods.there.pop("p0").metadata)
         await rig.reconciler.reconcile("n1")
         assert rig.reconciler.drifting == 0
+
+    asyncio.run(tried())
+
+
+def test_a_pod_of_nvidias_plugin_holds_what_the_kubelet_tells_and_keeps_it() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pod = bound(read_pod(a_pod("p0", limits={"nvidia.com/gpu": 1})), "n1")
+        rig.see(pod)
+        first, second = (card.uuid for card in NODE.cards)
+        await rig.reconciler.reconcile("n1")
+        blocked = (await rig.ledger()).allocations["uid-p0"]
+
+        told = Holding("uid-p0", "main", "nvidia.com/gpu", 1, (second,))
+        rig.mirror.put_hardware("n1", NodeHardware(holdings=(told,)))
+        await rig.reconciler.reconcile("n1")
+        held_now = (await rig.ledger()).allocations["uid-p0"]
+        rig.mirror.put_hardware("n1", None)
+        await rig.reconciler.reconcile("n1")
+
+        assert blocked.blocked == {first, second}
+        assert [grant.card for grant in held_now.grants] == [second]
+        assert (held_now.dialect, held_now.blocked) == (KUBELET, frozenset())
+        assert (await rig.ledger()).allocations["uid-p0"] == held_now
+        assert (rig.pods.writes, rig.reconciler.drifting) == (0, 0)
+
+    asyncio.run(tried())
+
+
+def test_what_the_kubelet_told_of_a_pod_says_nothing_of_the_next_one_of_its_name() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        told = Holding("uid-p0", "main", "nvidia.com/gpu", 1, (NODE.cards[0].uuid,))
+        rig.mirror.put_hardware("n1", NodeHardware(holdings=(told,)))
+        pod = bound(read_pod(a_pod("p0", limits={"nvidia.com/gpu": 1})), "n1")
+        metadata = msgspec.structs.replace(pod.metadata, uid="another")
+
+        rig.see(msgspec.structs.replace(pod, metadata=metadata))
+        await rig.reconciler.reconcile("n1")
+
+        (found,) = (await rig.ledger()).allocations.values()
+        assert found.blocked == {card.uuid for card in NODE.cards}
 
     asyncio.run(tried())
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode, encode
+from adapters.wire.hardware import HardwareRecordError, Holding, NodeHardware, decode, encode
 from core.card import Card, Level, Mode, Scope
 from core.mig_catalog import geometry
 from core.quantity import GIB
@@ -28,14 +28,20 @@ CARD = Card(
 
 
 def test_what_is_told_is_read_again() -> None:
-    told = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),))
+    held = Holding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
+    told = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,))
 
     assert decode(encode(told), "n") == told
     assert decode(encode(NodeHardware()), "n") == NodeHardware()
 
 
 def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
-    assert json.loads(encode(NodeHardware())) == {"cards": [], "isolation": None, "problems": []}
+    assert json.loads(encode(NodeHardware())) == {
+        "cards": [],
+        "isolation": None,
+        "problems": [],
+        "holdings": [],
+    }
 
 
 def test_layouts_are_not_told() -> None:
@@ -61,6 +67,9 @@ def test_no_status_says_nothing(empty: bytes) -> None:
         b'"links":[{"level":"moon","name":"x"}]}]}',
         b'{"cards": [{"uuid":"a","index":0,"vendor":"v","model":"","memory":1,"slots":1,'
         b'"geometry":3}]}',
+        b'{"holdings":[{"pod":"7","container":"c","resource":"r","count":-1,"cards":["GPU-0"]}]}',
+        b'{"holdings":[{"pod":"7","container":"c","resource":"r","count":1,"cards":[]}]}',
+        b'{"holdings":[{"pod":"7"}]}',
         b'{"cards": [{"uuid":"a","index":0,"vendor":"v","model":"","memory":-1,"slots":1}]}',
     ],
 )

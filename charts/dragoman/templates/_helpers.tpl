@@ -173,7 +173,10 @@ inventory:
   file: /etc/dragoman-inventory.yaml
   {{- end }}
 publish:
-  {{- toYaml .Values.node.publish | nindent 2 }}
+  {{- toYaml (omit .Values.node.publish "kubelet") | nindent 2 }}
+  {{- if not .Values.node.publish.kubelet }}
+  checkpoint: ""
+  {{- end }}
 mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
 monitor:
   listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
