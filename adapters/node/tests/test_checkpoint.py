@@ -9,12 +9,16 @@ from adapters.node import checkpoint
 from adapters.node.checkpoint import CheckpointError, Given, read
 from adapters.node.protobuf import message, text
 
-# As kubernetes v1.37.1 pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go writes it.
+# As the kubelet 1.37.1 wrote it in e2e/tests/test_kubelet_holdings.py, two of three entries.
 WRITTEN = (
-    b'{"Data":{"PodDeviceEntries":[{"PodUID":"5f2f9b6e","ContainerName":"main","ResourceName":'
-    b'"nvidia.com/gpu","DeviceIDs":{"-1":["GPU-1","GPU-0"]},"AllocResp":'
-    b'"CiUKFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSC0dQVS0wLEdQVS0x"}],'
-    b'"RegisteredDevices":{"nvidia.com/gpu":["GPU-0","GPU-1"]}},"Checksum":2526186346}'
+    b'{"Data":{"PodDeviceEntries":[{"PodUID":"8e659c75-f01d-476a-b0b0-8292e48a94d4",'
+    b'"ContainerName":"c0","ResourceName":"nvidia.com/gpu","DeviceIDs":{"-1":["GPU-1"]},'
+    b'"AllocResp":"Ch8KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBUdQVS0x"},'
+    b'{"PodUID":"1466ce8e-f087-4310-995d-851d4eb429b3","ContainerName":"c1",'
+    b'"ResourceName":"nvidia.com/gpu","DeviceIDs":{"-1":["GPU-2"]},'
+    b'"AllocResp":"Ch8KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBUdQVS0y"}],'
+    b'"RegisteredDevices":{"nvidia.com/gpu":["GPU-2","GPU-3","GPU-0","GPU-1"]}},'
+    b'"Checksum":289015452}'
 )
 
 
@@ -35,8 +39,11 @@ def file(*rows: object) -> bytes:
 
 
 def test_what_the_kubelet_writes_is_read() -> None:
+    resource = "nvidia.com/gpu"
+    first, second = "8e659c75-f01d-476a-b0b0-8292e48a94d4", "1466ce8e-f087-4310-995d-851d4eb429b3"
     assert read(WRITTEN) == (
-        Given("5f2f9b6e", "main", "nvidia.com/gpu", ("GPU-0", "GPU-1"), ("GPU-0", "GPU-1")),
+        Given(first, "c0", resource, ("GPU-1",), ("GPU-1",)),
+        Given(second, "c1", resource, ("GPU-2",), ("GPU-2",)),
     )
 
 

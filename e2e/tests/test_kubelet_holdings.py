@@ -1,0 +1,172 @@
+"""Pods of a device plugin that writes nothing on them, on a real kubelet: who has which card."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="the stand-in of a device plugin needs grpcio")
+
+from adapters.node.checkpoint import PLACE, VISIBLE, read
+from e2e.harness.agent import Host, RunningAgent, start_agent
+from e2e.harness.containerd import Containerd, start_containerd
+from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.device_plugin import start_device_plugin
+from e2e.harness.image import NAME
+from e2e.harness.kubelet import start_kubelet
+from e2e.harness.machine import start_machine
+from e2e.harness.run import run
+from e2e.harness.service import LEDGERS, Service, held, install, start_service
+from e2e.harness.waiting import within
+
+PODS = "/api/v1/namespaces/default/pods"
+GPU = "nvidia.com/gpu"
+CARDS = [f"GPU-{index}" for index in range(4)]
+
+pytestmark = [
+    pytest.mark.local,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.geteuid() != 0, reason="a real node needs root"),
+]
+
+
+@dataclass(slots=True)
+class Place:
+    """A node with four cards, which a device plugin of its own gives away.
+
+    Attributes:
+        plane: the cluster.
+        runtime: of the node.
+        host: what the agent finds on it.
+    """
+
+    plane: ControlPlane
+    runtime: Containerd
+    host: Host
+
+    def agent(self) -> RunningAgent:
+        """Start the agent; where it looks for the kubelet's file is the default."""
+        cards = self.host.folder / "cards.json"
+        rows = [
+            {"uuid": uuid, "index": index, "model": "NVIDIA A10", "memoryMiB": 23028}
+            for index, uuid in enumerate(CARDS)
+        ]
+        cards.write_text(json.dumps({"cards": rows}))
+        kubeconfig = self.plane.kubeconfig("agent", "system:masters")
+        configuration = self.host.configuration(
+            self.runtime,
+            ledger={"kubeconfig": str(kubeconfig)},
+            inventory={"source": "file", "file": str(cards)},
+            publish={"dialects": ["volcano"]},
+        )
+        return start_agent(self.runtime, self.host, configuration)
+
+    def run_pod(self, name: str, *amounts: int) -> str:
+        """A pod that is bound past every scheduler of ours, once it runs; its uid."""
+        containers = [
+            {
+                "name": f"c{number}",
+                "image": NAME,
+                "imagePullPolicy": "Never",
+                "command": ["/bin/sh", "-c", "env; sleep 1000"],
+                "resources": {"limits": {GPU: str(amount)}},
+            }
+            for number, amount in enumerate(amounts)
+        ]
+        spec = {"nodeName": "real", "hostNetwork": True, "terminationGracePeriodSeconds": 0}
+        body = {"metadata": {"name": name}, "spec": spec | {"containers": containers}}
+        uid: str = self.plane.api.create(PODS, body)["metadata"]["uid"]
+        within(90, lambda: self.pod(name)["status"].get("phase") == "Running")
+        return uid
+
+    def pod(self, name: str) -> dict[str, Any]:
+        return self.plane.api.get(f"{PODS}/{name}")
+
+    def seen(self, name: str, container: str) -> str:
+        """The cards that a container sees, by what it printed."""
+
+        def found() -> str:
+            pattern = f"kubelet-real/logs/default_{name}_*/{container}/*.log"
+            lines = (
+                line.split(" ", 3)[-1]
+                for file in Path(self.plane.run.folder).glob(pattern)
+                for line in file.read_text().splitlines()
+            )
+            return dict(line.partition("=")[::2] for line in lines).get(VISIBLE, "")
+
+        within(30, lambda: bool(found()))
+        return found()
+
+    def checkpoint(self) -> bytes:
+        """The kubelet's file, from outside of the node."""
+        return Path(f"/proc/{self.runtime.machine.pid}/root{PLACE}").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with run() as this:
+        runtime = start_containerd(start_machine(this), "containerd")
+        plane = start_control_plane(this)
+        install(plane)
+        host = Host.make(this.folder / "host")
+        start_kubelet(plane, runtime, "real")
+        start_device_plugin(runtime.machine, GPU, CARDS)
+
+        def stated() -> object:
+            return plane.api.get("/api/v1/nodes/real")["status"]["allocatable"].get(GPU)
+
+        within(60, lambda: stated() == str(len(CARDS)))
+        yield Place(plane, runtime, host)
+
+
+@pytest.fixture(scope="module")
+def service(place: Place) -> Service:
+    return start_service(place.plane)
+
+
+def taken(place: Place, name: str) -> dict[str, str]:
+    """By container, the cards that the ledger says that a pod holds."""
+    found: dict[str, list[str]] = {}
+    for grant in held(place.plane, "real").get(name, {}).get("grants", []):
+        found.setdefault(grant["container"], []).append(grant["card"])
+    return {container: ",".join(cards) for container, cards in found.items()}
+
+
+def test_pods_of_the_device_plugin_hold_the_cards_that_they_see_and_no_others(
+    place: Place, service: Service
+) -> None:
+    before = place.run_pod("before", 1)
+    within(20, lambda: before.encode() in place.checkpoint())
+    agent = place.agent()
+
+    within(60, lambda: bool(taken(place, "before")))
+    after = place.run_pod("after", 1, 1)
+    within(60, lambda: len(taken(place, "after")) == 2)
+
+    assert {one.pod for one in read(place.checkpoint())} == {before, after}
+    assert taken(place, "before") == {"c0": place.seen("before", "c0")}
+    assert taken(place, "after") == {name: place.seen("after", name) for name in ("c0", "c1")}
+    assert held(place.plane, "real")["before"]["dialect"] == "kubelet"
+    assert "annotations" not in place.pod("before")["metadata"]
+    assert "dragoman_reconciler_drift 0.0" in service.metrics()
+    assert "dragoman_allocations_unknown 0.0" in service.metrics()
+
+    agent.process.stop()
+    service.stop()
+    service.start()
+    assert taken(place, "before") == {"c0": place.seen("before", "c0")}
+
+    place.plane.api.delete(f"{PODS}/after?gracePeriodSeconds=0")
+    within(60, lambda: held(place.plane, "real").keys() == {"before"})
+    place.agent()
+    record = f"{LEDGERS}/real"
+
+    def told() -> set[str]:
+        holdings = place.plane.api.get(record)["status"]["holdings"]
+        return {holding["pod"] for holding in holdings}
+
+    within(60, lambda: told() == {before})
