@@ -1,0 +1,59 @@
+"""The least that an NRI plugin costs: what a runtime takes to ask one that need not think."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from adapters.node import messages, mux, ttrpc
+from adapters.node.line import Line
+from adapters.node.nri import Adjustment
+from adapters.node.session import Session, Stage
+
+SOURCE = Path(__file__).with_name("least_plugin.c")
+CHUNK = 1 << 16
+
+
+def build(folder: Path) -> Path:
+    """The plugin's program.
+
+    Raises:
+        FileNotFoundError: there is no C compiler.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise FileNotFoundError("a C compiler, for the least plugin")
+    program = folder / "least_plugin"
+    words = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE]
+    subprocess.run(words, check=True)  # noqa: S603  # words are our own
+    return program
+
+
+@contextmanager
+def connected(
+    program: Path, socket: Path, uid: str, plain: Adjustment, share: Adjustment
+) -> Iterator[None]:
+    """Have it asked for each container.
+
+    Args:
+        program: of ``build``.
+        socket: where the runtime serves plugins.
+        uid: of the pod whose containers have a share.
+        plain: what containers get.
+        share: what those of that pod get.
+    """
+    session = Session("least", "50")
+    sock = Line.connect(socket, session).sock
+    while session.stage is not Stage.ACTIVE:
+        sock.sendall(session.feed(sock.recv(CHUNK)).send)
+    payloads = [messages.created(share), messages.created(plain), b""]
+    words = [program, str(sock.fileno()), uid, *(_answer(each).hex() for each in payloads)]
+    with sock, subprocess.Popen(words, pass_fds=[sock.fileno()]) as plugin:  # noqa: S603
+        yield
+        plugin.terminate()
+
+
+def _answer(payload: bytes) -> bytes:
+    data = ttrpc.encode_response(ttrpc.Response(payload))
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(0, ttrpc.RESPONSE, data)))
