@@ -46,7 +46,7 @@ SETTLE = 0.05
 
 PODS = (
     PodSandbox(name="plain", uid="nobody"),
-    PodSandbox(name="train", uid="uid-7", annotations={"volcano.sh/vgpu-ids-new": "x"}),
+    PodSandbox(name="train", uid="uid-7", annotations=frozenset({"volcano.sh/vgpu-ids-new"})),
 )
 """One without a share, one with a share of a card."""
 
@@ -148,7 +148,7 @@ def _measure_added(
 
     host.book(book())
     configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})
-    sandboxes = [cri.sandbox(pod.name, pod.uid, pod.annotations) for pod in PODS]
+    sandboxes = [cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotations, "x")) for pod in PODS]
     program, said = build(host.folder), answers(configuration)
     starts: list[float] = []
     memory: list[float] = []

@@ -1,7 +1,9 @@
 """From what a container may use to what it gets, in this node's terms."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from msgspec import Struct, field
 
 from adapters.node import hami
 from adapters.node.nri import Container, PodSandbox
@@ -34,8 +36,7 @@ class CuttingError(GrantError):
     """A slice is not there yet: somebody is making it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Equipment:
+class Equipment(Struct, frozen=True):
     """The node's hardware, as far as a container can be given any of it.
 
     Attributes:
@@ -84,14 +85,14 @@ def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equi
         if card is None:
             raise GrantError(f"card {limit.uuid} is not on this node")
         vendors.setdefault(card.vendor, []).append(limit)
-    plan = Plan()
+    plans: list[Plan] = []
     for vendor, cards in vendors.items():
         profile = equipment.profiles.get(vendor)
         if profile is None:
             raise GrantError(f"this node's configuration has no profile for {vendor}")
         if profile.served:
-            plan = plan.beside(_of_vendor(cards, profile, pod, container, equipment))
-    return plan.beside(_void(equipment.profiles, vendors))
+            plans += _of_vendor(cards, profile, pod, container, equipment)
+    return Plan().beside(*plans, _void(equipment.profiles, vendors))
 
 
 def void(equipment: Equipment) -> Plan:
@@ -115,42 +116,47 @@ def _of_vendor(
     pod: PodSandbox,
     container: Container,
     equipment: Equipment,
-) -> Plan:
+) -> list[Plan]:
     # A container counts its cards by their place on the bus, not in the order of a list.
-    index = {limit.uuid: equipment.cards[limit.uuid].index for limit in limits}
-    cards = sorted(limits, key=lambda card: (index[card.uuid], card.uuid))
-    instances = [_instance(card.uuid, card.slice, equipment) for card in cards]
-    uuids = [
-        card.uuid if instance is None else instance.uuid
-        for card, instance in zip(cards, instances, strict=True)
-    ]
+    cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
+    uuids: list[str] = []
+    indexes: list[str] = []
+    memories: list[str] = []
+    computes: list[str] = []
+    cdi: list[str] = []
+    nodes: list[str] = []
+    for limit in cards:
+        index = equipment.cards[limit.uuid].index
+        instance = _instance(limit.uuid, limit.slice, equipment)
+        uuid = limit.uuid if instance is None else instance.uuid
+        uuids.append(uuid)
+        indexes.append(str(index))
+        memories.append(str(limit.memory // MIB))
+        computes.append(str(limit.compute))
+        if equipment.cdi and profile.cdi:
+            cdi.append(_of_card(profile.cdi, uuid, index))
+        else:
+            nodes += (instance and instance.devices) or equipment.nodes(limit.uuid)
     words = {
         "{uuids}": ",".join(uuids),
-        "{indexes}": ",".join(str(index[card.uuid]) for card in cards),
-        "{memories}": ",".join(str(card.memory // MIB) for card in cards),
-        "{computes}": ",".join(str(card.compute) for card in cards),
+        "{indexes}": ",".join(indexes),
+        "{memories}": ",".join(memories),
+        "{computes}": ",".join(computes),
     }
     env = {name: _fill(value, words) for name, value in profile.env.items()}
     if profile.visible:
         env[profile.visible] = _fill(profile.names, words)
-    plan = Plan(env, profile.mounts)
-    if equipment.cdi and profile.cdi:
-        named = zip(uuids, cards, strict=True)
-        cdi = tuple(_of_card(profile.cdi, uuid, index[card.uuid]) for uuid, card in named)
-        plan = plan.beside(Plan(cdi=cdi))
+    plans = [Plan(env, profile.mounts)]
+    if cdi:
+        plans.append(Plan(cdi=tuple(cdi)))
     else:
-        nodes: list[str] = []
-        for card, instance in zip(cards, instances, strict=True):
-            own = () if instance is None else instance.devices
-            nodes += own or equipment.nodes(card.uuid)
         devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
-        plan = plan.beside(Plan(devices=devices, optional_devices=profile.optional_devices))
-    if profile.hami is None or not any(
+        plans.append(Plan(devices=devices, optional_devices=profile.optional_devices))
+    if profile.hami is not None and any(
         card.memory_limited or card.compute_limited for card in cards
     ):
-        return plan
-    library = hami.preloaded(profile.hami, pod.uid, container)
-    return plan.beside(Plan(hami.bounds(cards))).beside(library)
+        plans += [Plan(hami.bounds(cards)), hami.preloaded(profile.hami, pod.uid, container)]
+    return plans
 
 
 def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:

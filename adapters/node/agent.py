@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import methodcaller
 
 from adapters.dialects import record
 from adapters.dialects.koordinator import keys as koordinator
@@ -29,6 +30,8 @@ RESULTS = frozenset(
 """Annotations that say that a scheduler has given the pod something. What they say is not read."""
 
 NOTHING = Adjustment()
+
+_MARKED = methodcaller("startswith", f"{record.MARK}=")
 
 
 class Absent(Enum):
@@ -188,7 +191,7 @@ def asks(pod: PodSandbox, container: Container) -> bool:
 
 def marked(container: Container) -> bool:
     """Whether admission has seen that the container asks for a share."""
-    return any(line.startswith(f"{record.MARK}=") for line in container.env)
+    return any(map(_MARKED, container.env))
 
 
 def _running(

@@ -7,6 +7,7 @@ container from being created, so only one of them may act.
 """
 
 import re
+from operator import methodcaller
 
 from adapters.dialects.koordinator.keys import ALLOCATED
 from adapters.node.hami import COMPUTE, MEMORY
@@ -14,6 +15,7 @@ from adapters.node.nri import Container, PodSandbox, names_and_values
 from core.limits import Limits
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_BY_UUID = methodcaller("startswith", (f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 
@@ -31,8 +33,7 @@ def served(pod: PodSandbox, container: Container) -> str | None:
 
 def plugged(container: Container) -> bool:
     """Whether a device plugin has given the container cards: it names them by uuid."""
-    named = (f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-")
-    return any(line.startswith(named) for line in container.env)
+    return any(map(_BY_UUID, container.env))
 
 
 def agree(minors: str, limits: Limits | None, container: Container) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from itertools import chain
 from pathlib import Path
 
 from adapters.node.nri import Adjustment, Device
@@ -37,12 +38,13 @@ def realize(plan: Plan) -> Adjustment:
         _folder(folder)
     if plan.fresh is not None:
         _fresh(plan.fresh)
+    made = {*plan.folders, plan.fresh}
     for mount in plan.mounts:
-        if not _exists(mount.source):
+        if mount.source not in made and not _exists(mount.source):
             raise HostError(f"{mount.source} is not on this node")
-    devices = [_device(path) for path in plan.devices]
-    devices += [_device(path) for path in plan.optional_devices if _exists(path)]
-    return Adjustment(plan.env, plan.mounts, tuple(devices), plan.cdi)
+    optional = filter(_exists, plan.optional_devices)
+    devices = tuple(map(_device, chain(plan.devices, optional)))
+    return Adjustment(plan.env, plan.mounts, devices, plan.cdi)
 
 
 def discard(folder: str) -> None:
@@ -66,7 +68,7 @@ def _check(name: str, value: str) -> None:
 
 
 def _exists(path: str) -> bool:
-    return os.path.exists(path)  # noqa: PTH110
+    return os.access(path, os.F_OK)
 
 
 def _device(path: str) -> Device:
@@ -100,26 +102,38 @@ def _capability(path: str) -> Device | None:
     return None if major is None else Device(path, "c", major, int(name[1]), _FOR_ALL)
 
 
-def _folder(folder: str) -> bool:
-    """Make a folder if it is not there; whether it was made."""
+def _folder(folder: str) -> None:
+    """Make a folder if it is not there."""
     try:
-        if os.path.isdir(folder):  # noqa: PTH112
-            return False
-        os.makedirs(folder)  # noqa: PTH103
-        os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as anybody
+        if not os.path.isdir(folder):  # noqa: PTH112
+            _make(folder)
     except OSError as error:
         raise HostError(f"{folder}: {error.strerror}") from error
-    return True
 
 
 def _fresh(folder: str) -> None:
     """An earlier container's bounds stand in its file, and the first writer's count."""
     try:
-        if os.path.islink(folder):  # noqa: PTH114
-            os.unlink(folder)  # noqa: PTH108
-        if _folder(folder):
-            return
-        for file in Path(folder).glob("*.cache"):
-            file.unlink()
+        try:
+            _make(folder)
+        except FileExistsError:
+            _empty(Path(folder))
     except OSError as error:
         raise HostError(f"{folder}: {error.strerror}") from error
+
+
+def _make(folder: str) -> None:
+    try:
+        os.mkdir(folder)  # noqa: PTH102
+    except FileNotFoundError:
+        os.makedirs(folder)  # noqa: PTH103
+    os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as anybody
+
+
+def _empty(folder: Path) -> None:
+    """Remove an earlier container's files; what is no folder makes room for one."""
+    if folder.is_symlink():
+        folder.unlink()
+        _make(str(folder))
+    for file in [each for each in folder.iterdir() if each.suffix == ".cache"]:
+        file.unlink()

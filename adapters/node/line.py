@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from adapters.node.session import Happening, Session
 
 _CHUNK = 64 << 10
+_LEAST = 9
+"""Bytes of the smallest frame. The runtime writes a frame's header by itself
+(containerd/nri pkg/net/multiplex/mux.go, write): to be woken for it would be to be woken twice."""
+
 _PATIENCE = 1
 """Seconds that the runtime may take to accept a connection, and to read what was sent."""
 
@@ -52,6 +55,7 @@ class Line:
             sock.settimeout(None)
             patience = struct.pack("ll", _PATIENCE, 0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _LEAST)
         except OSError:
             sock.close()
             raise
@@ -71,19 +75,15 @@ class Line:
         try:
             while data := self.sock.recv(_CHUNK):
                 began = time.monotonic()
-                happened: list[Happening] = []
-                self.send(partial(self._feed, data, happened))
-                for each in happened:
+                with self._lock:
+                    step = self.session.feed(data)
+                    self._send(step.send)
+                for each in step.happened:
                     take(each, began)
             raise self._problem or EOFError("the runtime has hung up")
         finally:
             self.close()
             self.sock.close()
-
-    def _feed(self, data: bytes, happened: list[Happening]) -> bytes:
-        step = self.session.feed(data)
-        happened += step.happened
-        return step.send
 
     def send(self, make: Callable[[], bytes]) -> bool:
         """Let the session make bytes and send them, undisturbed by other threads.
@@ -95,14 +95,16 @@ class Line:
             OSError: the connection broke, or the runtime does not read.
         """
         with self._lock:
-            data = make()
-            if not data or self._closed:
-                return False
-            try:
-                self.sock.sendall(data)
-            except BlockingIOError:
-                raise TimeoutError("the runtime does not read") from None
-            return True
+            return self._send(make())
+
+    def _send(self, data: bytes) -> bool:
+        if not data or self._closed:
+            return False
+        try:
+            self.sock.sendall(data)
+        except BlockingIOError:
+            raise TimeoutError("the runtime does not read") from None
+        return True
 
     def close(self, problem: Exception | None = None) -> None:
         """Hang up; whoever is in ``serve`` returns from it with the problem.

@@ -6,15 +6,16 @@ Source: containerd/nri pkg/api/api.proto; the numbers of the fields are the same
 from collections.abc import Sequence
 from functools import lru_cache
 
-from adapters.node.nri import Adjustment, Container, Device, Mount, PodSandbox, Runtime, State
+from adapters.node.nri import Adjustment, Container, Device, Mount, PodSandbox, Runtime
 from adapters.node.protobuf import (
-    entry,
     fields,
     integer,
+    key,
     message,
     nested,
     signed,
     string,
+    strings,
     text,
 )
 
@@ -74,13 +75,16 @@ def synchronized(*, more: bool) -> bytes:
 
 def subject(data: bytes) -> tuple[PodSandbox, Container]:
     """Pod and container of CreateContainerRequest, RemoveContainerRequest and their like."""
-    pod, container = PodSandbox(), Container()
-    for number, value in nested(data):
-        if number == 1:
-            pod = _pod(value)
-        elif number == 2:
-            container = _container(value)
-    return pod, container
+    pod = container = b""
+    for number, value in fields(data):
+        match number, value:
+            case 1, bytes():
+                pod = value
+            case 2, bytes():
+                container = value
+            case _:
+                pass
+    return _pod(pod), _container(container)
 
 
 def state_change(data: bytes) -> tuple[int, PodSandbox, Container]:
@@ -101,52 +105,59 @@ def state_change(data: bytes) -> tuple[int, PodSandbox, Container]:
 
 def created(adjustment: Adjustment) -> bytes:
     """CreateContainerResponse."""
-    devices = b"".join(message(1, _encode_device(device)) for device in adjustment.devices)
-    body = (
-        b"".join(message(3, _encode_mount(mount)) for mount in adjustment.mounts)
-        + b"".join(message(4, text(1, k) + text(2, v)) for k, v in adjustment.env.items())
-        + (message(6, devices) if devices else b"")
-        + b"".join(message(8, text(1, name)) for name in adjustment.cdi)
-    )
+    body = devices = b""
+    for mount in adjustment.mounts:
+        body += message(3, _encode_mount(mount))
+    for name, value in adjustment.env.items():
+        body += message(4, text(1, name) + text(2, value))
+    for device in adjustment.devices:
+        devices += message(1, _encode_device(device))
+    if devices:
+        body += message(6, devices)
+    for name in adjustment.cdi:
+        body += message(8, text(1, name))
     return message(1, body) if body else b""
 
 
 def _pod(data: bytes) -> PodSandbox:
-    texts = {1: "", 2: "", 3: "", 4: ""}
-    annotations: dict[str, str] = {}
-    for number, value in nested(data):
-        if number in texts:
-            texts[number] = string(value)
-        elif number == 6:
-            key, told = entry(value)
-            annotations[key] = told
-    return PodSandbox(texts[1], texts[2], texts[3], texts[4], annotations)
+    texts = {1: b"", 2: b"", 3: b"", 4: b""}
+    annotations: list[bytes] = []
+    for number, value in fields(data):
+        if isinstance(value, int):
+            continue
+        if number == 6:
+            annotations.append(value)
+        elif number in texts:
+            texts[number] = value
+    own, name, uid, namespace = strings(texts.values())
+    return PodSandbox(own, name, uid, namespace, frozenset(map(key, annotations)))
 
 
 def _container(data: bytes) -> Container:
-    texts = {1: "", 2: "", 3: ""}
-    state = State.UNKNOWN.value
-    env: list[str] = []
+    texts = {1: b"", 2: b"", 3: b""}
+    state = 0
+    env: list[bytes] = []
     mounts: list[Mount] = []
-    devices: tuple[Device, ...] = ()
+    devices: list[Device] = []
     cdi: list[str] = []
     for number, value in fields(data):
         if isinstance(value, int):
             if number == 4:
                 state = value
         elif number == 8:
-            env.append(string(value))
+            env.append(value)
         elif number == 9:
             mounts.append(_mount(value))
         elif number in texts:
-            texts[number] = string(value)
+            texts[number] = value
         elif number == 11:
-            devices = tuple(_device(held) for place, held in nested(value) if place == 2)
+            for place, held in fields(value):
+                if place == 2 and isinstance(held, bytes):
+                    devices.append(_device(held))
         elif number == 20:
             cdi.extend(string(name) for place, name in nested(value) if place == 1)
-    return Container(
-        texts[1], texts[2], texts[3], state, tuple(env), tuple(mounts), devices, tuple(cdi)
-    )
+    own, pod, name = strings(texts.values())
+    return Container(own, pod, name, state, strings(env), tuple(mounts), tuple(devices), tuple(cdi))
 
 
 @lru_cache(_KNOWN)

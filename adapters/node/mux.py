@@ -4,7 +4,7 @@ A frame is two big-endian 32-bit numbers, connection and length, and the payload
 mean nothing: each connection is a stream of bytes. Source: containerd/nri pkg/net/multiplex/mux.go.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from adapters.node.framing import Pieces
 
@@ -27,8 +27,7 @@ class MuxError(ValueError):
     """The runtime sent what is no frame; the connection is of no more use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A piece of one connection's stream."""
 
     connection: int

@@ -4,8 +4,9 @@ Source: containerd/nri pkg/api/api.proto, where each of these has more fields.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+
+from msgspec import Struct, field
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
@@ -34,8 +35,7 @@ class State(IntEnum):
     STOPPED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A mount of a container.
 
     Attributes:
@@ -51,8 +51,7 @@ class Mount:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device node of a container.
 
     Attributes:
@@ -70,19 +69,21 @@ class Device:
     mode: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodSandbox:
-    """A pod, as the runtime knew it when its sandbox was made."""
+class PodSandbox(Struct, frozen=True):
+    """A pod, as the runtime knew it when its sandbox was made.
+
+    Attributes:
+        annotations: their names alone; what they say is nothing to go by.
+    """
 
     id: str = ""
     name: str = ""
     uid: str = ""
     namespace: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """A container, with what earlier plugins have added to it.
 
     Attributes:
@@ -100,8 +101,7 @@ class Container:
     cdi: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """Who the runtime is.
 
     Attributes:
@@ -115,8 +115,7 @@ class Runtime:
     request_timeout: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Adjustment:
+class Adjustment(Struct, frozen=True):
     """What a container gets besides what its pod says.
 
     Attributes:

@@ -1,16 +1,16 @@
 """What a container shall get, before anybody has looked whether the node has it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from adapters.node.nri import Container, Mount, names_and_values
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """An adjustment in words.
 
     Attributes:
@@ -30,17 +30,19 @@ class Plan:
     folders: tuple[str, ...] = ()
     fresh: str | None = None
 
-    def beside(self, other: "Plan") -> "Plan":
-        """Both; of what both name, this one's."""
-        return Plan(
-            {**other.env, **self.env} if self.env else other.env,
-            _both(self.mounts, other.mounts),
-            _both(self.devices, other.devices),
-            _both(self.optional_devices, other.optional_devices),
-            _both(self.cdi, other.cdi),
-            _both(self.folders, other.folders),
-            self.fresh or other.fresh,
-        )
+    def beside(self, *others: "Plan") -> "Plan":
+        """All of them; of what several name, the first one's."""
+        env, mounts, devices, optional = self.env, self.mounts, self.devices, self.optional_devices
+        cdi, folders, fresh = self.cdi, self.folders, self.fresh
+        for other in others:
+            env = {**other.env, **env}
+            mounts = _both(mounts, other.mounts)
+            devices = _both(devices, other.devices)
+            optional = _both(optional, other.optional_devices)
+            cdi = _both(cdi, other.cdi)
+            folders = _both(folders, other.folders)
+            fresh = fresh or other.fresh
+        return Plan(env, mounts, devices, optional, cdi, folders, fresh)
 
     def missing(self, container: Container) -> "Plan":
         """What the container does not have yet.
@@ -48,17 +50,18 @@ class Plan:
         Naming again what another plugin has set would make the runtime refuse the container, also
         where both say the same: so a second copy of this agent finds nothing left to do.
         """
-        mounts = {(mount.destination, mount.source) for mount in container.mounts}
-        devices = {device.path for device in container.devices}
-        return Plan(
-            self._variables(container),
-            tuple(m for m in self.mounts if (m.destination, m.source) not in mounts),
-            tuple(path for path in self.devices if path not in devices),
-            tuple(path for path in self.optional_devices if path not in devices),
-            tuple(name for name in self.cdi if name not in container.cdi),
-            self.folders,
-            self.fresh,
-        )
+        mounts, devices, optional, cdi = self.mounts, self.devices, self.optional_devices, self.cdi
+        if mounts:
+            places = {(mount.destination, mount.source) for mount in container.mounts}
+            mounts = tuple(m for m in mounts if (m.destination, m.source) not in places)
+        if container.devices:
+            paths = {device.path for device in container.devices}
+            devices = tuple(path for path in devices if path not in paths)
+            optional = tuple(path for path in optional if path not in paths)
+        if container.cdi:
+            cdi = tuple(name for name in cdi if name not in container.cdi)
+        env = self._variables(container)
+        return Plan(env, mounts, devices, optional, cdi, self.folders, self.fresh)
 
     def _variables(self, container: Container) -> Mapping[str, str]:
         # A fresh container has none of them, and then its variables need not be taken apart.

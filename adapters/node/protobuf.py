@@ -4,6 +4,8 @@ Source: protobuf.dev/programming-guides/encoding. A reader takes the fields that
 over the rest; a field that comes in an unexpected wire type counts as unknown.
 """
 
+from collections.abc import Iterable
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types; 3 and 4 are groups, which no message here has."""
 
@@ -82,18 +84,30 @@ def string(value: bytes) -> str:
         raise ProtobufError("a text is not UTF-8") from None
 
 
+def strings(values: Iterable[bytes]) -> tuple[str, ...]:
+    """Many text fields at once.
+
+    Raises:
+        ProtobufError: one is not UTF-8.
+    """
+    try:
+        return tuple([value.decode() for value in values])
+    except UnicodeDecodeError:
+        raise ProtobufError("a text is not UTF-8") from None
+
+
 def signed(value: int) -> int:
     """An int32 or int64 field, which stands as its two's complement of 64 bits."""
     return value - _WORD if value >= _WORD // 2 else value
 
 
-def entry(data: bytes) -> tuple[str, str]:
-    """Key and value of one entry of a map from text to text."""
-    found = {1: "", 2: ""}
-    for number, value in nested(data):
-        if number in found:
-            found[number] = string(value)
-    return found[1], found[2]
+def key(data: bytes) -> str:
+    """The key of one entry of a map whose keys are text."""
+    found = b""
+    for number, value in fields(data):
+        if number == 1 and isinstance(value, bytes):
+            found = value
+    return string(found)
 
 
 def integer(number: int, value: int) -> bytes:

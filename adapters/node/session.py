@@ -13,6 +13,8 @@ to the caller: it answers with ``adjusted`` or ``failed``, once. Rules of the ru
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
 from adapters.node import messages, mux, ttrpc
 from adapters.node.nri import (
     PLUGIN_SERVICE,
@@ -64,22 +66,19 @@ class Stage(Enum):
     """From here on the runtime asks for every container."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The runtime does not want this plugin."""
 
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     """The runtime has told who it is."""
 
     runtime: Runtime
 
 
-@dataclass(frozen=True, slots=True)
-class Synchronized:
+class Synchronized(Struct, frozen=True):
     """The plugin is active; this is what ran before.
 
     Attributes:
@@ -91,8 +90,7 @@ class Synchronized:
     timeout: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Creating:
+class Creating(Struct, frozen=True):
     """A container is to be created; the answer goes to ``stream``.
 
     Attributes:
@@ -105,8 +103,7 @@ class Creating:
     timeout: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """A container is gone."""
 
     pod: PodSandbox
@@ -116,8 +113,7 @@ class Removed:
 Happening = Refused | Configured | Synchronized | Creating | Removed
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What came of some bytes.
 
     Attributes:

@@ -4,7 +4,7 @@ A message is length and stream (big-endian, 32 bits each), a kind and flags (a b
 data. Source: containerd/ttrpc PROTOCOL.md, request.proto, channel.go.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from adapters.node.framing import Pieces
 from adapters.node.protobuf import fields, integer, message, nested, signed, string, text
@@ -35,8 +35,7 @@ class TtrpcError(ValueError):
     """The runtime sent what is no message; the connection is of no more use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A request, a response, or something of another kind.
 
     Attributes:
@@ -50,8 +49,7 @@ class Message:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A call.
 
     Attributes:
@@ -67,8 +65,7 @@ class Request:
     timeout: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """An answer.
 
     Attributes:

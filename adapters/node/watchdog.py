@@ -18,7 +18,8 @@ class Watchdog:
     """Calls what it was told to, at its time, unless it is called off before."""
 
     def __init__(self) -> None:
-        self._wake = threading.Condition()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._due: list[tuple[float, int]] = []
         self._actions: dict[int, Callable[[], None]] = {}
         self._count = 0
@@ -31,7 +32,7 @@ class Watchdog:
 
     def end(self) -> None:
         """Watch no more."""
-        with self._wake:
+        with self._lock:
             self._ended = True
             self._wake.notify()
         self._thread.join()
@@ -42,7 +43,7 @@ class Watchdog:
         Returns:
             What ``call_off`` takes.
         """
-        with self._wake:
+        with self._lock:
             self._count += 1
             number = self._count
             self._actions[number] = action
@@ -53,7 +54,7 @@ class Watchdog:
 
     def call_off(self, number: int) -> None:
         """Forget an action; nothing where it has run."""
-        with self._wake:
+        with self._lock:
             self._actions.pop(number, None)
             while self._due and self._due[0][1] not in self._actions:
                 heapq.heappop(self._due)
@@ -63,7 +64,7 @@ class Watchdog:
             action()
 
     def _next(self) -> Callable[[], None] | None:
-        with self._wake:
+        with self._lock:
             while not self._ended:
                 wait = self._due[0][0] - time.monotonic() if self._due else TICK
                 if wait > 0:

@@ -15,7 +15,7 @@ from core.quantity import GIB
 
 MEMORY = 80 * GIB
 POD = PodSandbox("p1", "train", "uid-1", "ai")
-ASKING = PodSandbox("p1", "train", "uid-1", "ai", {"volcano.sh/vgpu-ids-new": "not read"})
+ASKING = PodSandbox("p1", "train", "uid-1", "ai", frozenset({"volcano.sh/vgpu-ids-new"}))
 
 
 def container(*env: str, name: str = "main", **more: object) -> Container:

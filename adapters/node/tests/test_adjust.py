@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from adapters.node.adjust import CuttingError, Instance, share, void
 from adapters.node.nri import Device, Mount
@@ -131,8 +132,8 @@ def test_a_slice_that_is_not_cut_is_refused() -> None:
 
 def test_a_slice_that_is_being_cut_is_waited_for_and_one_that_cannot_be_says_why() -> None:
     asked = limits(limit(0, 10 * GIB, 14, SLICE))
-    making = replace(equipment(), cutting=True)
-    failed = replace(making, uncut={("GPU-0", "1g.10gb", 2): "a process runs on it"})
+    making = changed(equipment(), cutting=True)
+    failed = changed(making, uncut={("GPU-0", "1g.10gb", 2): "a process runs on it"})
 
     with pytest.raises(CuttingError):
         share(asked, POD, container(), making)
@@ -181,7 +182,7 @@ def test_a_profile_of_another_vendor_says_what_its_cards_need() -> None:
         env={"MIB": "{memories}", "PERCENT": "{computes}"},
         mounts=(Mount("/opt/mx", "bind", "/opt/mx", ("ro",)),),
     )
-    there = replace(equipment(card(0, "metax"), card(2, "metax")), profiles={"metax": metax})
+    there = changed(equipment(card(0, "metax"), card(2, "metax")), profiles={"metax": metax})
 
     plan = share(limits(limit(0, GIB, 10), limit(2, GIB, 20)), POD, container(), there)
 
@@ -193,7 +194,7 @@ def test_a_profile_of_another_vendor_says_what_its_cards_need() -> None:
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden", "a b"])
 def test_a_name_that_leads_elsewhere_is_no_folder(name: str) -> None:
     with pytest.raises(GrantError, match="cannot be the name of a folder"):
-        share(limits(limit(0)), replace(POD, uid=name), container(), equipment())
+        share(limits(limit(0)), changed(POD, uid=name), container(), equipment())
 
 
 def test_what_is_there_already_is_not_said_again() -> None:

@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as changed
 
 from adapters.dialects import record
 from adapters.node.agent import NOTHING, Absent, Agent, ServeError
@@ -17,7 +18,7 @@ from core.ledger import NodeLedger
 from core.quantity import GIB
 
 HALF = Grant("main", "GPU-1", GIB, 50)
-KOORDINATED = replace(POD, annotations={"scheduling.koordinator.sh/device-allocated": "{}"})
+KOORDINATED = changed(POD, annotations=frozenset({"scheduling.koordinator.sh/device-allocated"}))
 
 
 @pytest.fixture
@@ -69,8 +70,8 @@ def test_the_bounds_of_an_earlier_container_do_not_outlive_it(
 def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: Profile) -> None:
     marked = container(f"{record.MARK}=1")
 
-    assert agent(profile, ledger()).adjust(replace(ASKING, uid="x"), container()) is Absent.GRANT
-    assert agent(profile, ledger()).adjust(replace(POD, uid="x"), marked) is Absent.GRANT
+    assert agent(profile, ledger()).adjust(changed(ASKING, uid="x"), container()) is Absent.GRANT
+    assert agent(profile, ledger()).adjust(changed(POD, uid="x"), marked) is Absent.GRANT
     assert agent(profile, None).adjust(ASKING, container()) is Absent.GRANT
 
 
@@ -166,7 +167,7 @@ def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile)
         mounts=(Mount("/var/run/docker.sock", "bind", "/var/run/docker.sock"),),
     )
     everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=State.RUNNING)
-    over = replace(privileged, state=State.STOPPED)
+    over = changed(privileged, state=State.STOPPED)
 
     found = there.exposed([POD], [privileged, own, docker, everything, over])
 
@@ -175,7 +176,7 @@ def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile)
         "/var/run/docker.sock",
         "NVIDIA_VISIBLE_DEVICES=all",
     ]
-    operator = replace(POD, namespace="gpu-operator")
+    operator = changed(POD, namespace="gpu-operator")
     assert there.exposed([operator], [privileged, everything]) == ()
 
 
@@ -199,7 +200,7 @@ def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: Profile
     )
 
     assert there.adjust(KOORDINATED, set_by_it) == NOTHING
-    assert there.audit([KOORDINATED], [replace(set_by_it, state=State.RUNNING)]) == ()
+    assert there.audit([KOORDINATED], [changed(set_by_it, state=State.RUNNING)]) == ()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_a_failure_concerns_whoever_may_have_a_share(profile: Profile) -> None:
 
     assert there.concerns(POD, container())
     assert there.concerns(POD, container(name="lost"))
-    assert there.concerns(replace(ASKING, uid="x"), container())
+    assert there.concerns(changed(ASKING, uid="x"), container())
     assert not there.concerns(PodSandbox(uid="x"), container())
 
 
@@ -245,7 +246,7 @@ def test_the_audit_names_who_runs_without_a_share(profile: Profile) -> None:
 def test_the_audit_names_who_runs_on_a_promise_that_the_ledger_does_not_know(
     profile: Profile,
 ) -> None:
-    forged = replace(ASKING, uid="x")
+    forged = changed(ASKING, uid="x")
     running = container("NVIDIA_VISIBLE_DEVICES=all", state=State.RUNNING)
 
     (found,) = agent(profile, ledger(HALF)).audit([forged], [running])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as changed
 
 from adapters.node import messages, mux, ttrpc
 from adapters.node.adjust import Equipment, Instance
@@ -159,7 +160,7 @@ def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
     tmp_path: Path,
 ) -> None:
     held = ledger(Grant("main", "GPU-1", 10 * GIB, 14, slice=SLICE))
-    there = {"now": replace(equipment(nvidia=PLAIN), cutting=True)}
+    there = {"now": changed(equipment(nvidia=PLAIN), cutting=True)}
     with stage(tmp_path, lambda: there["now"]) as at:
         at.runtime.activate()
         at.loop.call_soon_threadsafe(at.grants.replace, held)
@@ -167,11 +168,11 @@ def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
         at.runtime.send("CreateContainer", subject("uid-1"), timeout=4)
         time.sleep(0.1)
         made = {("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
-        there["now"] = replace(there["now"], instances=made)
+        there["now"] = changed(there["now"], instances=made)
         at.loop.call_soon_threadsafe(at.grants.nudge)
 
         _, given = at.runtime.answer()
-        there["now"] = replace(there["now"], instances={})
+        there["now"] = changed(there["now"], instances={})
         refused = at.runtime.call("CreateContainer", subject("uid-1"), timeout=0.4)
 
         assert b"MIG-7" in given.payload
