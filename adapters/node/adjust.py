@@ -101,13 +101,11 @@ def void(equipment: Equipment) -> Plan:
 
 
 def _void(profiles: Mapping[str, Profile], present: Mapping[str, object] | tuple[()]) -> Plan:
-    return Plan(
-        {
-            profile.visible: VOID
-            for vendor, profile in profiles.items()
-            if profile.served and profile.visible and vendor not in present
-        }
-    )
+    env: dict[str, str] = {}
+    for vendor, profile in profiles.items():
+        if profile.served and profile.visible and vendor not in present:
+            env[profile.visible] = VOID
+    return Plan(env)
 
 
 def _of_vendor(

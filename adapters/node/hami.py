@@ -43,15 +43,23 @@ def bounds(cards: Sequence[CardLimit]) -> dict[str, str]:
     """
     if len(cards) > MOST_CARDS:
         raise GrantError(f"HAMi-core bounds {MOST_CARDS} cards at most, not {len(cards)}")
-    memory = [card.memory if card.memory_limited else 0 for card in cards]
-    compute = [card.compute if card.compute_limited else 0 for card in cards]
-    env = {f"{MEMORY}_{place}": _amount(bytes_) for place, bytes_ in enumerate(memory) if bytes_}
-    env |= {f"{COMPUTE}_{place}": str(percent) for place, percent in enumerate(compute) if percent}
-    if memory[0] and len(set(memory)) == 1:
-        env[MEMORY] = str(memory[0])
-    if compute[0] and len(set(compute)) == 1:
-        env[COMPUTE] = str(compute[0])
-    if len(set(zip(memory, compute, strict=True))) > 1:
+    env: dict[str, str] = {}
+    memories: set[int] = set()
+    computes: set[int] = set()
+    for place, card in enumerate(cards):
+        memory = card.memory if card.memory_limited else 0
+        compute = card.compute if card.compute_limited else 0
+        memories.add(memory)
+        computes.add(compute)
+        if memory:
+            env[f"{MEMORY}_{place}"] = _amount(memory)
+        if compute:
+            env[f"{COMPUTE}_{place}"] = str(compute)
+    if len(memories) == 1 and 0 not in memories:
+        env[MEMORY] = str(*memories)
+    if len(computes) == 1 and 0 not in computes:
+        env[COMPUTE] = str(*computes)
+    if len(memories) > 1 or len(computes) > 1:
         env[ORDER] = BY_BUS
     return env
 
