@@ -148,7 +148,9 @@ def _measure_added(
 
     host.book(book())
     configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})
-    sandboxes = [cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotations, "x")) for pod in PODS]
+    sandboxes = [
+        cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotations, "x")) for pod in PODS
+    ]
     program, said = build(host.folder), answers(configuration)
     starts: list[float] = []
     memory: list[float] = []

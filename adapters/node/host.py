@@ -135,5 +135,5 @@ def _empty(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
         _make(str(folder))
-    for file in [each for each in folder.iterdir() if each.suffix == ".cache"]:
+    for file in [each for each in folder.iterdir() if each.name.endswith(".cache")]:
         file.unlink()

@@ -15,10 +15,6 @@ from pathlib import Path
 from adapters.node.session import Happening, Session
 
 _CHUNK = 64 << 10
-_LEAST = 9
-"""Bytes of the smallest frame. The runtime writes a frame's header by itself
-(containerd/nri pkg/net/multiplex/mux.go, write): to be woken for it would be to be woken twice."""
-
 _PATIENCE = 1
 """Seconds that the runtime may take to accept a connection, and to read what was sent."""
 
@@ -55,7 +51,6 @@ class Line:
             sock.settimeout(None)
             patience = struct.pack("ll", _PATIENCE, 0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _LEAST)
         except OSError:
             sock.close()
             raise

@@ -282,6 +282,7 @@ def test_grants_tell_what_they_know() -> None:
         Plan({"A": "x" * (128 << 10)}),
         Plan(devices=("/etc/passwd",)),
         Plan(fresh="/proc/nowhere/x"),
+        Plan(fresh="/etc/passwd"),
         Plan(folders=("/etc/passwd",)),
     ],
 )

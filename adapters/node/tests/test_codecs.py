@@ -230,6 +230,16 @@ def test_a_field_that_is_none_is_refused(data: bytes) -> None:
 def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(ProtobufError, match="UTF-8"):
         messages.subject(message(1, message(3, b"\xff")))
+    with pytest.raises(ProtobufError, match="UTF-8"):
+        messages.subject(message(2, message(8, b"A=\xff")))
+
+
+def test_of_annotations_the_names_are_read_and_nothing_that_they_say() -> None:
+    said = message(6, text(1, "a.b/c") + message(2, b"\xff")) + message(6, text(2, "no name"))
+
+    pod, _ = messages.subject(message(1, text(3, "uid") + said))
+
+    assert pod == nri.PodSandbox(uid="uid", annotations=frozenset({"a.b/c", ""}))
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -1,10 +1,11 @@
+import stat
 from pathlib import Path
 
 import pytest
 
 from adapters.node import host
 from adapters.node.host import HostError, realize
-from adapters.node.nri import Device
+from adapters.node.nri import Device, Mount
 from adapters.node.plan import Plan
 
 NOBODYS = "/dev/nvidia-caps/nvidia-cap9999999"
@@ -44,3 +45,25 @@ def test_a_node_that_lists_no_drivers_has_no_capabilities(
 
     with pytest.raises(HostError, match="No such file"):
         realize(Plan(devices=(NOBODYS,)))
+
+
+def test_a_containers_folder_is_made_for_everybody_with_what_is_above_it(tmp_path: Path) -> None:
+    own = tmp_path / "vgpu" / "uid-1_main"
+
+    realize(Plan(fresh=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
+
+    assert stat.S_IMODE(own.stat().st_mode) == 0o777
+
+
+def test_a_folder_of_an_earlier_container_loses_its_bounds_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("uid-1_main.cache", "kept"):
+        (tmp_path / name).touch()
+
+    realize(Plan(fresh=str(tmp_path)))
+
+    assert [file.name for file in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_mount_without_its_source_keeps_the_container_back(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="is not on this node"):
+        realize(Plan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))
