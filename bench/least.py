@@ -25,7 +25,16 @@ def build(folder: Path) -> Path:
     if compiler is None:
         raise FileNotFoundError("a C compiler, for the least plugin")
     program = folder / "least_plugin"
-    words = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE]
+    words: list[str | Path] = [
+        compiler,
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        program,
+        SOURCE,
+    ]
     subprocess.run(words, check=True)  # noqa: S603  # words are our own
     return program
 
@@ -48,7 +57,12 @@ def connected(
     while session.stage is not Stage.ACTIVE:
         sock.sendall(session.feed(sock.recv(CHUNK)).send)
     payloads = [messages.created(share), messages.created(plain), b""]
-    words = [program, str(sock.fileno()), uid, *(_answer(each).hex() for each in payloads)]
+    words: list[str | Path] = [
+        program,
+        str(sock.fileno()),
+        uid,
+        *(_answer(each).hex() for each in payloads),
+    ]
     with sock, subprocess.Popen(words, pass_fds=[sock.fileno()]) as plugin:  # noqa: S603
         yield
         plugin.terminate()
