@@ -16,6 +16,7 @@ from e2e.harness.cri import Cri, CriError, Sandbox
 from e2e.harness.machine import start_machine
 from e2e.harness.run import Run, run
 from e2e.harness.waiting import within
+from e2e.testbed import cache
 
 EMPTY = NodeLedger.of(Node("real"))
 
@@ -73,6 +74,7 @@ def place(component: str) -> Iterator[Place]:
     Raises:
         NotBuiltError: it is not in the test bed.
     """
+    cache.binary(component, "containerd")  # before a machine is started for nothing
     with run() as this:
         runtime = start_containerd(start_machine(this), component)
         logs = this.folder / "logs"
