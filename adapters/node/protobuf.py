@@ -101,6 +101,15 @@ def signed(value: int) -> int:
     return value - _WORD if value >= _WORD // 2 else value
 
 
+def entry(data: bytes) -> tuple[str, str]:
+    """Key and value of one entry of a map from text to text."""
+    found = {1: "", 2: ""}
+    for number, value in nested(data):
+        if number in found:
+            found[number] = string(value)
+    return found[1], found[2]
+
+
 def key(data: bytes) -> str:
     """The key of one entry of a map whose keys are text."""
     found = b""
