@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from adapters.sidecar.tests.settling import SettlingLoop
 from adapters.sidecar.tests.world import LIVES, NODES, PODS, World
 
 T = TypeVar("T")
@@ -63,7 +64,8 @@ def test_no_history_over_books_a_card_or_leaks_one() -> None:
                 raise AssertionError(f"history {seed}: {error}") from error
         return told
 
-    told = asyncio.run(run())
+    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+        told = runner.run(run())
 
     print(f"{histories} histories of {STEPS} steps each: {dict(told)}")  # noqa: T201
     assert told["crashes"] > histories
@@ -75,7 +77,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = SettlingLoop()
         self.world = self.run(begun())
 
     @rule(life=lives, pod=pods, node=st.sampled_from(NODES))

@@ -22,6 +22,7 @@ from adapters.sidecar.abandoned import Vigil
 from adapters.sidecar.committing import Busy
 from adapters.sidecar.ports import BindError, Decided
 from adapters.sidecar.service import Ports, Service
+from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryStore, Row, Shelf
 from adapters.stores.store import Change, Conflict, Stored, StoreError
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
@@ -149,8 +150,7 @@ class World:
 
     async def turn(self) -> None:
         """Let everybody come to the next gate, and see that nothing is wrong."""
-        for _ in range(12):
-            await asyncio.sleep(0)
+        await settling_loop().settled()
         assert self.wrong == [], self.wrong
 
     async def end(self) -> None:
