@@ -96,7 +96,8 @@ class Place:
                 for file in Path(self.plane.run.folder).glob(pattern)
                 for line in file.read_text().splitlines()
             )
-            return dict(line.partition("=")[::2] for line in lines).get(VISIBLE, "")
+            env = {name: value for name, _, value in (line.partition("=") for line in lines)}
+            return env.get(VISIBLE, "")
 
         within(30, lambda: bool(found()))
         return found()
