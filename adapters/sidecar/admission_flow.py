@@ -13,7 +13,8 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.sidecar.asking import Asking, read
-from adapters.sidecar.committing import Busy, Committed
+from adapters.sidecar.committing import Committed
+from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import Decided, NodeLocked, Outcome
 from adapters.sidecar.service import (
     Service,

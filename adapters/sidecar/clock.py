@@ -26,3 +26,7 @@ class SystemClock:
         """Wait up to twice as long after each attempt; how long in fact is chance."""
         longest = min(FIRST * 2**attempt, LONGEST)
         await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - only spreads the writers
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """Wait."""
+        await asyncio.sleep(nanoseconds / 1e9)

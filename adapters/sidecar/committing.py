@@ -1,29 +1,21 @@
-"""The commit: the one place where cards are given away.
+"""The commit: the one place where cards are given away."""
 
-Read the newest ledger, decide, write by compare-and-swap; where somebody else was faster, again.
-"""
-
-from asyncio import CancelledError, Future, Lock, get_running_loop
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from adapters.sidecar.asking import Asking
 from adapters.sidecar.book import Book
+from adapters.sidecar.joint import JointWriter
 from adapters.sidecar.ports import Clock, Journal
 from adapters.sidecar.soundness import sound
-from adapters.stores.store import Change, Conflict, Store, Stored
-from adapters.wire.ledger import LedgerRecordError
+from adapters.stores.store import Store
 from core.fit import fit
 from core.grant import Allocation, Grant, Placement
 from core.ledger import NodeLedger
 from core.reason import Cause, Reason
 
-ATTEMPTS = 12
-"""How often a decision is made again because somebody else wrote the node's ledger first."""
-
-
-class Busy(RuntimeError):  # noqa: N818 (it is no error: try again)
-    """A node's ledger was written by others again and again, or cannot be read."""
+RESERVED = 60_000_000_000
+"""Nanoseconds for which cards are kept for a pod at most whose record is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,52 +35,13 @@ class Committed:
     since: int = 0
 
 
-class _Wish:
-    """A change of a record that somebody waits for.
-
-    Attributes:
-        changes: whether it changed anything when it was made last.
-        made: how it went, when it is sure.
-    """
-
-    def __init__(self, change: Callable[[NodeLedger], NodeLedger]) -> None:
-        self._change = change
-        self.changes = False
-        self.made: Future[bool] = get_running_loop().create_future()
-
-    def apply(self, ledger: NodeLedger) -> NodeLedger:
-        """The ledger after the change; as it was where nobody waits for that any more."""
-        if self.made.done():
-            return ledger
-        try:
-            changed = self._change(ledger)
-        except Exception as error:  # it is the asker's, not that of the others
-            self.fail(error)
-            return ledger
-        self.changes = changed is not ledger
-        return changed
-
-    def tell(self) -> None:
-        """It is done: tell whether it changed anything."""
-        if not self.made.done():
-            self.made.set_result(self.changes)
-
-    def fail(self, error: Exception) -> None:
-        """It cannot be done."""
-        if not self.made.done():
-            self.made.set_exception(error)
-
-
 class Committer:
     """Gives cards away and takes them back."""
 
     def __init__(self, book: Book, store: Store, clock: Clock, journal: Journal) -> None:
         self._book = book
-        self._store = store
         self._clock = clock
-        self._journal = journal
-        self._turns: dict[str, tuple[Lock, int]] = {}
-        self._wishes: dict[str, list[_Wish]] = {}
+        self._writer = JointWriter(book, store, clock, journal)
 
     async def commit(
         self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
@@ -107,12 +60,12 @@ class Committer:
             Busy: others were faster each time, or the node's record cannot be read.
             OSError: the store did not answer; the write may have happened.
         """
+        uid, choice = asking.request.uid, tuple(claimed)
         found: list[Committed | Reason] = []
 
         def decide(ledger: NodeLedger) -> NodeLedger:
-            made = self._decide(asking, ledger, tuple(claimed))
+            made = self._decide(asking, ledger, choice)
             found[:] = [made]
-            uid = asking.request.uid
             if isinstance(made, Reason):
                 return ledger
             if not made.fresh:
@@ -125,10 +78,16 @@ class Committer:
             found[:] = [replace(made, since=changed.allocations[uid].since)]
             return changed
 
-        written = await self._change(node, decide)
+        reserved = self._reserve(asking, node, choice)
+        try:
+            written = await self._writer.change(node, decide)
+        except BaseException:
+            if reserved:
+                self._book.unhold(uid, node)
+            raise
         if not written and not found:
             return Reason(node, 0, cause=Cause.NO_CARDS)
-        self._book.unhold(asking.request.uid)
+        self._book.unhold(uid)
         return found[0]
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
@@ -155,86 +114,22 @@ class Committer:
                 return ledger
             return ledger.release(uid)
 
-        return await self._change(node, let_go)
+        return await self._writer.change(node, let_go)
 
-    async def _change(self, node: str, change: Callable[[NodeLedger], NodeLedger]) -> bool:
-        """Write what ``change`` makes of the newest record; False where it leaves it as it is.
-
-        Changes that come while a record is being written are made together in the next write:
-        else a scheduler that fills one node after the other would wait for one write a pod.
-        """
-        wish = _Wish(change)
-        self._wishes.setdefault(node, []).append(wish)
-        lock, users = self._turns.get(node, (Lock(), 0))
-        self._turns[node] = (lock, users + 1)
-        try:
-            async with lock:
-                if not wish.made.done():
-                    await self._make(node)
-            return await wish.made
-        finally:
-            wish.made.cancel()
-            lock, users = self._turns.pop(node)
-            if users > 1:
-                self._turns[node] = (lock, users - 1)
-            else:
-                self._wishes.pop(node, None)
-
-    async def _make(self, node: str) -> None:
-        """Make all changes that are waited for; whoever waits is told how his went."""
-        wishes = [wish for wish in self._wishes[node] if not wish.made.done()]
-        self._wishes[node] = []
-        try:
-            await self._try(node, wishes)
-        except CancelledError:
-            self._wishes[node] = wishes + self._wishes[node]
-            raise
-        except Exception as error:
-            for wish in wishes:
-                wish.fail(error)
-
-    async def _try(self, node: str, wishes: Sequence[_Wish]) -> None:
-        newest = False
-        for attempt in range(ATTEMPTS):
-            stored = self._book.stored(node)
-            if stored is None:
-                stored, newest = await self._refresh(node), True
-            if stored is None:
-                break
-            changed = stored.ledger
-            for wish in wishes:
-                changed = wish.apply(changed)
-            if not newest and not all(wish.changes for wish in wishes):
-                # The watch may be late: a no is said of the newest record only.
-                await self._refresh(node)
-                newest = True
-                continue
-            if changed is stored.ledger:
-                break
-            try:
-                version = await self._store.write(changed, stored.version)
-            except Conflict:
-                self._journal.conflict(node)
-                if attempt:
-                    await self._clock.pause(attempt - 1)
-                await self._refresh(node)
-                newest = True
-                continue
-            self._book.apply(Change(node, Stored(changed, version)))
-            break
-        else:
-            raise Busy(f"the ledger of node {node} is being written by others again and again")
-        for wish in wishes:
-            wish.tell()
-
-    async def _refresh(self, node: str) -> Stored | None:
-        try:
-            stored = await self._store.read(node)
-        except LedgerRecordError as error:
-            self._book.put(Change(node, None, str(error)))
-            raise Busy(f"the ledger of node {node} cannot be read: {error}") from error
-        self._book.put(Change(node, stored))
-        return stored
+    def _reserve(self, asking: Asking, node: str, claimed: tuple[Grant, ...]) -> bool:
+        """Keep a pod's cards from others from now on, not only from when they are written."""
+        stored = self._book.stored(node)
+        if stored is None:
+            return False
+        found = self._decide(asking, stored.ledger, claimed)
+        held = self._book.held(asking.request.uid)
+        if isinstance(found, Reason) or not found.fresh:
+            return False
+        if held is not None and (held.node, held.grants) == (node, found.placement.grants):
+            return False
+        allocation = Allocation.of(asking.request, found.placement)
+        self._book.hold(allocation, self._clock.now() + RESERVED)
+        return True
 
     def _decide(
         self, asking: Asking, stored: NodeLedger, claimed: tuple[Grant, ...]
@@ -243,15 +138,15 @@ class Committer:
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
             return Committed(Placement(stored.node.name, earlier.grants), fresh=False)
-        ledger = self._book.over(stored)
-        if claimed and sound(request, claimed, ledger):
-            return Committed(Placement(stored.node.name, claimed), fresh=True, claimed=True)
+        node = stored.node.name
         held = self._book.held(request.uid)
-        if (
-            held is not None
-            and held.node == stored.node.name
-            and sound(request, held.grants, ledger)
-        ):
-            return Committed(Placement(held.node, held.grants), fresh=True)
+        ours = held is not None and held.node == node and claimed in ((), held.grants)
+        if held is not None and ours and sound(request, held.grants, stored):
+            return Committed(
+                Placement(node, held.grants), fresh=True, claimed=held.grants == claimed
+            )
+        ledger = self._book.over(stored).release(request.uid)
+        if claimed and sound(request, claimed, ledger):
+            return Committed(Placement(node, claimed), fresh=True, claimed=True)
         result = fit(request, ledger)
         return result if isinstance(result, Reason) else Committed(result, fresh=True)

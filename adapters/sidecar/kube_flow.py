@@ -9,7 +9,7 @@ import numpy as np
 
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.asking import Asking
-from adapters.sidecar.committing import Busy
+from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import BindError, Decided, NodeLocked, Outcome
 from adapters.sidecar.preempting import Proposal, choose
 from adapters.sidecar.scores import spread

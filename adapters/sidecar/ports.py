@@ -164,6 +164,10 @@ class Clock(Protocol):
         """Wait before trying again: longer after each attempt, counted from 0, and by chance."""
         ...
 
+    async def sleep(self, nanoseconds: int) -> None:
+        """Wait."""
+        ...
+
 
 class Outcome(Enum):
     """How a question was answered."""

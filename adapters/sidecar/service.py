@@ -15,7 +15,8 @@ from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.sidecar.asking import Asking, Readings
 from adapters.sidecar.book import Book
-from adapters.sidecar.committing import Busy, Committed, Committer
+from adapters.sidecar.committing import Committed, Committer
+from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import (
     Binder,
     BindError,

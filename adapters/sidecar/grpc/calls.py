@@ -8,9 +8,10 @@ import msgspec
 
 from adapters.dialects.adopt import holds
 from adapters.sidecar.asking import Asking
-from adapters.sidecar.committing import Busy, Committed
+from adapters.sidecar.committing import Committed
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import messages
+from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import Decided, Outcome
 from adapters.sidecar.service import Service
 from adapters.wire import body

@@ -117,6 +117,9 @@ class FakeClock:
     async def pause(self, attempt: int) -> None:  # noqa: ARG002
         await asyncio.sleep(0)
 
+    async def sleep(self, nanoseconds: int) -> None:
+        self.time += nanoseconds
+
 
 @dataclass
 class FakeJournal:

@@ -19,7 +19,7 @@ from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar.abandoned import Vigil
-from adapters.sidecar.committing import Busy
+from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import BindError, Decided
 from adapters.sidecar.service import Ports, Service
 from adapters.sidecar.tests.settling import settling_loop
@@ -344,6 +344,9 @@ class Life:
 
     async def pause(self, attempt: int) -> None:
         await self._gate(f"pause {attempt}")
+
+    async def sleep(self, nanoseconds: int) -> None:  # noqa: ARG002
+        await self._gate("sleep")
 
     # --- gates ------------------------------------------------------------------------------------
 
