@@ -4,10 +4,14 @@ import http.client
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from e2e.harness.api import Api, ApiError, Object
 
 CONNECTIONS = 8
+
+_Request = tuple[str, str, str | None]
+"""Verb, path and body."""
 
 
 def create_all(api: Api, path: str, objects: Sequence[Object]) -> None:
@@ -17,21 +21,27 @@ def create_all(api: Api, path: str, objects: Sequence[Object]) -> None:
         ApiError: the server refused one; others may have been created.
         OSError: it did not answer.
     """
-    shares = [objects[start::CONNECTIONS] for start in range(min(CONNECTIONS, len(objects)))]
+    _send_all(api, [("POST", path, json.dumps(each)) for each in objects])
+
+
+def delete_all(api: Api, path: str, names: Sequence[str]) -> None:
+    """Delete objects of a collection at once; errors as of ``create_all``."""
+    _send_all(api, [("DELETE", f"{path}/{name}?gracePeriodSeconds=0", None) for name in names])
+
+
+def _send_all(api: Api, requests: Sequence[_Request]) -> None:
+    shares = [requests[start::CONNECTIONS] for start in range(min(CONNECTIONS, len(requests)))]
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        for _ in pool.map(lambda share: _create(api, path, share), shares):
+        for _ in pool.map(lambda share: _send(api, share), shares):
             pass
 
 
-def _create(api: Api, path: str, objects: Sequence[Object]) -> None:
-    connection = api.connection()
+def _send(api: Api, requests: Sequence[_Request]) -> None:
     headers = {"Content-Type": "application/json", "Accept": "application/json", **api.headers}
-    try:
-        for body in objects:
-            connection.request("POST", f"{api.root}{path}", json.dumps(body), headers)
+    with closing(api.connection()) as connection:
+        for verb, path, body in requests:
+            connection.request(verb, f"{api.root}{path}", body, headers)
             response = connection.getresponse()
             answer = response.read()
             if response.status >= http.client.MULTIPLE_CHOICES:
                 raise ApiError(response.status, json.loads(answer))
-    finally:
-        connection.close()

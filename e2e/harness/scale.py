@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import Any
 
 from e2e.harness.api import Api, Object
-from e2e.harness.bulk import create_all
+from e2e.harness.bulk import create_all, delete_all
 from e2e.harness.cluster import PODS, cluster, pod, turn
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.inventory import Described, Saying, add_inventory, described, gpus, metax, volcano
@@ -125,7 +125,7 @@ def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | 
         after, spent = _writes(plane.api), processor_seconds(plane.run)
         resident = 0.0 if service is None else _resident(plane.run, service)
     times = sorted(bound.values())
-    plane.api.delete(f"{PODS}?gracePeriodSeconds=0")
+    delete_all(plane.api, PODS, [each["metadata"]["name"] for each in asked])
     within(300, lambda: not plane.api.get(f"{PODS}?limit=1")["items"])
     if service is not None:
         within(300, lambda: not _allocations(plane.api))

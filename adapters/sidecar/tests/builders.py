@@ -119,6 +119,7 @@ class FakeClock:
 
     async def sleep(self, nanoseconds: int) -> None:
         self.time += nanoseconds
+        await asyncio.sleep(0)
 
 
 @dataclass
