@@ -1,17 +1,20 @@
 """Fixtures of the end-to-end tests: the cluster that is shared, and logs on failure."""
 
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from e2e.harness import audit
 from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.guest import OccupiedError, guest
 from e2e.harness.namespace import namespace
 from e2e.harness.place import Place
 from e2e.harness.place import place as a_place
 from e2e.harness.run import Run, run
-from e2e.harness.target import Target, existing, kind
+from e2e.harness.target import Existing, Target, existing, kind
+from e2e.harness.whole import Planes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,8 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Define the mark ``local``."""
-    config.addinivalue_line("markers", "local: starts components of its own, on this machine")
+    """Define the marks."""
+    config.addinivalue_line(
+        "markers", "local(why): needs a control plane of its own, on this machine; why, in words"
+    )
     config.addinivalue_line("markers", "refusals: our own accounts may be refused something")
 
 
@@ -50,6 +55,31 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
             yield kind(this.folder)
         else:
             yield existing(Path(chosen), this.folder, request.config.getoption("--address"))
+
+
+@pytest.fixture(scope="session")
+def planes(request: pytest.FixtureRequest) -> Planes:
+    """Where tests start components of their own, for the length of a block.
+
+    That is a new control plane, or, as guests, the cluster that ``--cluster`` names: one at a time.
+    """
+
+    @contextmanager
+    def plane() -> Iterator[ControlPlane]:
+        if request.config.getoption("--cluster") == "local":
+            with run() as this:
+                yield start_control_plane(this)
+        else:
+            target = request.getfixturevalue("target")
+            assert isinstance(target, Existing)  # noqa: S101 - for mypy
+            with ExitStack() as stack:
+                try:
+                    found = stack.enter_context(guest(target))
+                except OccupiedError as why:
+                    pytest.skip(str(why))
+                yield found
+
+    return plane
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +118,10 @@ def nothing_was_forbidden(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run on another cluster."""
-    if item.get_closest_marker("local") and item.config.getoption("--cluster") != "local":
-        pytest.skip("starts components of its own: --cluster=local")
+    mark = item.get_closest_marker("local")
+    if mark and item.config.getoption("--cluster") != "local":
+        why = mark.args[0] if mark.args else "starts components of its own"
+        pytest.skip(f"{why}: --cluster=local")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from e2e.harness.control_plane import ControlPlane
-from e2e.harness.kubeconfig import kubeconfig
 
 HOURS = 3
 
@@ -26,9 +25,4 @@ def account(plane: ControlPlane, namespace: str, name: str, pod: str = "") -> Pa
     made = plane.api.create(f"{path}/serviceaccounts/{name}/token", {"spec": spec})
     file = plane.run.folder / f"{namespace}-{name}{pod and f'-{pod}'}.token"
     file.write_text(made["status"]["token"])
-    return kubeconfig(
-        file.with_suffix(".kubeconfig"),
-        port=plane.server_port,
-        authority=plane.authority.pair,
-        user=file,
-    )
+    return plane.with_token(file)

@@ -37,6 +37,8 @@ class Api:
     Attributes:
         headers: sent with every request: who asks, if the certificate does not say it.
         root: what all paths at the server begin with, without a slash at the end.
+        home: the namespace that is meant where paths name ``default``.
+        made: what was made here for the whole cluster, for whoever wants it taken away; paths.
     """
 
     port: int
@@ -44,6 +46,8 @@ class Api:
     host: str = "127.0.0.1"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     root: str = ""
+    home: str = "default"
+    made: list[str] = field(default_factory=list[str], repr=False, compare=False)
 
     @classmethod
     def connect(cls, port: int, authority: Pair, user: Pair) -> "Api":
@@ -58,7 +62,7 @@ class Api:
         return replace(self, headers={**self.headers, **speaker})
 
     def connection(self, patience: float = 30) -> http.client.HTTPSConnection:
-        """A connection, not open yet. Requests over it need ``headers`` and ``root``."""
+        """A connection, not open yet. Requests over it need ``headers`` and ``at``."""
         return http.client.HTTPSConnection(
             self.host, self.port, context=self.context, timeout=patience
         )
@@ -69,7 +73,18 @@ class Api:
 
     def create(self, path: str, body: Object) -> Object:
         """Post an object to its collection, or to a subresource."""
-        return self.call("POST", path, body)
+        answer = self.call("POST", path, body)
+        self.note(path, body)
+        return answer
+
+    def note(self, collection: str, made: Object) -> None:
+        """Remember an object, if it belongs to no namespace."""
+        if "/namespaces/" not in collection and "name" in made.get("metadata", {}):
+            self.made.append(f"{collection}/{made['metadata']['name']}")
+
+    def at(self, path: str) -> str:
+        """Where a path is found at the server."""
+        return self.root + path.replace("/namespaces/default/", f"/namespaces/{self.home}/")
 
     def replace(self, path: str, body: Object) -> Object:
         """Put an object in the place of another."""
@@ -96,7 +111,7 @@ class Api:
         try:
             connection.request(
                 verb,
-                f"{self.root}{path}",
+                self.at(path),
                 None if body is None else json.dumps(body),
                 {"Content-Type": kind, "Accept": "application/json", **self.headers},
             )
@@ -124,7 +139,7 @@ class Api:
         query = f"watch=true&resourceVersion={version}&timeoutSeconds={seconds}"
         connection = self.connection(seconds + 30)
         try:
-            connection.request("GET", f"{self.root}{path}{join}{query}", headers=self.headers)
+            connection.request("GET", self.at(f"{path}{join}{query}"), headers=self.headers)
             for line in connection.getresponse():
                 yield json.loads(line)
         finally:

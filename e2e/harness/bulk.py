@@ -40,8 +40,10 @@ def _send(api: Api, requests: Sequence[_Request]) -> None:
     headers = {"Content-Type": "application/json", "Accept": "application/json", **api.headers}
     with closing(api.connection()) as connection:
         for verb, path, body in requests:
-            connection.request(verb, f"{api.root}{path}", body, headers)
+            connection.request(verb, api.at(path), body, headers)
             response = connection.getresponse()
             answer = response.read()
             if response.status >= http.client.MULTIPLE_CHOICES:
                 raise ApiError(response.status, json.loads(answer))
+            if body is not None:
+                api.note(path, json.loads(body))

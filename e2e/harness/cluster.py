@@ -1,6 +1,6 @@
 """A control plane with nodes that are ready: where schedulers are watched at work."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from e2e.harness.api import Api, Object
@@ -28,9 +28,14 @@ def cluster(nodes: Sequence[Object]) -> Iterator[ControlPlane]:
         yield plane
 
 
-def wait_for_nodes(api: Api) -> None:
-    """Wait until every node may be given pods."""
-    within(60, lambda: all(is_ready(node) for node in api.get("/api/v1/nodes")["items"]))
+def wait_for_nodes(api: Api, names: Collection[str] = ()) -> None:
+    """Wait until these nodes may be given pods; all that there are, where none is named."""
+
+    def ready() -> bool:
+        rows = api.get("/api/v1/nodes")["items"]
+        return all(is_ready(row) for row in rows if not names or row["metadata"]["name"] in names)
+
+    within(60, ready)
 
 
 @contextmanager

@@ -23,6 +23,8 @@ state = "{folder}/state"
   address = "{folder}/c.sock.ttrpc"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{folder}/opt"
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "{folder}/registries"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "{image}"
 [plugins."io.containerd.cri.v1.runtime"]
@@ -55,6 +57,8 @@ state = "{folder}/state"
   restrict_oom_score_adj = true
   disable_apparmor = true
   cdi_spec_dirs = ["{folder}/cdi"]
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{folder}/registries"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{networks}"
     conf_dir = "{folder}/net.d"
@@ -64,6 +68,9 @@ state = "{folder}/state"
       BinaryName = "{runc}"
       Root = "{folder}/runc"
 """
+# A node of these tests pulls nothing: a cluster may want programs of its own on every node, which
+# have no business on this machine. Source: containerd docs/hosts.md.
+REGISTRIES = 'server = "https://127.0.0.1:1"\n'
 # What a node has: the files of configs/containerd, imported as they stand.
 NRI_1, NRI_2 = "nri-1.7.toml", "nri-2.x.toml"
 NRI_SOCKET = Path("/var/run/nri/nri.sock")
@@ -134,6 +141,9 @@ def start_containerd(machine: Machine, component: str, *, addresses: bool = Fals
     for name in ("net.d", "cdi", "plugins"):
         (folder / name).mkdir(parents=True)
     (folder / "net.d" / "10-e2e.conflist").write_text(NETWORK)
+    everywhere = folder / "registries" / "_default"
+    everywhere.mkdir(parents=True)
+    (everywhere / "hosts.toml").write_text(REGISTRIES)
     if addresses:
         write_network(folder / "net.d", folder / "plugins")
     old = component == "containerd-1"

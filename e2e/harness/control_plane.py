@@ -6,8 +6,9 @@ certificates. There is no scheduler: a test starts the one that it is about.
 
 import http.client
 import json
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.harness import audit
@@ -28,6 +29,7 @@ class ControlPlane:
         api: the server, as a cluster administrator.
         server_port: where it listens on 127.0.0.1.
         address: where it finds servers of the test.
+        values: of our chart, which it wants there.
     """
 
     run: Run
@@ -35,6 +37,7 @@ class ControlPlane:
     server_port: int
     api: Api
     address: str = "127.0.0.1"
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def kubeconfig(self, user: str, *groups: str) -> Path:
         """A kubeconfig for this user, made when it is asked for first."""
@@ -43,6 +46,15 @@ class ControlPlane:
             pair = self.authority.user(user, *groups)
             kubeconfig(path, port=self.server_port, authority=self.authority.pair, user=pair)
         return path
+
+    def with_token(self, token: Path) -> Path:
+        """A kubeconfig for whoever has the token of this file, beside it."""
+        path = token.with_suffix(".kubeconfig")
+        return kubeconfig(path, port=self.server_port, authority=self.authority.pair, user=token)
+
+    def scheduler(self, usual: str) -> str:
+        """The name by which pods name one of the test's schedulers here."""
+        return usual
 
     def as_user(self, user: str, group: str = "") -> Api:
         """The server, as this user."""

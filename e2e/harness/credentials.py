@@ -6,6 +6,7 @@ Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1.
 import base64
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,14 @@ class CredentialsError(ValueError):
     """A kubeconfig that cannot be used here; the message says what is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kubeconfig's cluster and user, in its own words, with files by their whole paths."""
+
+    cluster: Row
+    user: Row
+
+
 def connect(kubeconfig: Path, folder: Path) -> Api:
     """The server of the current context, as its user.
 
@@ -33,15 +42,7 @@ def connect(kubeconfig: Path, folder: Path) -> Api:
         CredentialsError: no current context, or a user that proves himself in another way than
             by certificate or token.
     """
-    try:
-        content = yaml.safe_load(kubeconfig.read_text())
-    except OSError as error:
-        raise CredentialsError(f"{kubeconfig}: {error.strerror}") from error
-    if not isinstance(content, dict):
-        raise CredentialsError(f"{kubeconfig} is no kubeconfig")
-    context = _named(content, "context", content.get("current-context"))
-    cluster = _named(content, "cluster", context.get("cluster"))
-    user = _named(content, "user", context.get("user"))
+    cluster, user = _current(kubeconfig)
     address = urlsplit(cluster["server"])
     if address.scheme != "https" or address.hostname is None:
         raise CredentialsError(f"{cluster['server']}: only https:// is supported")
@@ -53,6 +54,41 @@ def connect(kubeconfig: Path, folder: Path) -> Api:
         context=_tls(cluster, user, beside, folder),
         headers=_headers(user, beside),
     )
+
+
+def entry(kubeconfig: Path, folder: Path) -> Entry:
+    """What ``connect`` would use, for components that are to be the same user.
+
+    Args:
+        kubeconfig: the file.
+        folder: as there.
+
+    Raises:
+        CredentialsError: no current context.
+    """
+    cluster, user = _current(kubeconfig)
+    beside = kubeconfig.parent.absolute()
+    insecure = {key: cluster[key] for key in ("insecure-skip-tls-verify",) if key in cluster}
+    server = {"server": cluster["server"], **insecure}
+    server |= _files(cluster, ("certificate-authority",), beside, folder)
+    proof = _files(user, ("client-certificate", "client-key"), beside, folder)
+    if "token" in user:
+        (folder / "token").write_text(user["token"])
+        proof["tokenFile"] = str(folder / "token")
+    return Entry(server, proof | _files(user, ("tokenFile",), beside, folder))
+
+
+def _current(kubeconfig: Path) -> tuple[Row, Row]:
+    """Cluster and user of the current context."""
+    try:
+        content = yaml.safe_load(kubeconfig.read_text())
+    except OSError as error:
+        raise CredentialsError(f"{kubeconfig}: {error.strerror}") from error
+    if not isinstance(content, dict):
+        raise CredentialsError(f"{kubeconfig} is no kubeconfig")
+    context = _named(content, "context", content.get("current-context"))
+    cluster = _named(content, "cluster", context.get("cluster"))
+    return cluster, _named(content, "user", context.get("user"))
 
 
 def _named(content: Row, kind: str, name: object) -> Row:
@@ -87,6 +123,11 @@ def _file(row: Row, key: str, beside: Path, folder: Path) -> Path | None:
         path.write_bytes(base64.b64decode(data))
         return path
     return beside / row[key] if row.get(key) else None
+
+
+def _files(row: Row, keys: tuple[str, ...], beside: Path, folder: Path) -> dict[str, str]:
+    found = {key: _file(row, key, beside, folder) for key in keys}
+    return {key: str(path) for key, path in found.items() if path is not None}
 
 
 def _headers(user: Row, beside: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The file by which a component finds the API server and proves who it is."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from e2e.harness.certificates import Pair
@@ -23,11 +24,16 @@ def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair | Path) -> 
         credentials = {"tokenFile": str(user)}
     else:
         credentials = {"client-certificate": str(user.certificate), "client-key": str(user.key)}
+    return write(path, cluster, credentials)
+
+
+def write(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> Path:
+    """Write one of a cluster and a user, in the words of a kubeconfig."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "local", "cluster": cluster}],
-        "users": [{"name": "me", "user": credentials}],
+        "clusters": [{"name": "local", "cluster": dict(cluster)}],
+        "users": [{"name": "me", "user": dict(user)}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "me"}}],
         "current-context": "local",
     }

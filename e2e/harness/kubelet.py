@@ -41,6 +41,7 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> Proces
         except ApiError:
             return False
 
+    plane.api.note("/api/v1/nodes", {"metadata": {"name": name}})
     binary = cache.binary("kubernetes", "kubelet")
     return plane.run.start(
         f"kubelet-{name}",

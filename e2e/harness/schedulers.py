@@ -74,41 +74,58 @@ def start_volcano(plane: ControlPlane, configuration: str) -> None:
     start_volcano_scheduler(plane, configuration)
 
 
-def start_volcano_controllers(plane: ControlPlane) -> None:
-    """Start what makes a group for a pod that has none, after Volcano's definitions."""
+def start_volcano_controllers(plane: ControlPlane, name: str = "volcano") -> None:
+    """Start what makes a group for a pod that has none, after Volcano's definitions.
+
+    Args:
+        plane: the control plane that they serve.
+        name: of the scheduler for whose pods.
+    """
     # Its controllers wait for the definitions of job flows too before they do anything.
     define(plane, cache.asset("volcano", "crd"))
     define(plane, cache.asset("volcano", "flow-crd"))
-    flags = _volcano_flags(plane)
+    flags = _volcano_flags(plane, name)
     binary = cache.binary("volcano", "vc-controller-manager")
     plane.run.start("vc-controller-manager", [binary, *words(flags)])
 
 
-def start_volcano_scheduler(plane: ControlPlane, configuration: str) -> None:
-    """Start the scheduler alone; the definitions must be there."""
+def start_volcano_scheduler(plane: ControlPlane, configuration: str, name: str = "volcano") -> None:
+    """Start the scheduler alone; the definitions must be there.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
+        name: by which pods name it.
+    """
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
-    flags = _volcano_flags(plane) | {"scheduler-conf": config, "cache-dumper": "false"}
+    flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
     plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 
 
-def _volcano_flags(plane: ControlPlane) -> Flags:
+def _volcano_flags(plane: ControlPlane, name: str) -> Flags:
     (port,) = free_ports(1)
     return {
         "kubeconfig": plane.kubeconfig("volcano", "system:masters"),
         "leader-elect": "false",
+        "scheduler-name": name,
         "enable-healthz": "true",
         "healthz-address": f"127.0.0.1:{port}",
     }
 
 
 def define(plane: ControlPlane, folder: Path) -> None:
-    """Create every custom resource definition in a folder, and wait until all are served."""
+    """Create every custom resource definition in a folder, and wait until all are served.
+
+    Those that are there already are kept as they are.
+    """
+    there = {row["metadata"]["name"] for row in plane.api.get(CRDS)["items"]}
     names = []
     for file in sorted(folder.rglob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text()):
             if document and document["kind"] == "CustomResourceDefinition":
-                plane.api.create(CRDS, document)
+                if document["metadata"]["name"] not in there:
+                    plane.api.create(CRDS, document)
                 names.append(document["metadata"]["name"])
     within(30, lambda: all(_is_served(plane, name) for name in names))
 

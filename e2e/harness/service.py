@@ -120,7 +120,7 @@ class Service:
             "store": "kubernetes",
             "namespace": NAMESPACE,
             "tls": {
-                "listen": f"127.0.0.1:{self.secure}",
+                "listen": f"{self.plane.address}:{self.secure}",
                 "certificate": str(pair.certificate),
                 "key": str(pair.key),
             },
@@ -143,7 +143,7 @@ def install(plane: ControlPlane) -> None:
     """
     define(plane, CONFIGS / "crd")
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    objects = chart.render({"crd": {"install": False}})
+    objects = chart.render({"crd": {"install": False}, **plane.values})
     chart.apply(plane, [each for each in objects if each["kind"] in chart.RIGHTS])
 
 
@@ -181,18 +181,25 @@ def start_service(
     return made
 
 
-def hooks(port: int, authority: bytes | None = None) -> Object:
+def hooks(
+    port: int,
+    authority: bytes | None = None,
+    address: str = "127.0.0.1",
+    values: Mapping[str, object] | None = None,
+) -> Object:
     """The chart's webhook configuration, for a service on this machine.
 
     Args:
         port: of the service, for HTTPS.
         authority: whom the API server trusts, PEM; None for nobody yet.
+        address: where the API server finds this machine.
+        values: of the chart.
     """
     kind = "MutatingWebhookConfiguration"
-    (found,) = [each for each in chart.render({}) if each["kind"] == kind]
+    (found,) = [each for each in chart.render(values or {}) if each["kind"] == kind]
     for hook in found["webhooks"]:
         path = hook["clientConfig"]["service"]["path"]
-        hook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}"}
+        hook["clientConfig"] = {"url": f"https://{address}:{port}{path}"}
         if authority is not None:
             hook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
     return found
@@ -201,12 +208,14 @@ def hooks(port: int, authority: bytes | None = None) -> Object:
 @contextmanager
 def webhooks(service: Service) -> Iterator[None]:
     """Let the API server ask the service about pods and bindings, as the chart has it."""
-    authority = service.plane.authority.pair.certificate.read_bytes()
-    made = service.plane.api.create(CONFIGURATIONS, hooks(service.secure, authority))
+    plane = service.plane
+    authority = plane.authority.pair.certificate.read_bytes()
+    asked = hooks(service.secure, authority, plane.address, plane.values)
+    made = plane.api.create(CONFIGURATIONS, asked)
     try:
         yield
     finally:
-        service.plane.api.delete(f"{CONFIGURATIONS}/{made['metadata']['name']}")
+        plane.api.delete(f"{CONFIGURATIONS}/{made['metadata']['name']}")
 
 
 def kube_like(service: Service, file: str, scheduler: str = "") -> Object:

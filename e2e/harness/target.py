@@ -9,7 +9,7 @@ from typing import Protocol
 
 from e2e.harness.api import Api
 from e2e.harness.certificates import Authority
-from e2e.harness.credentials import connect
+from e2e.harness.credentials import Entry, connect, entry
 
 # As configs/kind-cluster.yaml names it.
 KIND = "dragoman-e2e"
@@ -44,11 +44,16 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A cluster that somebody else has started. An administrator speaks for other users."""
+    """A cluster that somebody else has started. An administrator speaks for other users.
+
+    Attributes:
+        entry: the administrator's, for components that are started there.
+    """
 
     api: Api
     authority: Authority
     address: str
+    entry: Entry
 
     def as_user(self, user: str, group: str = "") -> Api:
         """The server, as this user."""
@@ -69,7 +74,10 @@ def existing(kubeconfig: Path, folder: Path, address: str | None = None) -> Exis
     api = connect(kubeconfig, folder)
     found = address or _address_towards(api.host, api.port)
     return Existing(
-        api=api, authority=Authority.create(folder / "certificates", found), address=found
+        api=api,
+        authority=Authority.create(folder / "certificates", found),
+        address=found,
+        entry=entry(kubeconfig, folder),
     )
 
 

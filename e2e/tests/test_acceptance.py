@@ -12,38 +12,19 @@ import pytest
 
 from e2e.harness.api import ApiError, Object
 from e2e.harness.bulk import create_all
-from e2e.harness.cluster import (
-    PODS,
-    add_priorities,
-    cluster,
-    node_of,
-    pod,
-    turn,
-    wait_for_nodes,
-)
+from e2e.harness.cluster import PODS, add_priorities, node_of, pod, turn
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.crowd import KINDS, Watcher, described_by_all, random_pod, untold
 from e2e.harness.driving import asleep, bind_by, counted, refusal, started, wait_until_bound
-from e2e.harness.inventory import Described, Gpu, add_inventory, described, gpus, koordinator
+from e2e.harness.guest import LABEL
+from e2e.harness.inventory import Described, Gpu, described, gpus, koordinator
 from e2e.harness.inventory import metax as metax_says
 from e2e.harness.namespace import namespace
 from e2e.harness.recorder import Call, recorder
-from e2e.harness.schedulers import define, start_kube_scheduler
-from e2e.harness.service import (
-    Service,
-    explained,
-    held,
-    install,
-    kube_like,
-    ledger,
-    start_service,
-    webhooks,
-)
+from e2e.harness.service import Service, explained, held, ledger, start_service, webhooks
 from e2e.harness.waiting import within
 from e2e.harness.webhook import allow, refuse, webhook
-from e2e.testbed import cache
-
-pytestmark = pytest.mark.local
+from e2e.harness.whole import KUBE, Planes, furnish, prepare, starter, wait_for_cards
 
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{word}" for word in ("number", "memory", "cores"))
 SGPU, VCORE, VMEMORY = (f"metax-tech.com/{word}" for word in ("sgpu", "vcore", "vmemory"))
@@ -52,7 +33,6 @@ SHARED, CORE, GPU_MEMORY, RATIO = (
     for word in ("gpu.shared", "gpu-core", "gpu-memory", "gpu-memory-ratio")
 )
 MIB, GIB = 1 << 20, 1 << 30
-KUBE = "default-scheduler"
 CONFLICTS, FAILED = ("ledger_conflicts_total ",), ('verb="bind"', 'result="error"')
 """Words by which the service's counters are found."""
 NOBODY = "nobody"
@@ -76,13 +56,11 @@ def all_nodes() -> dict[str, Described]:
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    with cluster([]) as plane:
+def plane(planes: Planes) -> Iterator[ControlPlane]:
+    with planes() as plane:
         add_priorities(plane.api)
-        define(plane, cache.asset("koordinator", "crd"))
-        install(plane)
-        add_inventory(plane.api, all_nodes().values())
-        wait_for_nodes(plane.api)
+        prepare(plane)
+        furnish(plane, all_nodes().values())
         yield plane
 
 
@@ -90,9 +68,8 @@ def plane() -> Iterator[ControlPlane]:
 def service(plane: ControlPlane) -> Iterator[Service]:
     """The service, kube-scheduler as configured for it, and its webhooks."""
     made = start_service(plane)
-    start = partial(start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml"))
-    with turn(start, plane), webhooks(made):
-        within(30, lambda: all("cards" in ledger(plane, name) for name in all_nodes()))
+    with turn(starter(made, KUBE), plane), webhooks(made):
+        wait_for_cards(plane, all_nodes())
         yield made
 
 
@@ -119,7 +96,13 @@ def whole(memory: int = 81920) -> dict[str, str]:
 
 def add(plane: ControlPlane, *pods: Object, path: str = PODS) -> None:
     for each in pods:
-        plane.api.create(path, each)
+        plane.api.create(path, waiting(plane, each))
+
+
+def waiting(plane: ControlPlane, made: Object) -> Object:
+    """A pod that names its scheduler as it is called on this cluster."""
+    made["spec"]["schedulerName"] = plane.scheduler(made["spec"]["schedulerName"])
+    return made
 
 
 def told(plane: ControlPlane, name: str, home: str) -> str:
@@ -150,8 +133,8 @@ def test_case_02_a_binding_that_fails_once_or_always_sells_no_card_twice(
         return refuse(call, "no", code) if len(refused) <= times else allow(call)
 
     with (
-        recorder(plane.authority.server("case-2")) as veto,
-        namespace(plane.api, "case-2", {label: ""}) as home,
+        recorder(plane.authority.server("case-2"), plane.address) as veto,
+        namespace(plane.api, "case-2", {label: "", LABEL: ""}) as home,
         webhook(plane, veto, "veto", ["pods/binding"], label),
     ):
         pods = f"{home}/pods"
@@ -411,7 +394,7 @@ def test_case_16_a_hundred_pods_at_once_are_bound_without_locks_and_without_retr
     before = ledger(plane, node).get("changes", 0)
     was_counted = {words: counted(service, *words) for words in (CONFLICTS, FAILED)}
     started_at = time.monotonic()
-    create_all(plane.api, PODS, [on(16, name, share) for name in names])
+    create_all(plane.api, PODS, [waiting(plane, on(16, name, share)) for name in names])
 
     def bound() -> set[str]:
         rows = plane.api.get(PODS)["items"]

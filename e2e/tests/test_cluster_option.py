@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from e2e.harness.api import Api
+from e2e.harness.cluster import PODS, pod
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.run import REPOSITORY, run
+from e2e.harness.waiting import within
 
 pytestmark = pytest.mark.local
 
@@ -24,9 +27,9 @@ def plane() -> Iterator[ControlPlane]:
         yield start_control_plane(this)
 
 
-def run_there(kubeconfig: Path, *files: str) -> tuple[int, int, str]:
+def run_there(kubeconfig: Path, *files: str, only: str = "") -> tuple[int, int, str]:
     """Run test files there, as a user does: passed, skipped, and what it said."""
-    paths = [f"e2e/tests/{name}.py" for name in files]
+    paths = [f"e2e/tests/{name}.py" for name in files] + (["-k", only] if only else [])
     words = ["-m", "pytest", f"--cluster={kubeconfig}", "-rs", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, *words, *paths],
@@ -67,6 +70,50 @@ def test_with_a_token_and_what_the_first_run_made_is_gone(plane: ControlPlane) -
     passed, skipped, _ = run_there(file, "test_control_plane", "test_node_status")
 
     assert (passed, skipped) == (10, 1)
+
+
+def names(api: Api) -> dict[str, list[str]]:
+    """Of every object that belongs to no namespace, by its collection."""
+    groups = [row["preferredVersion"]["groupVersion"] for row in api.get("/apis")["groups"]]
+    found = {}
+    for path in ("/api/v1", *(f"/apis/{group}" for group in groups)):
+        for kind in api.get(path)["resources"]:
+            if not kind["namespaced"] and "list" in kind["verbs"]:
+                collection = f"{path}/{kind['name']}"
+                rows = api.get(collection)["items"]
+                found[collection] = sorted(row["metadata"]["name"] for row in rows)
+    return found
+
+
+def test_a_guides_pod_goes_the_whole_way_beside_others_and_leaves_nothing_behind(
+    plane: ControlPlane,
+) -> None:
+    """What is on the cluster already stays as it is, a pod that asks for a card too."""
+    bystander = pod("bystander", "volcano", {"volcano.sh/vgpu-number": "1"})
+    was = plane.api.create(PODS, bystander)
+    before = names(plane.api)
+
+    passed, skipped, _ = run_there(
+        plane.kubeconfig("admin", "system:masters"), "test_whole_way", only="volcano-hami-core"
+    )
+
+    assert (passed, skipped) == (1, 0)
+    within(60, lambda: names(plane.api) == before)
+    assert plane.api.get(f"{PODS}/bystander") == was
+    plane.api.delete(f"{PODS}/bystander?gracePeriodSeconds=0")
+
+
+def test_where_nodes_have_cards_of_their_own_the_tests_stay_away(plane: ControlPlane) -> None:
+    node = {"metadata": {"name": "theirs"}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
+    plane.api.create("/api/v1/nodes", node)
+
+    passed, skipped, said = run_there(
+        plane.kubeconfig("admin", "system:masters"), "test_koordinator_arbiter"
+    )
+
+    plane.api.delete("/api/v1/nodes/theirs")
+    assert (passed, skipped) == (0, 4)
+    assert "node theirs has cards, which are not the tests'" in said
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -5,64 +5,34 @@ The configuration is ``configs/koord-scheduler-config-with-deviceshare.yaml``.
 
 import json
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from e2e.harness.api import ApiError
-from e2e.harness.cluster import (
-    PODS,
-    bind,
-    clear,
-    cluster,
-    events,
-    node_of,
-    pod,
-    turn,
-    wait_for_nodes,
-)
+from e2e.harness.cluster import PODS, bind, clear, events, node_of, pod, turn
 from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import add_inventory, described, gpus, koordinator, volcano
+from e2e.harness.inventory import described, gpus, koordinator, volcano
 from e2e.harness.koordinator import ALLOCATED, CORE, RATIO
-from e2e.harness.schedulers import define, start_koord_scheduler_alone, start_kube_scheduler
-from e2e.harness.service import (
-    Service,
-    explained,
-    held,
-    install,
-    kube_like,
-    ledger,
-    start_service,
-    webhooks,
-)
+from e2e.harness.service import Service, explained, held, start_service, webhooks
 from e2e.harness.waiting import within
-from e2e.testbed import cache
+from e2e.harness.whole import KOORD, KUBE, Planes, furnish, prepare, starter, wait_for_cards
 
-pytestmark = pytest.mark.local
-
-NODE, KOORD, KUBE = "two-cards", "koord-scheduler", "default-scheduler"
+NODE = "two-cards"
 HALF = {CORE: "50", RATIO: "50"}
 LARGE = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "60000"}
 CARDS = gpus(NODE, 2)
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
+def service(planes: Planes) -> Iterator[Service]:
     """Two schedulers on one node: koord-scheduler knows nothing of what the other gives away."""
-    with cluster([]) as plane:
-        define(plane, cache.asset("koordinator", "crd"))
-        install(plane)
-        add_inventory(plane.api, [described(NODE, volcano(CARDS), koordinator(CARDS))])
-        wait_for_nodes(plane.api)
+    with planes() as plane:
+        prepare(plane)
+        furnish(plane, [described(NODE, volcano(CARDS), koordinator(CARDS))])
         made = start_service(plane)
-        within(30, lambda: "cards" in ledger(plane, NODE))
-        koord = kube_like(made, "koord-scheduler-config-with-deviceshare.yaml")
-        kube = kube_like(made, "kube-scheduler-config.yaml")
-        with (
-            webhooks(made),
-            turn(partial(start_kube_scheduler, plane, kube), plane),
-            turn(partial(start_koord_scheduler_alone, plane, koord), plane),
-        ):
+        wait_for_cards(plane, [NODE])
+        koord = starter(made, KOORD, file="koord-scheduler-config-with-deviceshare.yaml")
+        with webhooks(made), turn(starter(made, KUBE), plane), turn(koord, plane):
             yield made
 
 
@@ -76,7 +46,7 @@ def clean(service: Service) -> Iterator[None]:
 def place(service: Service, name: str, scheduler: str, resources: dict[str, str]) -> str:
     """The card of a new pod, by the ledger."""
     api = service.plane.api
-    api.create(PODS, pod(name, scheduler, resources))
+    api.create(PODS, pod(name, service.plane.scheduler(scheduler), resources))
     try:
         explained(service, lambda: within(60, lambda: node_of(api, name) != ""))
     except AssertionError as late:
@@ -131,7 +101,7 @@ def test_what_does_not_fit_anywhere_is_refused_with_a_reason_and_placed_later(
     plane = service.plane
     for number in range(2):
         place(service, f"large-{number}", KUBE, LARGE)
-    plane.api.create(PODS, pod("waits", KOORD, HALF))
+    plane.api.create(PODS, pod("waits", plane.scheduler(KOORD), HALF))
 
     within(60, lambda: any("short" in line for line in events(plane.api, "waits")))
     print(events(plane.api, "waits"))

@@ -16,56 +16,46 @@ pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
 from e2e.harness.api import Api, Object
 from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, cluster, wait_for_nodes
-from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster import PODS
+from e2e.harness.control_plane import ControlPlane
 from e2e.harness.crowd import KINDS, Watcher, described_by_all, random_pod
 from e2e.harness.given import given
 from e2e.harness.image import NAME
 from e2e.harness.inside import ContainerWatcher
-from e2e.harness.inventory import add_inventory, gpus
+from e2e.harness.inventory import gpus
 from e2e.harness.koordinator import DEVICES
 from e2e.harness.nodes import FAKE
 from e2e.harness.real_node import RealNode, real_node
-from e2e.harness.run import run
-from e2e.harness.schedulers import (
-    define,
-    start_koord_scheduler_alone,
-    start_kube_scheduler,
-    start_volcano_controllers,
-    start_volcano_scheduler,
-)
-from e2e.harness.service import (
-    Service,
-    held,
-    install,
-    kube_like,
-    ledger,
-    start_service,
-    volcano_like,
-    webhooks,
-)
+from e2e.harness.service import Service, held, start_service, webhooks
 from e2e.harness.volcano import GROUPS
 from e2e.harness.waiting import within
-from e2e.testbed import cache
+from e2e.harness.whole import (
+    KOORD,
+    KUBE,
+    VOLCANO,
+    Planes,
+    furnish,
+    prepare,
+    start_schedulers,
+    wait_for_cards,
+)
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 NODE = "storm"
 CARDS = gpus(NODE, 8)
-SCHEDULERS = ("default-scheduler", "koord-scheduler", "volcano")
+SCHEDULERS = (KUBE, KOORD, VOLCANO)
 BATCHES, BATCH, GONE = 12, 20, 9
 REAL_BATCHES, REAL_BATCH = 6, 8
 WHY = re.compile("cards: |cards asked|[Ii]nsufficient|no cards|not enough")
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
+@pytest.fixture
+def service(planes: Planes) -> Iterator[Service]:
     """The service and the three schedulers, as configured for it; the node is kwok's."""
-    with cluster([]) as plane:
-        define(plane, cache.asset("koordinator", "crd"))
-        install(plane)
-        add_inventory(plane.api, [described_by_all(NODE, CARDS)])
-        wait_for_nodes(plane.api)
+    with planes() as plane:
+        prepare(plane)
+        furnish(plane, [described_by_all(NODE, CARDS)])
         made = start(plane)
         with webhooks(made):
             yield made
@@ -74,11 +64,8 @@ def service() -> Iterator[Service]:
 def start(plane: ControlPlane) -> Service:
     """Start the service, which states the node's resources, and the schedulers."""
     made = start_service(plane, publish=["volcano", "koordinator", "metax"])
-    within(30, lambda: "cards" in ledger(plane, NODE))
-    start_volcano_controllers(plane)
-    start_volcano_scheduler(plane, volcano_like(made))
-    start_kube_scheduler(plane, kube_like(made, "kube-scheduler-config.yaml"))
-    start_koord_scheduler_alone(plane, kube_like(made, "koord-scheduler-config.yaml"))
+    wait_for_cards(plane, [NODE])
+    start_schedulers(made)
     return made
 
 
@@ -98,7 +85,8 @@ def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
     deleted = 0
     with Watcher.of(plane.api, CARDS) as watcher:
         for number in range(BATCHES):
-            create_all(plane.api, PODS, [one(random, number * BATCH + n) for n in range(BATCH)])
+            pods = [one(plane, random, number * BATCH + place) for place in range(BATCH)]
+            create_all(plane.api, PODS, pods)
             time.sleep(random.random())
             for row in random.sample(list(watcher.pods.values()), min(GONE, len(watcher.pods))):
                 grace = random.choice((0, 1))
@@ -113,7 +101,7 @@ def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
     waiting = [row for row in rows if "nodeName" not in row["spec"]]
     took = time.monotonic() - started
     by = {
-        name: sum(row["spec"]["schedulerName"] == name for row in bound.values())
+        name: sum(row["spec"]["schedulerName"] == plane.scheduler(name) for row in bound.values())
         for name in SCHEDULERS
     }
     print(
@@ -132,9 +120,10 @@ def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
     assert not any(card["usedSlots"] for card in service.get("/api/cards"))
 
 
-def one(random: Random, number: int) -> Object:
+def one(plane: ControlPlane, random: Random, number: int) -> Object:
     kind = random.choice(KINDS)
-    return random_pod(random, kind, f"{kind}-{number}", random.choice(SCHEDULERS))
+    scheduler = plane.scheduler(random.choice(SCHEDULERS))
+    return random_pod(random, kind, f"{kind}-{number}", scheduler)
 
 
 def said_of(api: Api) -> dict[str, str]:
@@ -164,13 +153,11 @@ def unexplained(api: Api) -> dict[str, str]:
 
 
 @pytest.fixture
-def real() -> Iterator[tuple[Service, RealNode]]:
+def real(planes: Planes) -> Iterator[tuple[Service, RealNode]]:
     """The same on a node of a real kubelet, with the agent."""
-    with run() as this:
-        plane = start_control_plane(this)
-        define(plane, cache.asset("koordinator", "crd"))
-        install(plane)
-        with real_node(plane, this, NODE) as node:
+    with planes() as plane:
+        prepare(plane)
+        with real_node(plane, plane.run, NODE) as node:
             describe(node)
             made = start(plane)
             with webhooks(made), node.agent():
@@ -199,7 +186,7 @@ def test_what_containers_find_inside_never_exceeds_a_card(
     with Watcher.of(api, CARDS) as watcher, ContainerWatcher.of(node.cri, CARDS) as inside:
         for number in range(REAL_BATCHES):
             for place in range(REAL_BATCH):
-                api.create(PODS, runnable(one(random, number * REAL_BATCH + place)))
+                api.create(PODS, runnable(one(service.plane, random, number * REAL_BATCH + place)))
             least = min(3 * number, 12)
             within(60, lambda least=least: len(running(api)) >= least)  # type: ignore[misc]
             for row in random.sample(running(api), min(3, least)):

@@ -8,7 +8,7 @@ configurations of ``configs``, with the service's address changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,38 +17,28 @@ import yaml
 
 pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
 
-from e2e.harness.api import Object
+from e2e.harness.api import ApiError, Object
 from e2e.harness.cluster import PODS, events, node_of
-from e2e.harness.control_plane import ControlPlane, start_control_plane
+from e2e.harness.control_plane import ControlPlane
 from e2e.harness.given import given
 from e2e.harness.granted import booked, expected_devices, expected_env
 from e2e.harness.koordinator import DEVICES
 from e2e.harness.real_node import LIBRARIES, RealNode, real_node
 from e2e.harness.run import run
-from e2e.harness.schedulers import (
-    define,
-    start_koord_scheduler_alone,
-    start_kube_scheduler,
-    start_volcano_controllers,
-    start_volcano_scheduler,
-)
 from e2e.harness.service import (
     CONFIGS,
     Service,
     explained,
     held,
-    install,
-    kube_like,
     ledger,
     start_service,
-    volcano_like,
     webhooks,
 )
 from e2e.harness.waiting import within
-from e2e.testbed import cache
+from e2e.harness.whole import KUBE, Planes, prepare, start_schedulers
 from e2e.tests.guides import EITHER, GUIDES, SAYINGS
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 MIB = 1 << 20
 IMAGES = (
@@ -70,14 +60,13 @@ class Way:
 
 
 @pytest.fixture(scope="module")
-def way() -> Iterator[Way]:
+def way(planes: Planes) -> Iterator[Way]:
     with ExitStack() as stack:
-        runs = [stack.enter_context(run()) for _ in range(2)]
-        plane = start_control_plane(runs[0])
-        define(plane, cache.asset("koordinator", "crd"))
-        install(plane)
-        for name in ("volcano-system",):
-            plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        plane = stack.enter_context(planes())
+        runs = (plane.run, stack.enter_context(run()))
+        prepare(plane)
+        with suppress(ApiError):  # it is there where Volcano is installed
+            plane.api.create("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         names = ("real-1", "real-2")
         nodes = tuple(
             stack.enter_context(real_node(plane, each, name))
@@ -86,10 +75,7 @@ def way() -> Iterator[Way]:
         for node in nodes:
             node.runtime.name_image(*IMAGES)
         service = start_service(plane, publish=list(STATED))
-        start_volcano_controllers(plane)
-        start_volcano_scheduler(plane, volcano_like(service))
-        start_kube_scheduler(plane, kube_like(service, "kube-scheduler-config.yaml"))
-        start_koord_scheduler_alone(plane, kube_like(service, "koord-scheduler-config.yaml"))
+        start_schedulers(service)
         yield Way(plane, service, nodes)
 
 
@@ -201,6 +187,9 @@ def minors(found: list[Object], guides_node: str) -> list[str]:
 def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None:
     found, plane = documents(guide), way.plane
     pods = of_kind(found, "Pod")
+    for row in pods:
+        row["spec"]["schedulerName"] = plane.scheduler(row["spec"].get("schedulerName", KUBE))
+        row["metadata"]["namespace"] = plane.api.home
     names = [row["metadata"]["name"] for row in pods]
     assert sorted(names) == sorted(GUIDES[guide]), "every pod of the file is looked at"
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.harness.certificates import Authority
-from e2e.harness.credentials import CredentialsError, connect
+from e2e.harness.credentials import CredentialsError, connect, entry
 
 
 def kubeconfig(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
@@ -70,3 +70,30 @@ def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(CredentialsError, match="no context 'gone'"):
         connect(path, tmp_path)
+
+
+def test_components_get_the_same_user_with_files_by_their_whole_paths(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "certificates")
+    pair = authority.user("me")
+    certificate = {
+        "client-certificate": f"certificates/{pair.certificate.name}",
+        "client-key-data": encoded(pair.key),
+    }
+    authorities = {"certificate-authority-data": encoded(authority.pair.certificate)}
+    private = tmp_path / "private"
+    private.mkdir()
+
+    with_certificate = entry(kubeconfig(tmp_path, certificate, **authorities), private)
+    with_token = entry(kubeconfig(tmp_path, {"token": "secret"}), private)
+
+    assert with_certificate.cluster == {
+        "server": "https://example.invalid:6443/base/",
+        "certificate-authority": str(private / "certificate-authority.pem"),
+    }
+    assert with_certificate.user == {
+        "client-certificate": str(pair.certificate),
+        "client-key": str(private / "client-key.pem"),
+    }
+    assert (private / "client-key.pem").read_bytes() == pair.key.read_bytes()
+    assert with_token.user == {"tokenFile": str(private / "token")}
+    assert (private / "token").read_text() == "secret"
