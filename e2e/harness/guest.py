@@ -17,7 +17,6 @@ from e2e.harness.api import Api, ApiError
 from e2e.harness.chart import NAMESPACE, RELEASE
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.credentials import Entry
-from e2e.harness.namespace import namespace
 from e2e.harness.run import run
 from e2e.harness.target import Existing
 from e2e.harness.waiting import within
@@ -82,7 +81,7 @@ def guest(target: Existing) -> Iterator[Guest]:
     """
     if found := occupied(target.api):
         raise OccupiedError(found)
-    with namespace(target.api, HOME, {LABEL: ""}), run() as this:
+    with run() as this:
         plane = Guest(
             run=this,
             authority=target.authority,
@@ -93,6 +92,10 @@ def guest(target: Existing) -> Iterator[Guest]:
             entry=target.entry,
         )
         try:
+            space = {"metadata": {"name": HOME, "labels": {LABEL: ""}}}
+            plane.api.create("/api/v1/namespaces", space)
+            account = f"/api/v1/namespaces/{HOME}/serviceaccounts/default"
+            within(20, lambda: _there(plane.api, account))
             yield plane
         finally:
             this.stop()  # or somebody would make again what is taken away
@@ -120,10 +123,13 @@ def take_away(api: Api) -> None:
     api.delete("/api/v1/namespaces/default/pods?gracePeriodSeconds=0")
     for path in _RIGHTS:
         api.delete(f"{path}?{_OURS}")
-    for path in reversed(api.made):
-        if _there(api, path):
-            api.delete(path)
-    within(60, lambda: not any(_there(api, path) for path in api.made))
+    spaces = [path for path in api.made if path.startswith("/api/v1/namespaces/")]
+    # A namespace ends late if definitions end meanwhile: all kinds are looked for in it.
+    for paths in (spaces, [path for path in reversed(api.made) if path not in spaces]):
+        for path in paths:
+            if _there(api, path):
+                api.delete(path)
+        within(60, lambda paths=paths: not any(_there(api, path) for path in paths))  # type: ignore[misc]
     api.made.clear()
 
 

@@ -13,7 +13,9 @@ from e2e.harness.api import Api
 from e2e.harness.cluster import PODS, pod
 from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.run import REPOSITORY, run
+from e2e.harness.schedulers import define
 from e2e.harness.waiting import within
+from e2e.testbed import cache
 
 pytestmark = pytest.mark.local
 
@@ -88,7 +90,9 @@ def names(api: Api) -> dict[str, list[str]]:
 def test_a_guides_pod_goes_the_whole_way_beside_others_and_leaves_nothing_behind(
     plane: ControlPlane,
 ) -> None:
-    """What is on the cluster already stays as it is, a pod that asks for a card too."""
+    """What is on the cluster stays as it is: the peers' definitions, a pod that asks for a card."""
+    for component, asset in (("koordinator", "crd"), ("volcano", "crd"), ("volcano", "flow-crd")):
+        define(plane, cache.asset(component, asset))
     bystander = pod("bystander", "volcano", {"volcano.sh/vgpu-number": "1"})
     was = plane.api.create(PODS, bystander)
     before = names(plane.api)
