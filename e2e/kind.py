@@ -5,6 +5,9 @@
 Makes the cluster of ``configs/kind-cluster.yaml``, installs stock Volcano and Koordinator by their
 charts, loads our image, runs the tests, and takes the cluster away however they end. kind, helm
 and kubectl are the test bed's where it is built, else those on PATH; Docker must be there.
+
+Tests that need schedulers, a kubelet or kwok start their own, from the test bed, beside what is
+installed there (``e2e/harness/guest.py``); where the test bed is not built they are skipped.
 """
 
 import os
