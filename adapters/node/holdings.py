@@ -19,6 +19,8 @@ from adapters.wire.hardware import KUBELET, REPORTED, Holding
 EVERY = 2.0
 """Seconds between two looks, while there is a pod that the ledger cannot tell."""
 
+_NAMED = ("GPU-", "MIG-")
+
 _REPLICA = "::"
 """Between a device and its copy's number. NVIDIA k8s-device-plugin internal/rm/devices.go."""
 
@@ -28,21 +30,17 @@ def holdings(
 ) -> tuple[Holding, ...]:
     """What some pods hold; nothing of a container whose cards cannot be told.
 
-    What the plugin made visible by name is the truth: HAMi's plugin and Volcano's have devices of
-    which the kubelet takes any, and give what a scheduler chose. Then come the kubelet's devices,
-    where they are cards; then numbers, by which the driver counts as NVML does.
+    What the plugin made visible by name is the truth, then by number, as NVML counts: HAMi's plugin
+    and Volcano's have devices of which the kubelet takes any, and give what a scheduler chose.
+    Where the plugin hands cards over by other means, they are the kubelet's devices.
 
     Args:
         given: by the kubelet.
         hardware: of this node.
         pods: uids of those that count.
     """
-    cards = _Cards.of(hardware)
-    found = (
-        (one, cards.of_names(one.visible) or cards.of_devices(one) or cards.of_numbers(one.visible))
-        for one in given
-        if one.pod in pods and one.resource in REPORTED
-    )
+    cards = _Cards.on(hardware)
+    found = ((one, cards.of(one)) for one in given if one.pod in pods and one.resource in REPORTED)
     told = (
         Holding(
             one.pod,
@@ -66,7 +64,7 @@ class _Cards:
     numbers: Mapping[str, str]
 
     @classmethod
-    def of(cls, hardware: Hardware) -> "_Cards":
+    def on(cls, hardware: Hardware) -> "_Cards":
         cards = [card for card in hardware.cards if card.vendor == "nvidia"]
         slices = {slot.uuid: key[0] for key, slot in hardware.instances.items()}
         numbers = {str(card.index): card.uuid for card in cards}
@@ -75,15 +73,16 @@ class _Cards:
             numbers if len(numbers) == len(cards) else {},
         )
 
-    def of_names(self, names: Sequence[str]) -> set[str]:
-        """The cards that are all named; none where one is not known."""
-        return _all(names, self.names)
-
-    def of_devices(self, one: Given) -> set[str]:
-        return self.of_names([device.split(_REPLICA)[0] for device in one.devices])
-
-    def of_numbers(self, numbers: Sequence[str]) -> set[str]:
-        return _all(numbers, self.numbers)
+    def of(self, one: Given) -> set[str]:
+        """The cards of a container; none where any of them is not known, or in doubt."""
+        seen = one.visible
+        devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
+        if all(word == "void" or word.startswith("/") for word in seen):
+            return devices
+        if all(word.startswith(_NAMED) for word in seen):
+            return _all(seen, self.names)
+        numbers = _all(seen, self.numbers)
+        return numbers if not devices or devices == numbers else set()
 
 
 def _all(words: Sequence[str], known: Mapping[str, str]) -> set[str]:

@@ -66,6 +66,11 @@ def test_cards_are_known_by_what_the_plugin_answered_and_the_kubelet_kept(
         one("GPU-9", visible="GPU-9"),
         one("GPU-9", visible="GPU-0,GPU-9"),
         one("GPU-0", "GPU-9"),
+        one("GPU-0", visible="GPU-9"),
+        one("GPU-0", visible="GPU-2,GPU-9"),
+        one("GPU-0", visible="all"),
+        one("GPU-0", visible="2"),
+        one("MIG-3a", visible="3:0"),
         one("MIG-x"),
         one("0-1", visible="7", resource=MEMORY),
         one("0-1", visible="all", resource=MEMORY),
@@ -106,6 +111,7 @@ def test_what_is_told_to_be_one_pods_alone_is_what_the_kubelet_counts(
 
     for holding in holdings([given], NODE, {"7"}):
         assert set(holding.cards) <= {card.uuid for card in CARDS}
+        assert {word for word in visible if word.startswith("GPU-")} <= set(holding.cards)
         if not holding.shared:
             assert set(holding.cards) == set(devices)
 
