@@ -83,6 +83,16 @@ class Process:
             time.sleep(0.01)
         self.popen.wait()
 
+    def kill(self) -> None:
+        """End it and its children without asking; ``wait`` for it."""
+        self._signal(signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Wait until it and its children have gone."""
+        while self._has_members():
+            time.sleep(0.01)
+        self.popen.wait()
+
     def _has_members(self) -> bool:
         # Reaps the leader. The group's number stays taken as long as it has a member.
         self.popen.poll()

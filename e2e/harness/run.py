@@ -22,7 +22,7 @@ class Run:
 
     Attributes:
         folder: mode 0700, gone when the run ends.
-        processes: in the order of their start; they are stopped in the opposite one.
+        processes: in the order of their start.
     """
 
     folder: Path
@@ -50,10 +50,12 @@ class Run:
             process.wait_until(ready, patience)
         return process
 
-    def stop(self) -> None:
-        """Stop every process, the latest first."""
+    def end(self) -> None:
+        """Kill every process, the latest first: all that they would put in order is thrown away."""
+        for process in reversed(self.processes):
+            process.kill()
         while self.processes:
-            self.processes.pop().stop()
+            self.processes.pop().wait()
 
 
 @contextmanager
@@ -75,6 +77,6 @@ def run() -> Iterator[Run]:
     try:
         yield this
     finally:
-        this.stop()
+        this.end()
         cleaning.clean(folder)
         guard.communicate()

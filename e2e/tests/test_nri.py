@@ -1,12 +1,13 @@
 """What an NRI plugin is shown of a pod that was bound with annotations."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.harness.cluster import PODS, bind
 from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import start_control_plane
+from e2e.harness.control_plane import ControlPlane, start_control_plane
 from e2e.harness.image import NAME
 from e2e.harness.kubelet import start_kubelet
 from e2e.harness.machine import start_machine
@@ -43,17 +44,25 @@ def short_lived(name: str) -> dict[str, object]:
     return {"metadata": metadata, "spec": spec}
 
 
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with run() as this:
+        yield start_control_plane(this)
+
+
 @pytest.mark.parametrize("component", ["containerd-1", "containerd-2", "containerd"])
-def test_a_plugin_is_shown_the_annotations_of_the_binding(component: str) -> None:
+def test_a_plugin_is_shown_the_annotations_of_the_binding(
+    plane: ControlPlane, component: str
+) -> None:
+    name = f"on-{component}"
     with run() as this:
         runtime = start_containerd(start_machine(this), component)
         first = start_witness(runtime, "first")
-        plane = start_control_plane(this)
-        start_kubelet(plane, runtime, "real")
-        uid = plane.api.create(PODS, short_lived("bound"))["metadata"]["uid"]
-        bind(plane.api, "bound", "real", {GRANT: "card-0"})
+        start_kubelet(plane, runtime, component)
+        uid = plane.api.create(PODS, short_lived(name))["metadata"]["uid"]
+        bind(plane.api, name, component, {GRANT: "card-0"})
         within(60, lambda: bool(first.events("CreateContainer")))
-        plane.api.merge(f"{PODS}/bound", LATE)
+        plane.api.merge(f"{PODS}/{name}", LATE)
         within(60, lambda: len(first.events("CreateContainer")) > 1)
         later = start_witness(runtime, "later")
 
@@ -65,10 +74,10 @@ def test_a_plugin_is_shown_the_annotations_of_the_binding(component: str) -> Non
         print(f" annotations {sandbox['pod']['annotations']}")
         print(f" the container's labels {created['container']['labels']}")
         print(f" annotations {created['container']['annotations']}")
-        print(f" processor seconds {processor_seconds(this)}")
+        print(f" processor seconds {processor_seconds(this) | processor_seconds(plane.run)}")
         for event in (sandbox, created, again, known):
             pod = event["pod"]
-            assert (pod["uid"], pod["namespace"], pod["name"]) == (uid, "default", "bound")
+            assert (pod["uid"], pod["namespace"], pod["name"]) == (uid, "default", name)
             assert pod["annotations"][GRANT] == "card-0"
             assert pod["annotations"]["author"] == "wrote"
             assert pod["labels"]["app"] == "e2e"

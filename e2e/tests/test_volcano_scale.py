@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 
+from e2e.harness.bulk import create_all
 from e2e.harness.cluster import PODS, clear, cluster, node_of, pod, turn
 from e2e.harness.control_plane import ControlPlane
-from e2e.harness.nodes import add_nodes, fake_node
+from e2e.harness.nodes import fake_node
 from e2e.harness.recorder import Call, Recorder, recorder
 from e2e.harness.schedulers import start_volcano_controllers, start_volcano_scheduler
 from e2e.harness.volcano import GROUPS, MEMORY, NUMBER, agreeing, configuration
@@ -33,10 +34,12 @@ def plane() -> Iterator[ControlPlane]:
 def grow(plane: ControlPlane, size: int) -> None:
     """Have so many nodes, ready from the start: the controllers need a minute to see a thousand."""
     there = {node["metadata"]["name"] for node in plane.api.get("/api/v1/nodes")["items"]}
+    made = []
     for name in sorted({f"node-{number}" for number in range(size)} - there):
         node = fake_node(name, {NUMBER: "10", MEMORY: "8000"})
         node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-        add_nodes(plane.api, [node])
+        made.append(node)
+    create_all(plane.api, "/api/v1/nodes", made)
 
 
 def first_session(calls: list[Call]) -> list[Call]:
