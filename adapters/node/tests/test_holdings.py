@@ -12,6 +12,8 @@ from adapters.node.checkpoint import Given
 from adapters.node.grants import LedgerGrants
 from adapters.node.holdings import Holders, holdings
 from adapters.node.inventory import Hardware
+from adapters.node.main import Node
+from adapters.node.publish import Terms
 from adapters.node.tests.builders import card, ledger
 from adapters.node.tests.test_checkpoint import file, row
 from adapters.wire.hardware import KUBELET, Holding
@@ -228,3 +230,16 @@ def test_a_pod_that_is_gone_from_the_ledger_is_told_no_more(tmp_path: Path) -> N
 
     assert what.found == ()
     assert changes == [True, True]
+
+
+def test_nothing_is_told_of_the_node_before_somebody_has_looked(tmp_path: Path) -> None:
+    what, _ = holders(tmp_path / "not there", unread())
+    node = Node(unread(), {}, NODE, known=True, holders=what)
+    before = node.told(Terms())
+    what.found = (Holding("7", "c", GPU, 1, ("GPU-0",)),)
+
+    told = node.told(Terms())
+
+    assert before is None
+    assert told is not None
+    assert told.holdings == what.found
