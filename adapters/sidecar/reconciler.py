@@ -4,7 +4,7 @@ The record is the truth about what was given away, the cluster about what there 
 which pods, and where they run. ``reconciling`` reads both, and does what is decided here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -72,6 +72,9 @@ class Annotate:
 
 Repair = Describe | Adopt | Release | Annotate
 
+Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
+"""What a bound pod says that it holds, as ``adopt`` reads it."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -86,6 +89,7 @@ class View:
         overdue: uids of pods that were not bound for longer than a Binding takes.
         wall: nanoseconds since 1970.
         holdings: what the node's agent tells of the kubelet.
+        read: of its pods.
     """
 
     ledger: NodeLedger
@@ -95,6 +99,7 @@ class View:
     overdue: frozenset[str] = frozenset()
     wall: int = 0
     holdings: Sequence[Holding] = ()
+    read: Read = adopt
 
 
 def reconcile(view: View, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
@@ -118,7 +123,7 @@ def reconcile(view: View, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
         repair
         for pod in view.pods
         if (known := view.ledger.allocations.get(pod.metadata.uid)) is not None
-        and (repair := rewrite(pod, known, node, dialects, view.wall)) is not None
+        and (repair := rewrite(pod, known, node, dialects, view.wall, view.read)) is not None
     )
     return (*described, *adopted, *released, *annotated)
 
@@ -139,7 +144,7 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
 
 
 def drift(
-    ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect]
+    ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect], read: Read = adopt
 ) -> tuple[Problem, ...]:
     """What no repair can help, so that a person must look.
 
@@ -147,6 +152,7 @@ def drift(
         ledger: after the repairs.
         pods: those that are bound to the node.
         dialects: the vocabularies.
+        read: of the pods.
     """
     return ledger.problems() + tuple(
         Problem(full_name(pod), "says that it holds other cards than the ledger, which are kept")
@@ -154,13 +160,18 @@ def drift(
         if (known := ledger.allocations.get(pod.metadata.uid)) is not None
         and known.unread is None
         and known.dialect != KUBELET
-        and not _says(pod, known, ledger.node, dialects)
-        and rewrite(pod, known, ledger.node, dialects, 0) is None
+        and not _says(known, read(pod, ledger.node, dialects))
+        and rewrite(pod, known, ledger.node, dialects, 0, read) is None
     )
 
 
 def rewrite(
-    pod: Pod, known: Allocation, node: Node, dialects: Sequence[Dialect], wall: int
+    pod: Pod,
+    known: Allocation,
+    node: Node,
+    dialects: Sequence[Dialect],
+    wall: int,
+    read: Read = adopt,
 ) -> Annotate | None:
     """What makes a bound pod say what the record says that it holds.
 
@@ -174,21 +185,24 @@ def rewrite(
         node: where.
         dialects: the vocabularies.
         wall: nanoseconds since 1970.
+        read: of the pod.
 
     Returns:
         None where the pod says so already, or cannot be made to.
     """
-    if known.unread is not None or known.dialect == KUBELET or _says(pod, known, node, dialects):
+    if known.unread is not None or known.dialect == KUBELET:
+        return None
+    if _says(known, read(pod, node, dialects)):
         return None
     full = _written(pod, known, node, dialects, wall)
-    if full is None or not _says(_with(pod, full), known, node, dialects):
+    if full is None or not _says(known, adopt(_with(pod, full), node, dialects)):
         return None
     if pod.status.phase in (None, "Pending"):
         return Annotate(pod, full)
     least = full
     for key in full.annotations:
         less = replace(least, annotations=_without(least.annotations, key))
-        if _says(_with(pod, less), known, node, dialects):
+        if _says(known, adopt(_with(pod, less), node, dialects)):
             least = less
     return Annotate(pod, least)
 
@@ -198,7 +212,7 @@ def _missing(pod: Pod, view: View, node: Node, dialects: Sequence[Dialect]) -> A
     known = view.ledger.allocations.get(pod.metadata.uid)
     if known is not None and known.unread is None:
         return None
-    found = adopt(pod, node, dialects)
+    found = view.read(pod, node, dialects)
     if found is not None:
         found = by_kubelet(found, pod, node, dialects, view.holdings)
     if found is None or (known is not None and found == replace(known, since=0)):
@@ -217,8 +231,7 @@ def _idle(uid: str, view: View) -> Why | None:
     return None if where == view.ledger.node.name else Why.ELSEWHERE
 
 
-def _says(pod: Pod, known: Allocation, node: Node, dialects: Sequence[Dialect]) -> bool:
-    found = adopt(pod, node, dialects)
+def _says(known: Allocation, found: Allocation | None) -> bool:
     if found is None or found.unread is not None:
         return False
     return sorted(map(_order, found.grants)) == sorted(map(_order, known.grants))

@@ -30,6 +30,7 @@ from adapters.sidecar.reconciler import (
     repaired,
     rewrite,
 )
+from adapters.sidecar.said import Said
 from adapters.sidecar.service import SECOND, Service
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.hardware import Holding, NodeHardware
@@ -130,6 +131,7 @@ class Reconciler:
         self._dirty: dict[str, float] = {}
         self._woken = Event()
         self._read: dict[str, _Read] = {}
+        self._said: dict[str, Said] = {}
         self.problems: dict[str, tuple[str, ...]] = {}
 
     def look_at(self, node: str) -> None:
@@ -216,10 +218,11 @@ class Reconciler:
             return False
         dialects = self._service.readings.dialects
         wall, holdings = self._service.ports.clock.wall(), self._holdings(name)
-        view = View(stored.ledger, node, pods, bound, frozenset(), wall, holdings)
+        read = self._said[name] = Said(self._said.get(name))
+        view = View(stored.ledger, node, pods, bound, frozenset(), wall, holdings, read)
         if reconcile(view, dialects):
             return False
-        self._tell(name, drift(stored.ledger, pods, dialects))
+        self._tell(name, drift(stored.ledger, pods, dialects, read))
         return True
 
     def _described(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
@@ -228,6 +231,7 @@ class Reconciler:
         if kube is None:
             self.problems.pop(name, None)
             self._read.pop(name, None)
+            self._said.pop(name, None)
             return None
         asked = (kube, self._mirror.devices.get(name), dialects, self._mirror.hardware.get(name))
         known = self._read.get(name)
