@@ -16,6 +16,7 @@ from adapters.sidecar.asking import Asking, read
 from adapters.sidecar.committing import Committed
 from adapters.sidecar.joint import Busy
 from adapters.sidecar.ports import Decided, NodeLocked, Outcome
+from adapters.sidecar.requiring import required
 from adapters.sidecar.service import (
     Service,
     UnknownPod,
@@ -47,8 +48,16 @@ _POD = msgspec.json.Decoder(Pod)
 class AdmissionFlow:
     """Answers reviews, bytes in and bytes out; raises as ``KubeFlow`` does."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, required_plugin: str = "") -> None:
+        """Answer for a service.
+
+        Args:
+            service: that decides.
+            required_plugin: of the runtime, without which no container that asks is created;
+                empty where that is not to be said.
+        """
         self._service = service
+        self._required_plugin = required_plugin
 
     async def pods(self, content: bytes) -> bytes:
         """A pod is to be created: refuse what cannot be meant, write defaults, close the door."""
@@ -64,6 +73,7 @@ class AdmissionFlow:
             return self._deny("admit", pod, question, FORBIDDEN, "forged", text)
         try:
             asking = read(pod, dialects)
+            wanted = {} if asking is None else self._wanted(pod, asking)
         except DialectError as error:
             self._tell(invalid("admit", pod, error))
             return admission.denied(question.uid, FORBIDDEN, str(error))
@@ -73,7 +83,8 @@ class AdmissionFlow:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that asks for a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny("admit", pod, question, FORBIDDEN, "node_name", text)
-        patch = _defaults(pod, asking) + _close(raw, asking)
+        patch = admission.add_entries("annotations", pod.metadata.annotations, wanted)
+        patch += _close(raw, asking)
         told = Decided("admit", Outcome.FITS, full_name(pod), dialect=asking.dialect.name)
         self._tell(told)
         return admission.allowed(question.uid, patch, asking.request.notes)
@@ -172,6 +183,14 @@ class AdmissionFlow:
         except DialectError:
             return ()
 
+    def _wanted(self, pod: Pod, asking: Asking) -> Mapping[str, str]:
+        """A vocabulary's defaults where the author says nothing, and whom the runtime must ask."""
+        wanted = asking.dialect.on_admission(pod, asking.request)
+        if not self._required_plugin:
+            return wanted
+        asked = {ask.container for ask in asking.request.asks}
+        return {**wanted, **required(self._required_plugin, asked, annotations(pod))}
+
     def _patch(self, binding: Binding, asking: Asking, committed: Committed) -> Patch:
         result = self._service.written(asking, committed)
         meta = binding.metadata
@@ -221,12 +240,6 @@ def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"
     return None
-
-
-def _defaults(pod: Pod, asking: Asking) -> Patch:
-    """What a vocabulary's own admission writes where the author says nothing."""
-    wanted = asking.dialect.on_admission(pod, asking.request)
-    return admission.add_entries("annotations", pod.metadata.annotations, wanted)
 
 
 def _close(raw: bytes, asking: Asking) -> Patch:

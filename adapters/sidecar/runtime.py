@@ -93,6 +93,7 @@ class Runtime:
         self.lost: Callable[[str], None] = lambda _: None
         self.changed: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.book, peers=settings.peer_metrics)
+        self._required_plugin = settings.required_plugin
         self._seen = monotonic()
         self._show()
 
@@ -103,7 +104,7 @@ class Runtime:
             more: routes that only this composition has.
         """
         routes = {
-            **schedulers(self.service),
+            **schedulers(self.service, self._required_plugin),
             **people(self.service, self._metrics, self.journal.latest),
             **(more or {}),
         }

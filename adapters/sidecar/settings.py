@@ -166,6 +166,8 @@ class Settings(Section):
             device plugin does it.
         node_lock: ``auto`` takes the lock by which MetaX's device plugin learns whom it serves, on
             nodes that the plugin describes, unless ``metax`` is published; ``never`` leaves it.
+        required_plugin: name of the node agent as an NRI plugin, by which pods are marked so that
+            containerd 2.2 creates no container with a share while it is away; empty for no mark.
         peer_metrics: whether cards are told under the names of HAMi's and Volcano's metrics too.
         policy: for pods that do not say themselves.
         log: what is written.
@@ -181,6 +183,7 @@ class Settings(Section):
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[Literal["volcano", "koordinator", "metax"], ...], _LISTED] = ()
     node_lock: Literal["auto", "never"] = "auto"
+    required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = True
     policy: PolicySettings = PolicySettings()
     log: Log = Log()

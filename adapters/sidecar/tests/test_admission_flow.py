@@ -99,6 +99,34 @@ def test_what_an_author_lets_his_container_see_is_overwritten_wherever_it_stands
     ]
 
 
+async def admit_requiring(pod: Json) -> Json:
+    bench = await a_service()
+    return await asked(AdmissionFlow(bench.service, "dragoman").pods(review(pod)))
+
+
+def test_containers_that_ask_require_the_agent_where_the_operator_says_so() -> None:
+    pod = a_pod(limits=METAX)
+    pod["spec"]["containers"].append({"name": "log"})
+
+    made = patched(pod, response(run(admit_requiring(pod)))["patch"])
+    none = patched(pod, response(run(admit(pod)))["patch"])
+
+    name = pod["spec"]["containers"][0]["name"]
+    assert made["metadata"]["annotations"] == {
+        **none["metadata"]["annotations"],
+        f"required-plugins.noderesource.dev/container.{name}": '["dragoman"]',
+    }
+
+
+def test_a_requirement_that_the_runtime_could_not_read_is_refused() -> None:
+    pod = a_pod(annotations={"required-plugins.noderesource.dev": "audit"})
+
+    answer = response(run(admit_requiring(pod)))
+
+    assert not answer["allowed"]
+    assert "metadata.annotations[required-plugins.noderesource.dev]" in answer["status"]["message"]
+
+
 def test_the_default_of_a_vocabulary_is_written_where_the_author_says_nothing() -> None:
     made = patched(a_pod(limits=METAX), response(run(admit(a_pod(limits=METAX))))["patch"])
     said = a_pod(limits=METAX, annotations={"metax-tech.com/sgpu-qos-policy": "fixed-share"})

@@ -25,9 +25,15 @@ PAGE = "text/html; charset=utf-8"
 _POD = msgspec.json.Decoder(Pod)
 
 
-def schedulers(service: Service) -> Routes:
-    """What schedulers and the API server ask."""
-    kube, volcano, admission = KubeFlow(service), VolcanoFlow(service), AdmissionFlow(service)
+def schedulers(service: Service, required_plugin: str = "") -> Routes:
+    """What schedulers and the API server ask.
+
+    Args:
+        service: that decides.
+        required_plugin: as ``AdmissionFlow`` takes it.
+    """
+    kube, volcano = KubeFlow(service), VolcanoFlow(service)
+    admission = AdmissionFlow(service, required_plugin)
     return {
         # A body with 5,000 whole nodes has 64 MiB.
         ("POST", "/extender/filter"): _flow(kube.filter, "filter", 256),
