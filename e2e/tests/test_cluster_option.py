@@ -87,6 +87,7 @@ def names(api: Api) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.timeout(300)
 def test_a_guides_pod_goes_the_whole_way_beside_others_and_leaves_nothing_behind(
     plane: ControlPlane,
 ) -> None:
