@@ -98,7 +98,7 @@ def guest(target: Existing) -> Iterator[Guest]:
             within(20, lambda: _there(plane.api, account))
             yield plane
         finally:
-            this.stop()  # or somebody would make again what is taken away
+            this.end()  # or somebody would make again what is taken away
             take_away(plane.api)
 
 
