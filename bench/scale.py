@@ -32,6 +32,9 @@ def measure(nodes: int, pods: int, scheduler: str, turns: int = 1) -> Iterator[R
     base = sum(alone) / len(alone)
     yield f"{scheduler}_alone_pods_per_s", base, "1/s", None, None
     for one in rounds:
+        way = "" if one.served else "_alone"
+        spent = sum(one.processor.values()) / one.pods
+        yield f"{scheduler}{way}_all_cpu_ms_per_pod", spent * 1e3, "ms", None, None
         if one.served:
             yield f"{scheduler}_pods_per_s", one.rate, "1/s", "alone", one.rate / base
             cpu = one.processor[service.name] / one.pods
