@@ -26,7 +26,8 @@ test: unit  ## all tests: unit, and e2e where the test bed is built
 	@! $(BIN)/python -m e2e.testbed.ready || $(MAKE) --no-print-directory e2e
 
 unit: .venv/.stamp  ## tests without a cluster; 100 % branches where the code is pure
-	$(BIN)/pytest --quiet --cov --cov-report=
+	$(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 --dist=loadfile \
+		--no-loadscope-reorder --cov=core --cov=adapters/dialects --cov-report=
 	@$(MAKE) --no-print-directory gate
 
 gate: .venv/.stamp
