@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("grpc", reason="the stand-in of a device plugin needs grpcio")
-
 from adapters.node.checkpoint import PLACE, VISIBLE, read
 from e2e.harness.agent import Host, RunningAgent, start_agent
 from e2e.harness.containerd import Containerd, start_containerd

@@ -225,7 +225,8 @@ def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place:
     second = time.monotonic() - began - first
 
     # A runtime that had given up would have made the container. What is waited for is 1.3 s.
-    assert second < 1.2 < first
+    assert 1.2 < first < 2
+    assert second < 0.5
     assert len(agent.events("link.active")) == 1
     place.host.book(ledger(half()))
     container = place.retried(sandbox)

@@ -12,8 +12,6 @@ from random import Random
 
 import pytest
 
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
-
 from e2e.harness.api import Api, Object
 from e2e.harness.bulk import create_all
 from e2e.harness.cluster import PODS

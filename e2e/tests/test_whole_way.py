@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-pytest.importorskip("grpc", reason="the tests' CRI client needs grpcio")
-
 from e2e.harness.api import ApiError, Object
 from e2e.harness.cluster import PODS, events, node_of
 from e2e.harness.control_plane import ControlPlane
