@@ -112,15 +112,22 @@ class _Story:
             return None
 
     def _schedule(self, pods: Sequence[Pod]) -> None:
-        """The pods of each scheduler in their order, the schedulers side by side."""
+        """The pods of each scheduler in their order, the schedulers side by side.
+
+        They go step by step, and the last pod of each comes in the last step: so who gets a card
+        that two want is the same in every telling.
+        """
         by_scheduler = sorted(pods, key=scheduler_of)
         queues = [list(queue) for _, queue in groupby(by_scheduler, key=_is_volcano)]
-        with ThreadPoolExecutor(len(queues)) as threads:
-            list(threads.map(self._work, queues))
+        clients = [Client(self.address) for _ in queues]
+        longest = max(map(len, queues), default=0)
+        with ThreadPoolExecutor() as threads:
+            for step in zip(*(_in_steps(queue, longest) for queue in queues), strict=True):
+                list(threads.map(self._work, clients, step))
 
-    def _work(self, pods: Sequence[Pod]) -> None:
-        client = Client(self.address)
-        self.refused += [pod for pod in pods if not self._place(client, pod)]
+    def _work(self, client: Client, pod: Pod | None) -> None:
+        if pod is not None and not self._place(client, pod):
+            self.refused.append(pod)
 
     def _place(self, client: Client, pod: Pod) -> bool:
         try:
@@ -183,6 +190,10 @@ class _Story:
 
 def _is_volcano(pod: Pod) -> bool:
     return scheduler_of(pod) == "volcano"
+
+
+def _in_steps(queue: Sequence[Pod], steps: int) -> list[Pod | None]:
+    return [*queue[:-1], *[None] * (steps - len(queue)), *queue[-1:]]
 
 
 def _urgent(pod: Pod) -> Pod:

@@ -217,9 +217,9 @@ def test_the_demonstration_tells_its_story_and_over_books_nothing() -> None:
 
     assert "0 cards are over-booked" in found.stdout
     assert "puts off default/koord-running" in found.stdout
-    # The two schedulers race for lab-1, which has not room for both of these.
-    racers = ("volcano-too-large  volcano          ", "koord-lab          koord-scheduler  ")
-    assert any(f"{each}bound to lab-1" in found.stdout for each in racers)
+    refused, _, tried_again = found.stdout.partition("one that was refused is tried again")
+    assert "✗ volcano-too-large  volcano          nvidia-1: " in refused
+    assert "✓ volcano-too-large  volcano          bound to lab-1" in tried_again
     assert found.stderr == ""
 
 
