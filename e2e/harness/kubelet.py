@@ -41,7 +41,8 @@ def start_kubelet(plane: ControlPlane, runtime: Containerd, name: str) -> Proces
         except ApiError:
             return False
 
-    plane.api.note("/api/v1/nodes", {"metadata": {"name": name}})
+    for collection in ("/api/v1/nodes", "/apis/storage.k8s.io/v1/csinodes"):  # it makes them itself
+        plane.api.note(collection, {"metadata": {"name": name}})
     binary = cache.binary("kubernetes", "kubelet")
     return plane.run.start(
         f"kubelet-{name}",

@@ -15,6 +15,7 @@ from e2e.harness.api import ApiError
 from e2e.harness.control_plane import ControlPlane
 from e2e.harness.flags import Flags, words
 from e2e.harness.ports import free_ports
+from e2e.harness.volcano import QUEUES
 from e2e.harness.waiting import within
 from e2e.testbed import cache
 
@@ -84,6 +85,9 @@ def start_volcano_controllers(plane: ControlPlane, name: str = "volcano") -> Non
     # Its controllers wait for the definitions of job flows too before they do anything.
     define(plane, cache.asset("volcano", "crd"))
     define(plane, cache.asset("volcano", "flow-crd"))
+    there = {row["metadata"]["name"] for row in plane.api.get(QUEUES)["items"]}
+    for queue in {"root", "default"} - there:
+        plane.api.note(QUEUES, {"metadata": {"name": queue}})  # Volcano makes them itself
     flags = _volcano_flags(plane, name)
     binary = cache.binary("volcano", "vc-controller-manager")
     plane.run.start("vc-controller-manager", [binary, *words(flags)])

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,9 @@ def test_a_guides_pod_goes_the_whole_way_beside_others_and_leaves_nothing_behind
     )
 
     assert (passed, skipped) == (1, 0)
-    within(60, lambda: names(plane.api) == before)
+    with suppress(TimeoutError):
+        within(60, lambda: names(plane.api) == before)
+    assert names(plane.api) == before
     assert plane.api.get(f"{PODS}/bystander") == was
     plane.api.delete(f"{PODS}/bystander?gracePeriodSeconds=0")
 
