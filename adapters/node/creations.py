@@ -117,22 +117,30 @@ class Creations:
                 self._fail(creating, f"{type(error).__name__}: {error}")
                 return None
             tell("container.unexpected", uid=pod.uid, container=container.name, reason=repr(error))
-            adjustment = NOTHING
+            # Whether it reaches cards in other ways is not asked: that may fail just so.
+            self._send(creating, NOTHING)
+            return None
         if isinstance(adjustment, Absent):
             return adjustment
         self._answer(creating, adjustment)
         return None
 
-    def _answer(self, creating: Creating, adjustment: Adjustment) -> None:
+    def _send(self, creating: Creating, adjustment: Adjustment) -> bool:
+        """Whether it was sent; it is counted then."""
         self._call_off(creating.stream)
         answer = partial(self.line.session.adjusted, creating.stream, adjustment)
         if not self.line.send(answer):
-            return
+            return False
         if adjustment == NOTHING:
             self.news.counts.untouched += 1
         else:
             self.news.counts.adjusted += 1
             self.observe(creating)
+        return True
+
+    def _answer(self, creating: Creating, adjustment: Adjustment) -> None:
+        if not self._send(creating, adjustment):
+            return
         way = self.agent.exposure(creating.pod, creating.container)
         if way:
             self.news.exposed(Exposed(creating.pod, creating.container, way))

@@ -230,10 +230,12 @@ def test_an_unexpected_failure_keeps_back_only_who_may_have_a_share(tmp_path: Pa
 
         granted = at.runtime.call("CreateContainer", subject("uid-1"))
         other = at.runtime.call("CreateContainer", subject("somebody"))
+        later = at.runtime.call("StartContainer", subject("somebody"))
 
         assert granted.code != 0
         assert "boom" in granted.message
         assert other == ttrpc.Response()
+        assert later == ttrpc.Response()
 
 
 def test_a_lost_runtime_is_found_again(tmp_path: Path) -> None:
