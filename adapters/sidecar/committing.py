@@ -118,12 +118,11 @@ class Committer:
 
     def _reserve(self, asking: Asking, node: str, claimed: tuple[Grant, ...]) -> bool:
         """Keep a pod's cards from others from now on, not only from when they are written."""
-        stored = self._book.stored(node)
-        if stored is None:
+        stored, uid = self._book.stored(node), asking.request.uid
+        if stored is None or uid in stored.ledger.allocations:
             return False
-        found = self._decide(asking, stored.ledger, claimed)
-        held = self._book.held(asking.request.uid)
-        if isinstance(found, Reason) or not found.fresh:
+        found, held = self._decide(asking, stored.ledger, claimed), self._book.held(uid)
+        if isinstance(found, Reason):
             return False
         if held is not None and (held.node, held.grants) == (node, found.placement.grants):
             return False

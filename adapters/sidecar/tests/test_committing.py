@@ -65,3 +65,21 @@ def test_what_is_kept_for_a_pod_does_not_stand_in_its_own_way() -> None:
         return await bench.service.committer.commit(asking, "n1")
 
     assert isinstance(run(work()), Committed)
+
+
+def test_a_pod_of_which_nobody_could_tell_what_it_holds_is_given_its_own_cards() -> None:
+    async def work() -> tuple[Committed | Reason, Bench]:
+        bench = await a_service(a_node("n1"))
+        asking, ledger = asking_for(bench, "p", 4000), bench.service.book.inventory.ledger("n1")
+        blocked = frozenset(card.uuid for card in ledger.node.cards)
+        unread = Allocation(
+            "uid-p", "default/p", "volcano", "n1", (), unread="no record", blocked=blocked
+        )
+        await bench.store.write(ledger.adopt(unread), "1")
+        await bench.see()
+        return await bench.service.committer.commit(asking, "n1"), bench
+
+    found, bench = run(work())
+
+    assert isinstance(found, Committed)
+    assert bench.service.book.inventory.ledger("n1").allocations["uid-p"].unread is None
