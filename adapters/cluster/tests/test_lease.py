@@ -14,15 +14,18 @@ from adapters.cluster.transport import Query
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = Term(duration=1.0, renew=0.6, retry=0.05)
+# Where the machine's own delays must not look like the server's.
+PATIENT = Term(duration=20.0, renew=10.0, retry=0.05)
+HASTY = Term(duration=5.0, renew=0.6, retry=0.05)
 
 Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
 
 
-def run(test: Test) -> None:
+def run(test: Test, term: Term = TERM) -> None:
     async def main() -> None:
         objects = Objects()
         async with serving(objects) as server, client(server) as api:
-            await test(lambda name: Election(api, "n", "l", name, TERM), objects)
+            await test(lambda name: Election(api, "n", "l", name, term), objects)
 
     asyncio.run(main())
 
@@ -83,13 +86,13 @@ def test_a_leader_who_cannot_renew_stops_before_anybody_else_may_begin() -> None
         await until(lambda: election.leading)
         objects.down, began = True, loop.time()
         await until(lambda: stopped > 0)
-        assert stopped - began < TERM.duration
+        assert stopped - began < HASTY.duration
         assert not election.leading
         objects.down = False
         await until(lambda: election.leading)
         await stop(task)
 
-    run(test)
+    run(test, HASTY)
 
 
 def test_a_short_failure_of_the_server_costs_no_leadership() -> None:
@@ -105,7 +108,7 @@ def test_a_short_failure_of_the_server_costs_no_leadership() -> None:
         assert objects.at[LEASE]["spec"]["leaseTransitions"] == 0
         await stop(task)
 
-    run(test)
+    run(test, PATIENT)
 
 
 def test_what_the_work_raises_is_raised_and_the_lease_given_back() -> None:
