@@ -133,17 +133,18 @@ class Committer:
     def _decide(
         self, asking: Asking, stored: NodeLedger, claimed: tuple[Grant, ...]
     ) -> Committed | Reason:
-        request = asking.request
+        request, node = asking.request, stored.node.name
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
-            return Committed(Placement(stored.node.name, earlier.grants), fresh=False)
-        node = stored.node.name
+            return Committed(Placement(node, earlier.grants), fresh=False)
         held = self._book.held(request.uid)
-        ours = held is not None and held.node == node and claimed in ((), held.grants)
-        if held is not None and ours and sound(request, held.grants, stored):
-            return Committed(
-                Placement(node, held.grants), fresh=True, claimed=held.grants == claimed
-            )
+        if (
+            held is not None
+            and held.node == node
+            and claimed in ((), held.grants)
+            and sound(request, held.grants, stored)
+        ):
+            return Committed(Placement(node, held.grants), fresh=True, claimed=bool(claimed))
         ledger = self._book.over(stored).release(request.uid)
         if claimed and sound(request, claimed, ledger):
             return Committed(Placement(node, claimed), fresh=True, claimed=True)

@@ -199,7 +199,7 @@ class Reconciler:
             await self._write(ledger, stored)
         for repair in repairs:
             await self._carry_out(repair, name)
-        self._tell(name, drift(ledger, view.pods, dialects))
+        self._tell(name, drift(ledger, view.pods, dialects, view.read))
         return all(view.bound.get(uid) == name for uid in ledger.allocations)
 
     def _is_known_to_agree(self, name: str) -> bool:
@@ -257,7 +257,8 @@ class Reconciler:
                     bound[uid] = pod.spec.node_name or ""
         clock = self._service.ports.clock
         overdue = frozenset(self._vigil.abandoned(ledger, bound, clock.now()))
-        return View(ledger, node, here, bound, overdue, clock.wall(), self._holdings(name))
+        read = Said(self._said.get(name))
+        return View(ledger, node, here, bound, overdue, clock.wall(), self._holdings(name), read)
 
     def _holdings(self, name: str) -> Sequence[Holding]:
         """What the node's agent tells of the kubelet."""
