@@ -13,15 +13,13 @@ from typing import Annotated
 
 import msgspec
 
+from adapters.node.claim import VISIBLE
 from adapters.node.protobuf import ProtobufError, entry, nested
 
 PLACE = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 LARGEST = 64 << 20
 """Bytes of a file that is read; a plugin may have tens of thousands of devices."""
-
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-"""What NVIDIA's runtime makes visible in a container. NVIDIA Container Toolkit, user guide."""
 
 _ENVS = 1
 

@@ -15,7 +15,12 @@ from adapters.node.nri import Container, PodSandbox, names_and_values
 from core.limits import Limits
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-_BY_UUID = methodcaller("startswith", (f"{VISIBLE}=GPU-", f"{VISIBLE}=MIG-"))
+"""What NVIDIA's runtime makes visible in a container. NVIDIA Container Toolkit, user guide."""
+
+NAMED = ("GPU-", "MIG-")
+"""How the name of a card or of a slice begins, in place of its number."""
+
+_BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE}={begin}" for begin in NAMED))
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from adapters.node.checkpoint import LARGEST, CheckpointError, Given, read
+from adapters.node.claim import NAMED
 from adapters.node.grants import LedgerGrants
 from adapters.node.inventory import Hardware
 from adapters.node.journal import tell
@@ -18,8 +19,6 @@ from adapters.wire.hardware import KUBELET, REPORTED, Holding
 
 EVERY = 2.0
 """Seconds between two looks, while there is a pod that the ledger cannot tell."""
-
-_NAMED = ("GPU-", "MIG-")
 
 _REPLICA = "::"
 """Between a device and its copy's number. NVIDIA k8s-device-plugin internal/rm/devices.go."""
@@ -79,7 +78,7 @@ class _Cards:
         devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
         if all(word == "void" or word.startswith("/") for word in seen):
             return devices
-        if all(word.startswith(_NAMED) for word in seen):
+        if all(word.startswith(NAMED) for word in seen):
             return _all(seen, self.names)
         numbers = _all(seen, self.numbers)
         return numbers if not devices or devices == numbers else set()

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from adapters.node.checkpoint import PLACE, VISIBLE, read
+from adapters.node.checkpoint import PLACE, read
+from adapters.node.claim import VISIBLE
 from e2e.harness.agent import Host, RunningAgent, start_agent
 from e2e.harness.containerd import Containerd, start_containerd
 from e2e.harness.control_plane import ControlPlane, start_control_plane
