@@ -2,12 +2,12 @@
 
 import random
 
-from core.card import Card
-from core.grant import Allocation, Grant, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB
-from core.request import Ask, Request
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.request import Ask, Request
 
 CARDS = 8
 MEMORY = 80 * GIB

@@ -13,16 +13,16 @@ import msgspec
 import service
 import sync
 
-from adapters.sidecar import abreast
-from adapters.sidecar.journal import Journal, logger
-from adapters.sidecar.local import LocalCluster
-from adapters.sidecar.metrics import Metrics
-from adapters.sidecar.mirror import Mirror
-from adapters.sidecar.reconciling import Reconciler
+from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.reconcile import concurrency as abreast
+from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.controller import Reconciler
+from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Stored
 from adapters.wire.kube import KubeNode
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 NODES = 1_000
 ANSWER = 0.003

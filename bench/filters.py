@@ -14,9 +14,9 @@ from time import process_time
 import clusters
 import service
 
-from adapters.sidecar.kube_flow import KubeFlow
-from adapters.sidecar.local import LocalCluster
-from core.ledger import NodeLedger
+from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.standalone.cluster import LocalCluster
+from core.ledger.node_ledger import NodeLedger
 
 ROUNDS = 25
 

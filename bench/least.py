@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from adapters.node import messages, mux, ttrpc
-from adapters.node.line import Line
-from adapters.node.nri import Adjustment
-from adapters.node.session import Session, Stage
+from adapters.node.nri import messages, mux, ttrpc
+from adapters.node.nri.connection import Line
+from adapters.node.nri.model import Adjustment
+from adapters.node.nri.session import Session, Stage
 
 SOURCE = Path(__file__).with_name("least_plugin.c")
 CHUNK = 1 << 16

@@ -18,25 +18,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from least import build, connected
 
-from adapters.node import mux, ttrpc
-from adapters.node.adjust import Equipment
-from adapters.node.agent import Agent
 from adapters.node.config import Config, profiles
 from adapters.node.grants import LedgerGrants
-from adapters.node.nri import PLUGIN_SERVICE, Adjustment, Container, PodSandbox
-from adapters.node.profiles import NVIDIA
-from adapters.node.protobuf import message, text
-from adapters.node.session import Creating, Session
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB
+from adapters.node.hook.adjustment import Equipment
+from adapters.node.hook.policy import Agent
+from adapters.node.hook.profiles import NVIDIA
+from adapters.node.nri import mux, ttrpc
+from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, Container, PodSandbox
+from adapters.node.nri.protobuf import message, text
+from adapters.node.nri.session import Creating, Session
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
 
 if TYPE_CHECKING:
-    from e2e.harness.agent import Host
-    from e2e.harness.containerd import Containerd
-    from e2e.harness.cri import Cri, Sandbox
+    from e2e.harness.node.agent import Host
+    from e2e.harness.node.containerd import Containerd
+    from e2e.harness.node.cri import Cri, Sandbox
 
 BLOCKS, ROUNDS = 12, 20
 """Turns, and creations of each kind in each; all orders of three ways come equally often."""
@@ -122,12 +122,12 @@ def measure(tell: Callable[..., None], component: str = "containerd-2") -> None:
 
 @contextmanager
 def _runtime(component: str) -> Iterator[tuple["Containerd", "Cri", "Host"]]:
-    from e2e.harness import cgroups
-    from e2e.harness.agent import Host
-    from e2e.harness.containerd import start_containerd
-    from e2e.harness.cri import Cri
-    from e2e.harness.machine import start_machine
-    from e2e.harness.run import run
+    from e2e.harness.node import cgroups
+    from e2e.harness.node.agent import Host
+    from e2e.harness.node.containerd import start_containerd
+    from e2e.harness.node.cri import Cri
+    from e2e.harness.node.machine import start_machine
+    from e2e.harness.processes.run import run
 
     if SHARED_MEMORY.is_dir():
         tempfile.tempdir = str(SHARED_MEMORY)
@@ -144,7 +144,7 @@ def _runtime(component: str) -> Iterator[tuple["Containerd", "Cri", "Host"]]:
 def _measure_added(
     tell: Callable[..., None], runtime: "Containerd", cri: "Cri", host: "Host"
 ) -> None:
-    from e2e.harness.agent import start_agent
+    from e2e.harness.node.agent import start_agent
 
     host.book(book())
     configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})

@@ -25,11 +25,11 @@ import numpy as np
 import service
 import sync
 
-from core.fit import fit
-from core.grant import Placement
-from core.inventory import Inventory
-from core.ledger import NodeLedger
-from core.request import Request
+from core.feasibility.fit import fit
+from core.feasibility.inventory import Inventory
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
+from core.requests.request import Request
 
 SIZES = {"fit_8k": 1_000, "fit_40k": 5_000, "fit_100k": 12_500}
 ROUNDS = 41

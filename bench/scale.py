@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
-from e2e.harness import scale
+from e2e.harness.rounds import scale
 from e2e.testbed.cache import NotBuiltError
 
 Result = tuple[str, float, str, str | None, float | None]

@@ -26,19 +26,19 @@ import sync
 
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar import server
+from adapters.sidecar.certificates.tls_context import CertificateFiles
 from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.journal import Journal, logger
-from adapters.sidecar.local import LocalCluster
-from adapters.sidecar.metrics import Metrics
+from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.runtime import Cluster, Runtime, settle
-from adapters.sidecar.service import Ports, Service
 from adapters.sidecar.settings import Log, Settings
-from adapters.sidecar.tls import CertificateFiles
+from adapters.sidecar.standalone.cluster import LocalCluster
+from adapters.sidecar.web import server
 from adapters.stores.memory import MemoryStore
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
-from core.grant import Allocation
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 
 Server = subprocess.Popen[str]
 

@@ -17,12 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import clusters
 
-from adapters.cluster.client import Client
-from adapters.cluster.credentials import Credentials, Source, load
-from adapters.cluster.paths import NODES, PODS
-from adapters.cluster.reflector import Reflector
-from adapters.cluster.selection import Pace, Selection
-from adapters.cluster.sink import Identity, Thing
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials, Source, load
+from adapters.cluster.api.paths import NODES, PODS
+from adapters.cluster.watch.event_handler import Identity, Thing
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Pace, Selection
 from adapters.wire.kube import KubeNode, Pod
 
 PAGE = 500

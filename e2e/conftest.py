@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import audit
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.guest import OccupiedError, guest
-from e2e.harness.namespace import namespace
-from e2e.harness.place import Place
-from e2e.harness.place import place as a_place
-from e2e.harness.run import Run, run
-from e2e.harness.target import Existing, Target, existing, kind
-from e2e.harness.whole import Planes
+from e2e.harness.cluster import audit
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.namespaces import namespace
+from e2e.harness.cluster.shared_cluster import OccupiedError, guest
+from e2e.harness.cluster.target import Existing, Target, existing, kind
+from e2e.harness.node.runtime_node import Place
+from e2e.harness.node.runtime_node import place as a_place
+from e2e.harness.processes.run import Run, run
+from e2e.harness.schedulers.full_stack import Planes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,7 +7,8 @@ charts, loads our image, runs the tests, and takes the cluster away however they
 and kubectl are the test bed's where it is built, else those on PATH; Docker must be there.
 
 Tests that need schedulers, a kubelet or kwok start their own, from the test bed, beside what is
-installed there (``e2e/harness/guest.py``); where the test bed is not built they are skipped.
+installed there (``e2e/harness/cluster/shared_cluster.py``); where the test bed is not built they
+are skipped.
 """
 
 import os
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from e2e.harness.run import REPOSITORY
-from e2e.harness.target import KIND
+from e2e.harness.cluster.target import KIND
+from e2e.harness.processes.run import REPOSITORY
 from e2e.testbed import cache
 from e2e.testbed.cache import NotBuiltError
 from e2e.testbed.versions import GoComponent, components

@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from adapters.cli.manifests import manifests
-from adapters.cli.moment import moment
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import InputError, sources
+from adapters.cli.input.time_option import moment
 from adapters.cli.node import become_agent
-from adapters.cli.report import ScheduleReport, as_json, as_yaml
+from adapters.cli.output.report import ScheduleReport, as_json, as_yaml
+from adapters.cli.output.table import show_report
 from adapters.cli.schedule import Wish, schedule
-from adapters.cli.source import InputError, sources
-from adapters.cli.table import show_report
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.wire.kube import Pod
 
@@ -167,7 +167,7 @@ def _demo(
     inventory: Annotated[str, typer.Argument(metavar="FILE", help="Nodes, and pods to schedule.")],
 ) -> None:
     """Start a service on a SQLite file, and drive it as the schedulers do."""
-    from adapters.cli.demo import demo
+    from adapters.cli.demo.command import demo
 
     demo(inventory)
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from adapters.cli.candidates import Candidates
-from adapters.cli.manifests import Manifests
-from adapters.cli.report import EVERY, CardLine, Fate, PodLine, ScheduleReport, Share, Sharer
-from adapters.cli.settings import configured
+from adapters.cli.input.candidates import Candidates
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.settings import configured
+from adapters.cli.output.report import EVERY, CardLine, Fate, PodLine, ScheduleReport, Share, Sharer
 from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, holds
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name
-from core.allocate import allocate
-from core.grant import Allocation, Grant
-from core.inventory import Inventory
-from core.ledger import NodeLedger
-from core.node import Node
-from core.request import Request
+from core.feasibility.allocate import allocate
+from core.feasibility.inventory import Inventory
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from core.requests.request import Request
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """In which a pod without a uid gets one: the same for the same namespace and name."""

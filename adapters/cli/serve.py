@@ -6,12 +6,12 @@ from pathlib import Path
 
 import typer
 
-from adapters.cli.manifests import Manifests, manifests
-from adapters.cli.settings import documents
-from adapters.cli.source import InputError, sources
+from adapters.cli.input.manifests import Manifests, manifests
+from adapters.cli.input.settings import documents
+from adapters.cli.input.source import InputError, sources
 from adapters.sidecar.main import StartError, Wish
 from adapters.sidecar.main import serve as run
-from adapters.sidecar.seeding import Given
+from adapters.sidecar.standalone.seed import Given
 
 BAD_INPUT = 2
 

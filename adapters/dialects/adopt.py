@@ -7,11 +7,11 @@ from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.merge import MOST_MEMORY
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name
-from core.card import Card
-from core.grant import Allocation, Grant, Placement
-from core.mig import Slice
-from core.node import Node
-from core.request import Request
+from core.hardware.card import Card
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.request import Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Amount, Container, Pod
 from adapters.wire.quantity import QuantityError, parse, parse_int
-from core.request import Phase
+from core.requests.request import Phase
 
 
 @dataclass(frozen=True, slots=True)

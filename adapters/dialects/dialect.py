@@ -6,10 +6,10 @@ from enum import Enum
 from typing import Protocol
 
 from adapters.wire.kube import Device, KubeNode, Pod
-from core.card import Card
-from core.grant import Grant, Placement
-from core.node import Node, Partition
-from core.request import Request, TaskClass
+from core.hardware.card import Card
+from core.hardware.node import Node, Partition
+from core.requests.grant import Grant, Placement
+from core.requests.request import Request, TaskClass
 
 
 class DialectError(ValueError):

@@ -20,8 +20,8 @@ import msgspec
 from adapters.dialects.dialect import Described
 from adapters.dialects.hami_record import writable
 from adapters.wire.kube import KubeNode, annotations
-from core.card import Card, Mode
-from core.quantity import MIB
+from core.hardware.card import Card, Mode
+from core.hardware.quantity import MIB
 
 # HAMi v2.10.0 pkg/device/nvidia/device.go, RegisterAnnos; the same since v2.4
 NODE_DEVICES = "hami.io/node-nvidia-register"

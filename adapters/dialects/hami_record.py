@@ -14,9 +14,9 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Text
-from core.grant import Grant
-from core.node import Node
-from core.quantity import FULL, MIB
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, MIB
+from core.requests.grant import Grant
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:28
 METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"

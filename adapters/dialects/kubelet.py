@@ -11,10 +11,10 @@ from adapters.dialects.containers import Member, members, resource_names, whole
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.wire.hardware import KUBELET, REPORTED, Holding
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.node import Node
-from core.quantity import FULL
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.requests.grant import Allocation, Grant
 
 _MOST = 2**31 - 1
 

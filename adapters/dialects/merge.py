@@ -7,11 +7,11 @@ from adapters.dialects import hami_node
 from adapters.dialects.dialect import Described, Dialect
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Device, KubeNode
-from core.card import Card, Mode, Scope
-from core.mig import UNCUT
-from core.mig_catalog import geometry
-from core.node import Node
-from core.quantity import show
+from core.hardware.card import Card, Mode, Scope
+from core.hardware.mig import UNCUT
+from core.hardware.mig_catalog import geometry
+from core.hardware.node import Node
+from core.hardware.quantity import show
 
 MOST_MEMORY = 1 << 50
 """Bytes. A card that is said to have more is not believed, nor a record that holds more of one."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from adapters.dialects.containers import Member
 from adapters.dialects.dialect import DialectError
-from core.grant import Grant
-from core.node import Node
-from core.quantity import FULL
-from core.request import Phase
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<place>[^\s\[\]]*)\])?", re.ASCII)

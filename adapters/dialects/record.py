@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError
 from adapters.wire.grant import GrantRecord, grant, grant_record
-from core.grant import Grant
+from core.requests.grant import Grant
 
 KEY = "dragoman.dev/allocation"
 

@@ -4,8 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from adapters.node.apiserver.credentials import CredentialsError
 from adapters.node.config import ConfigError, read
-from adapters.node.credentials import CredentialsError
 from adapters.node.main import run
 
 BAD_INPUT = 2

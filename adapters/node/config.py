@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 import yaml
 
-from adapters.node.checkpoint import PLACE
-from adapters.node.nri import Mount
-from adapters.node.profiles import METAX, NVIDIA, HamiCore, Preload, Profile
+from adapters.node.hook.profiles import METAX, NVIDIA, HamiCore, Preload, Profile
+from adapters.node.kubelet.checkpoint import PLACE
+from adapters.node.nri.model import Mount
 
 
 class ConfigError(ValueError):

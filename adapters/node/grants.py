@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from adapters.wire.hardware import KUBELET
-from core.card import Card
-from core.grant import State
-from core.ledger import NodeLedger
-from core.limits import Limits, limits
+from core.hardware.card import Card
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import State
+from core.requests.limits import Limits, limits
 
 
 class Standing(Enum):

@@ -9,32 +9,32 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from adapters.node.adjust import Equipment
-from adapters.node.agent import Agent
+from adapters.node.apiserver.credentials import of_kubeconfig, of_pod
+from adapters.node.apiserver.events import PodEvents
+from adapters.node.apiserver.ledger_file import LedgerFile
+from adapters.node.apiserver.ledger_watch import LedgerWatch
+from adapters.node.apiserver.status import Publisher, Terms, describe
 from adapters.node.config import Config, node_name, profiles
-from adapters.node.credentials import of_kubeconfig, of_pod
-from adapters.node.cutting import Cutter, Key
-from adapters.node.events import PodEvents
 from adapters.node.grants import LedgerGrants
-from adapters.node.health import APPLICATION, Health
-from adapters.node.holdings import Holders
-from adapters.node.inventory import Hardware, Inventory, InventoryError
-from adapters.node.inventory_file import FileInventory
-from adapters.node.inventory_nvml import NvmlInventory
-from adapters.node.journal import tell
-from adapters.node.ledger_file import LedgerFile
-from adapters.node.ledger_watch import LedgerWatch
-from adapters.node.link import Link
-from adapters.node.monitor import Monitor
-from adapters.node.news import News
-from adapters.node.nri import Runtime
-from adapters.node.nvml_health import XidListener
-from adapters.node.nvml_mig import NvmlMig
-from adapters.node.profiles import Profile
-from adapters.node.publish import Publisher, Terms, describe
-from adapters.node.scrape import Scrape
-from adapters.node.tenants import Tenants
-from adapters.node.watchdog import Watchdog
+from adapters.node.hardware.file import FileInventory
+from adapters.node.hardware.health import APPLICATION, Health
+from adapters.node.hardware.mig_partitioner import Cutter, Key
+from adapters.node.hardware.model import Hardware, Inventory, InventoryError
+from adapters.node.hardware.nvidia import NvmlInventory
+from adapters.node.hardware.nvml_events import XidListener
+from adapters.node.hardware.nvml_mig import NvmlMig
+from adapters.node.hook.adjustment import Equipment
+from adapters.node.hook.containers import Tenants
+from adapters.node.hook.deadline import Watchdog
+from adapters.node.hook.plugin import Link
+from adapters.node.hook.policy import Agent
+from adapters.node.hook.profiles import Profile
+from adapters.node.hook.reporter import News
+from adapters.node.kubelet.devices import Holders
+from adapters.node.log import tell
+from adapters.node.metrics.collect import Monitor
+from adapters.node.metrics.server import Scrape
+from adapters.node.nri.model import Runtime
 from adapters.wire.hardware import NodeHardware
 
 CDI_SINCE = (2, 1)

@@ -14,12 +14,18 @@ from typing import Any
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dialect import Settings as Documents
-from adapters.sidecar import local, server
-from adapters.sidecar.journal import Logger, logger
+from adapters.sidecar.certificates.tls_context import (
+    CertificateFiles,
+    CertificateText,
+    Serving,
+    serving,
+)
+from adapters.sidecar.observe.decision_log import Logger, logger
 from adapters.sidecar.runtime import Cluster, Runtime, Tasks
-from adapters.sidecar.seeding import Given, seed
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
-from adapters.sidecar.tls import CertificateFiles, CertificateText, Serving, serving
+from adapters.sidecar.standalone import cluster as local
+from adapters.sidecar.standalone.seed import Given, seed
+from adapters.sidecar.web import server
 from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
 from adapters.stores.sqlite import SqliteStore
@@ -182,7 +188,7 @@ async def _composed(
 ) -> tuple[Runtime, Mapping[tuple[str, str], Route], Sequence[Task]]:
     """The service, the routes that only this composition has, and what must run beside it."""
     if settings.store == "kubernetes":
-        from adapters.sidecar.in_cluster import InCluster
+        from adapters.sidecar.in_cluster.tasks import InCluster
 
         there = InCluster(settings, log)
         stack.push_async_callback(there.close)

@@ -10,12 +10,20 @@ from typing import Any, NoReturn
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dialect import Settings as Documents
 from adapters.dialects.registry import dialects
-from adapters.sidecar.card_metrics import CardMetrics
 from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.journal import Journal, Logger
-from adapters.sidecar.metrics import Metrics
-from adapters.sidecar.ports import Binder, Budgets, Events, NoBudgets, NodeLocks, NoLocks, Pods
-from adapters.sidecar.service import Ports, Service
+from adapters.sidecar.decide.ports import (
+    Binder,
+    Budgets,
+    Events,
+    NoBudgets,
+    NodeLocks,
+    NoLocks,
+    Pods,
+)
+from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.observe.card_metrics import CardMetrics
+from adapters.sidecar.observe.decision_log import Journal, Logger
+from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.routes import people, schedulers

@@ -17,8 +17,8 @@ import msgspec
 from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
 from adapters.wire.kube import Metadata, Wire
 from adapters.wire.ledger import encode
-from core.grant import State
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import State
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 

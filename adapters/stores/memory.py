@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from adapters.stores.store import Change, Conflict, Stored, changes_of, stored_of
 from adapters.wire.ledger import encode
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 
 class Row(NamedTuple):

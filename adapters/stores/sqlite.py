@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
 from adapters.wire.ledger import encode
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 T = TypeVar("T")
 

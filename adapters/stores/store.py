@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from adapters.wire.ledger import LedgerRecordError, decode
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 
 class Conflict(Exception):  # noqa: N818 (it is no error: somebody was faster)

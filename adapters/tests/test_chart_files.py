@@ -5,7 +5,7 @@ from pathlib import Path
 from adapters.dialects import record
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar.scheduler_settings import NAMES
+from adapters.sidecar.in_cluster.scheduler_config import NAMES
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"

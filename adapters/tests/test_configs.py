@@ -7,8 +7,8 @@ import yaml
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.geometry import cutting
 from adapters.dialects.volcano.settings import DeviceConfig, read_device_config
-from core import mig_catalog
-from core.quantity import MIB
+from core.hardware import mig_catalog
+from core.hardware.quantity import MIB
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 OWN = "koord-scheduler-config-with-deviceshare.yaml"

@@ -16,7 +16,7 @@ import orjson
 from adapters.wire import body
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Metadata, Pod, Wire
-from adapters.wire.names import Names
+from adapters.wire.name_index import Names
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -8,15 +8,15 @@ from typing import Annotated
 import msgspec
 
 from adapters.wire.kube import Wire
-from core.grant import Grant
-from core.mig import Slice
-from core.request import Phase
+from core.hardware.mig import Slice
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class SliceRecord(Wire, frozen=True, gc=False):
-    """A ``core.mig.Slice``."""
+    """A ``core.hardware.mig.Slice``."""
 
     profile: str
     start: Count
@@ -28,7 +28,7 @@ class SliceRecord(Wire, frozen=True, gc=False):
 
 
 class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.grant.Grant``."""
+    """A ``core.requests.grant.Grant``."""
 
     container: str
     card: str

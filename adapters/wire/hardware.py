@@ -14,8 +14,8 @@ import msgspec
 from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import CardRecord, card_of, card_record
-from core.card import Card
-from core.mig import UNCUT
+from core.hardware.card import Card
+from core.hardware.mig import UNCUT
 
 _MOST = 1024
 """Cards and problems that are read of one node."""

@@ -9,13 +9,13 @@ import msgspec
 
 from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant, grant_record
 from adapters.wire.kube import Wire
-from core.card import Card, Level, Mode, Scope
-from core.grant import Allocation, State
-from core.ledger import NodeLedger
-from core.mig import UNCUT, Geometry
-from core.node import Node, Partition
-from core.quantity import GIB
-from core.request import TaskClass
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import UNCUT, Geometry
+from core.hardware.node import Node, Partition
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, State
+from core.requests.request import TaskClass
 
 
 class LedgerRecordError(ValueError):
@@ -23,27 +23,27 @@ class LedgerRecordError(ValueError):
 
 
 class ScopeRecord(Wire, frozen=True, gc=False):
-    """A ``core.card.Scope``; ``level`` is in lower case."""
+    """A ``core.hardware.card.Scope``; ``level`` is in lower case."""
 
     level: str
     name: str
 
 
 class LayoutRecord(Wire, frozen=True, gc=False):
-    """A ``core.mig.Layout``."""
+    """A ``core.hardware.mig.Layout``."""
 
     name: str
     slices: tuple[SliceRecord, ...]
 
 
 class GeometryRecord(Wire, frozen=True, gc=False):
-    """A ``core.mig.Geometry``."""
+    """A ``core.hardware.mig.Geometry``."""
 
     layouts: tuple[LayoutRecord, ...]
 
 
 class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.card.Card``; ``geometry`` is a place in the record's list of them."""
+    """A ``core.hardware.card.Card``; ``geometry`` is a place in the record's list of them."""
 
     uuid: str
     index: Count
@@ -61,7 +61,7 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.node.Partition``."""
+    """A ``core.hardware.node.Partition``."""
 
     indexes: tuple[int, ...]
     bandwidth: int = 0
@@ -76,7 +76,7 @@ class WorthRecord(Wire, frozen=True, gc=False):
 
 
 class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A committed ``core.grant.Allocation``."""
+    """A committed ``core.requests.grant.Allocation``."""
 
     uid: str
     pod: str
@@ -102,7 +102,7 @@ class SummaryRecord(Wire, frozen=True, gc=False):
 
 
 class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.ledger.NodeLedger``; ``changes`` is its version."""
+    """A ``core.ledger.node_ledger.NodeLedger``; ``changes`` is its version."""
 
     node: str
     changes: Count = 0

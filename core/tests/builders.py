@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from core.card import Card, Mode
-from core.grant import Allocation, Grant, Placement, State
-from core.ledger import NodeLedger
-from core.mig import Geometry, Layout, Slice
-from core.node import Node
-from core.quantity import GIB
-from core.request import Ask, Request
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Geometry, Layout, Slice
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant, Placement, State
+from core.requests.request import Ask, Request
 
 DIALECT = "tongue"
 

@@ -8,14 +8,14 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from core.card import Card, Level, Mode, Scope
-from core.fit import fit
-from core.grant import Allocation, Placement
-from core.ledger import NodeLedger
-from core.mig import UNCUT
-from core.node import Node
-from core.quantity import FULL, GIB
-from core.request import (
+from core.feasibility.fit import fit
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import UNCUT
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+from core.requests.request import (
     Ask,
     CardKey,
     Linking,

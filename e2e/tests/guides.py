@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 
-from e2e.harness.api import Object
+from e2e.harness.cluster.api import Object
 
 # MiB and percent of each card, as the guides say them; where a guide says nothing, all of a card.
 GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {

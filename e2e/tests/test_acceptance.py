@@ -10,21 +10,35 @@ from random import Random
 
 import pytest
 
-from e2e.harness.api import ApiError, Object
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, add_priorities, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.crowd import KINDS, Watcher, described_by_all, random_pod, untold
-from e2e.harness.driving import asleep, bind_by, counted, refusal, started, wait_until_bound
-from e2e.harness.guest import LABEL
-from e2e.harness.inventory import Described, Gpu, described, gpus, koordinator
-from e2e.harness.inventory import metax as metax_says
-from e2e.harness.namespace import namespace
-from e2e.harness.recorder import Call, recorder
-from e2e.harness.service import Service, explained, held, ledger, start_service, webhooks
-from e2e.harness.waiting import within
-from e2e.harness.webhook import allow, refuse, webhook
-from e2e.harness.whole import KUBE, Planes, furnish, prepare, starter, wait_for_cards
+from e2e.harness.cluster.api import ApiError, Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.namespaces import namespace
+from e2e.harness.cluster.ready_cluster import PODS, add_priorities, node_of, pod, turn
+from e2e.harness.cluster.shared_cluster import LABEL
+from e2e.harness.doubles.recorder import Call, recorder
+from e2e.harness.doubles.webhook import allow, refuse, webhook
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.driving import (
+    asleep,
+    bind_by,
+    counted,
+    refusal,
+    started,
+    wait_until_bound,
+)
+from e2e.harness.schedulers.full_stack import (
+    KUBE,
+    Planes,
+    furnish,
+    prepare,
+    starter,
+    wait_for_cards,
+)
+from e2e.harness.schedulers.service import Service, explained, held, ledger, start_service, webhooks
+from e2e.harness.workloads.inventory import Described, Gpu, described, gpus, koordinator
+from e2e.harness.workloads.inventory import metax as metax_says
+from e2e.harness.workloads.storm import KINDS, Watcher, described_by_all, random_pod, untold
 
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{word}" for word in ("number", "memory", "cores"))
 SGPU, VCORE, VMEMORY = (f"metax-tech.com/{word}" for word in ("sgpu", "vcore", "vmemory"))

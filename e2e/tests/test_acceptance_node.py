@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB, MIB
-from e2e.harness.agent import RunningAgent
-from e2e.harness.cri import CriError
-from e2e.harness.place import Place
-from e2e.harness.ports import free_ports
-from e2e.harness.waiting import within
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB, MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from e2e.harness.node.agent import RunningAgent
+from e2e.harness.node.cri import CriError
+from e2e.harness.node.runtime_node import Place
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.waiting import within
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.api import Api, ApiError
-from e2e.harness.captures import compare
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.namespace import bare_node, namespace
-from e2e.harness.recorder import Call, Recorder, recorder
-from e2e.harness.target import Target
-from e2e.harness.waiting import within
-from e2e.harness.webhook import allow, refuse, webhook
+from e2e.harness.cluster.api import Api, ApiError
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.namespaces import bare_node, namespace
+from e2e.harness.cluster.target import Target
+from e2e.harness.doubles.captures import compare
+from e2e.harness.doubles.recorder import Call, Recorder, recorder
+from e2e.harness.doubles.webhook import allow, refuse, webhook
+from e2e.harness.processes.waiting import within
 
 HOOKED = "/api/v1/namespaces/dragoman-e2e-hooked"
 BARE = "/api/v1/namespaces/dragoman-e2e-bare"

@@ -10,10 +10,10 @@ import yaml
 
 from adapters.node import config as node_config
 from adapters.sidecar import settings as service_settings
-from e2e.harness import chart
-from e2e.harness.api import Object
-from e2e.harness.chart import CHART, ChartError
-from e2e.harness.run import REPOSITORY
+from e2e.harness.cluster import chart
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.chart import CHART, ChartError
+from e2e.harness.processes.run import REPOSITORY
 
 pytestmark = pytest.mark.local
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.api import Api, ApiError
-from e2e.harness.cluster import PODS, clear, pod
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.ports import free_ports
-from e2e.harness.run import run
-from e2e.harness.service import NAMESPACE, Service, hooks, install
-from e2e.harness.waiting import within
-from e2e.harness.webhook import CONFIGURATIONS
+from e2e.harness.cluster.api import Api, ApiError
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.ready_cluster import PODS, clear, pod
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import NAMESPACE, Service, hooks, install
 
 pytestmark = pytest.mark.local
 

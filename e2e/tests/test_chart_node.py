@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import chart
-from e2e.harness.api import Object
-from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.image import NAME
-from e2e.harness.kubelet import start_kubelet
-from e2e.harness.machine import start_machine
-from e2e.harness.run import Run, run
-from e2e.harness.service import NAMESPACE, install
-from e2e.harness.waiting import within
+from e2e.harness.cluster import chart
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.node.containerd import start_containerd
+from e2e.harness.node.image import NAME
+from e2e.harness.node.kubelet import start_kubelet
+from e2e.harness.node.machine import start_machine
+from e2e.harness.processes.run import Run, run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import NAMESPACE, install
 
 pytestmark = [
     pytest.mark.local,

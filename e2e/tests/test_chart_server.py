@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness import chart
-from e2e.harness.accounts import account
-from e2e.harness.api import Api, ApiError, Object
-from e2e.harness.cluster import PODS, bind, pod
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.credentials import connect
-from e2e.harness.run import REPOSITORY, run
-from e2e.harness.waiting import within
-from e2e.harness.webhook import CONFIGURATIONS
+from e2e.harness.cluster import chart
+from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.api import Api, ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.credentials import connect
+from e2e.harness.cluster.ready_cluster import PODS, bind, pod
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.waiting import within
 from e2e.testbed import cache
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]

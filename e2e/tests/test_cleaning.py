@@ -7,14 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-from e2e.harness import cleaning
-from e2e.harness.identity import Identity
-from e2e.harness.process import Process
-from e2e.harness.run import REPOSITORY, run
+from e2e.harness.processes import reaper as cleaning
+from e2e.harness.processes.identity import Identity
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.run import REPOSITORY, run
 
 CRASHING = """
 import sys, time
-from e2e.harness.run import run
+from e2e.harness.processes.run import run
 with run() as this:
     process = this.start("sleeper", ["sleep", "600"])
     print(process.identity, this.folder, flush=True)

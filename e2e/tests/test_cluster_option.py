@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.api import Api
-from e2e.harness.cluster import PODS, pod
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.run import REPOSITORY, run
-from e2e.harness.schedulers import define
-from e2e.harness.waiting import within
+from e2e.harness.cluster.api import Api
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.ready_cluster import PODS, pod
+from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import define
 from e2e.testbed import cache
 
 pytestmark = pytest.mark.local

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.api import Api, ApiError
-from e2e.harness.control_plane import start_control_plane
-from e2e.harness.namespace import bare_node
-from e2e.harness.run import run
-from e2e.harness.target import Target
+from e2e.harness.cluster.api import Api, ApiError
+from e2e.harness.cluster.control_plane import start_control_plane
+from e2e.harness.cluster.namespaces import bare_node
+from e2e.harness.cluster.target import Target
+from e2e.harness.processes.run import run
 
 NODE = "dragoman-e2e-bindings"
 GRANT = "dragoman.dev/e2e-grant"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness.api import Api, ApiError, Object
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.namespace import namespace
-from e2e.harness.run import REPOSITORY
-from e2e.harness.schedulers import define
-from e2e.harness.target import Target
+from e2e.harness.cluster.api import Api, ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.namespaces import namespace
+from e2e.harness.cluster.target import Target
+from e2e.harness.processes.run import REPOSITORY
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.schedulers import define
 from e2e.testbed import cache
 
 EXAMPLES = sorted((REPOSITORY / "configs" / "examples").glob("*.yaml"))

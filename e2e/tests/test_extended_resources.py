@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.api import Api, ApiError
-from e2e.harness.containerd import Containerd, start_containerd
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.kubelet import start_kubelet
-from e2e.harness.machine import start_machine
-from e2e.harness.process import Process
-from e2e.harness.run import run
-from e2e.harness.waiting import within
+from e2e.harness.cluster.api import Api, ApiError
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.node.containerd import Containerd, start_containerd
+from e2e.harness.node.kubelet import start_kubelet
+from e2e.harness.node.machine import start_machine
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
 
 STATUS = "/api/v1/nodes/real/status"
 SHARES = "dragoman.dev/e2e-shares"

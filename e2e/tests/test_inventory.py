@@ -11,12 +11,15 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
 from adapters.wire.kube import Device, KubeNode
-from core.card import Level, Mode, Scope
-from core.node import Node
-from e2e.harness.api import Api
-from e2e.harness.cluster import cluster, wait_for_nodes
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import (
+from core.hardware.card import Level, Mode, Scope
+from core.hardware.node import Node
+from e2e.harness.cluster.api import Api
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import cluster, wait_for_nodes
+from e2e.harness.processes.usage import processor_seconds
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.schedulers import define
+from e2e.harness.workloads.inventory import (
     MIB,
     SLOTS,
     Gpu,
@@ -29,9 +32,6 @@ from e2e.harness.inventory import (
     metax_whole,
     volcano,
 )
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.schedulers import define
-from e2e.harness.usage import processor_seconds
 from e2e.testbed import cache
 
 pytestmark = pytest.mark.local

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from e2e import kind
-from e2e.harness.run import REPOSITORY
-from e2e.harness.target import KIND
+from e2e.harness.cluster.target import KIND
+from e2e.harness.processes.run import REPOSITORY
 from e2e.testbed import cache
 
 CONFIGURATION = REPOSITORY / kind.CONFIGURATION

@@ -8,14 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.api import ApiError
-from e2e.harness.cluster import PODS, bind, clear, events, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import described, gpus, koordinator, volcano
-from e2e.harness.koordinator import ALLOCATED, CORE, RATIO
-from e2e.harness.service import Service, explained, held, start_service, webhooks
-from e2e.harness.waiting import within
-from e2e.harness.whole import KOORD, KUBE, Planes, furnish, prepare, starter, wait_for_cards
+from e2e.harness.cluster.api import ApiError
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, bind, clear, events, node_of, pod, turn
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import (
+    KOORD,
+    KUBE,
+    Planes,
+    furnish,
+    prepare,
+    starter,
+    wait_for_cards,
+)
+from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, RATIO
+from e2e.harness.schedulers.service import Service, explained, held, start_service, webhooks
+from e2e.harness.workloads.inventory import described, gpus, koordinator, volcano
 
 NODE = "two-cards"
 HALF = {CORE: "50", RATIO: "50"}

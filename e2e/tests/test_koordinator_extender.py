@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.captures import compare
-from e2e.harness.cluster import (
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import fake_node
+from e2e.harness.cluster.ready_cluster import (
     PODS,
     add_priorities,
     bind,
@@ -20,14 +21,13 @@ from e2e.harness.cluster import (
     pod,
     turn,
 )
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.extender import agreeing, configuration
-from e2e.harness.koordinator import ALLOCATED, CORE, DEVICES, RATIO, add_device, profile
-from e2e.harness.nodes import fake_node
-from e2e.harness.process import Process
-from e2e.harness.recorder import Call, Recorder, recorder
-from e2e.harness.schedulers import define, start_koord_scheduler_alone
-from e2e.harness.waiting import within
+from e2e.harness.doubles.captures import compare
+from e2e.harness.doubles.recorder import Call, Recorder, recorder
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, DEVICES, RATIO, add_device, profile
+from e2e.harness.schedulers.kube import agreeing, configuration
+from e2e.harness.schedulers.schedulers import define, start_koord_scheduler_alone
 from e2e.testbed import cache
 from e2e.testbed.versions import GoComponent, components
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node import hami
-from adapters.node.region import read
-from core.limits import CardLimit
-from core.quantity import GIB
+from adapters.node.hook import hami_core as hami
+from adapters.node.metrics.hami_region import read
+from core.hardware.quantity import GIB
+from core.requests.limits import CardLimit
 
 LIBRARY = Path(os.environ.get("DRAGOMAN_HAMI_CORE", hami.LIBRARY))
 CARD = Path("/dev/nvidia0")

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.api import ApiError, send
-from adapters.node.credentials import of_kubeconfig
-from adapters.node.publish import MERGE
-from e2e.harness.accounts import account
-from e2e.harness.api import Object
-from e2e.harness.cluster import PODS, cluster, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.nodes import fake_node
-from e2e.harness.process import Process
-from e2e.harness.run import REPOSITORY
-from e2e.harness.schedulers import start_kube_scheduler
-from e2e.harness.service import (
+from adapters.node.apiserver.api import ApiError, send
+from adapters.node.apiserver.credentials import of_kubeconfig
+from adapters.node.apiserver.status import MERGE
+from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import fake_node
+from e2e.harness.cluster.ready_cluster import PODS, cluster, node_of, pod, turn
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.run import REPOSITORY
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.service import (
     LEDGERS,
     NAMESPACE,
     Service,
@@ -33,7 +34,6 @@ from e2e.harness.service import (
     ledger,
     start_service,
 )
-from e2e.harness.waiting import within
 
 pytestmark = pytest.mark.local
 

@@ -5,18 +5,18 @@ import signal
 
 import pytest
 
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB
-from e2e.harness import cgroups
-from e2e.harness.agent import Host, start_agent
-from e2e.harness.containerd import start_containerd
-from e2e.harness.cri import Cri, CriError
-from e2e.harness.machine import start_machine
-from e2e.harness.run import run
-from e2e.harness.waiting import within
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from e2e.harness.node import cgroups
+from e2e.harness.node.agent import Host, start_agent
+from e2e.harness.node.containerd import start_containerd
+from e2e.harness.node.cri import Cri, CriError
+from e2e.harness.node.machine import start_machine
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 

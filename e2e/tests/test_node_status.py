@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.api import Api, ApiError
-from e2e.harness.namespace import bare_node
-from e2e.harness.target import Target
+from e2e.harness.cluster.api import Api, ApiError
+from e2e.harness.cluster.namespaces import bare_node
+from e2e.harness.cluster.target import Target
 
 NODE = "dragoman-e2e-shares"
 SHARES = "dragoman.dev/e2e-shares"

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.cluster import PODS, bind
-from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.image import NAME
-from e2e.harness.kubelet import start_kubelet
-from e2e.harness.machine import start_machine
-from e2e.harness.nri import start_witness
-from e2e.harness.run import run
-from e2e.harness.usage import processor_seconds
-from e2e.harness.waiting import within
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.ready_cluster import PODS, bind
+from e2e.harness.node.containerd import start_containerd
+from e2e.harness.node.image import NAME
+from e2e.harness.node.kubelet import start_kubelet
+from e2e.harness.node.machine import start_machine
+from e2e.harness.node.nri import start_witness
+from e2e.harness.processes.run import run
+from e2e.harness.processes.usage import processor_seconds
+from e2e.harness.processes.waiting import within
 
 pytestmark = [
     pytest.mark.local,

@@ -12,26 +12,26 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import cgroups
-from e2e.harness.cluster import bind
-from e2e.harness.containerd import Containerd, start_containerd
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.image import NAME
-from e2e.harness.kubelet import start_kubelet
-from e2e.harness.machine import start_machine
-from e2e.harness.run import REPOSITORY, run
-from e2e.harness.waiting import within
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.ready_cluster import bind
+from e2e.harness.node import cgroups
+from e2e.harness.node.containerd import Containerd, start_containerd
+from e2e.harness.node.image import NAME
+from e2e.harness.node.kubelet import start_kubelet
+from e2e.harness.node.machine import start_machine
+from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.waiting import within
 from e2e.testbed import cache
 from e2e.testbed.versions import components
 
 CRASHING = """
 import time
-from e2e.harness.containerd import start_containerd
-from e2e.harness.control_plane import start_control_plane
-from e2e.harness.kubelet import start_kubelet
-from e2e.harness.machine import start_machine
-from e2e.harness.run import run
-from e2e.harness.waiting import within
+from e2e.harness.node.containerd import start_containerd
+from e2e.harness.cluster.control_plane import start_control_plane
+from e2e.harness.node.kubelet import start_kubelet
+from e2e.harness.node.machine import start_machine
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
 from e2e.tests.test_real_node import PODS, is_running, running_pod
 with run() as this:
     runtime = start_containerd(start_machine(this), "containerd-2")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness import scale
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.service import Service
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.rounds import scale
+from e2e.harness.schedulers.service import Service
 
 pytestmark = pytest.mark.local
 

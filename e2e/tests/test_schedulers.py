@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.control_plane import ControlPlane, start_control_plane
-from e2e.harness.nodes import add_nodes, fake_node, is_ready, start_kwok
-from e2e.harness.run import run
-from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler, start_volcano
-from e2e.harness.waiting import within
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.nodes import add_nodes, fake_node, is_ready, start_kwok
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import (
+    start_koord_scheduler,
+    start_kube_scheduler,
+    start_volcano,
+)
 
 pytestmark = pytest.mark.local
 

@@ -10,20 +10,28 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.accounts import account
-from e2e.harness.api import Object
-from e2e.harness.cluster import PODS, add_priorities, clear, cluster, events, node_of, pod
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.nodes import fake_node
-from e2e.harness.ports import free_ports
-from e2e.harness.schedulers import (
+from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import fake_node
+from e2e.harness.cluster.ready_cluster import (
+    PODS,
+    add_priorities,
+    clear,
+    cluster,
+    events,
+    node_of,
+    pod,
+)
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import (
     start_koord_scheduler,
     start_kube_scheduler,
     start_volcano,
 )
-from e2e.harness.service import ACCOUNT, NAMESPACE, install
-from e2e.harness.waiting import within
-from e2e.harness.webhook import CONFIGURATIONS
+from e2e.harness.schedulers.service import ACCOUNT, NAMESPACE, install
 
 pytestmark = pytest.mark.local
 
@@ -269,7 +277,7 @@ def test_cards_that_are_full_for_one_vocabulary_are_full_for_the_other_and_free_
 
 @pytest.mark.usefixtures("service", "clean")
 def test_what_cannot_be_meant_is_refused_at_once_with_a_sentence(plane: ControlPlane) -> None:
-    from e2e.harness.api import ApiError
+    from e2e.harness.cluster.api import ApiError
 
     with pytest.raises(ApiError, match="must be 1 to 100"):
         plane.api.create(PODS, pod("wrong", "kube", {**METAX, VCORE: "150"}))

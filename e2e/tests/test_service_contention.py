@@ -10,12 +10,12 @@ from itertools import cycle
 
 import pytest
 
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, clear, cluster, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.eight import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
-from e2e.harness.schedulers import start_koord_scheduler, start_kube_scheduler
-from e2e.harness.service import (
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, pod, turn
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_koord_scheduler, start_kube_scheduler
+from e2e.harness.schedulers.service import (
     Service,
     held,
     install,
@@ -23,7 +23,7 @@ from e2e.harness.service import (
     ledger,
     start_service,
 )
-from e2e.harness.waiting import within
+from e2e.harness.workloads.eight_gpu_node import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
 
 pytestmark = pytest.mark.local
 

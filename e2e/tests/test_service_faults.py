@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e.harness import audit
-from e2e.harness.api import Object
-from e2e.harness.bulk import create_all
-from e2e.harness.clock import Clock
-from e2e.harness.cluster import PODS, clear, cluster, events, node_of, pod
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.eight import FIT, METAX, VOLCANO, bound, eight, unsound
-from e2e.harness.faults import (
+from e2e.harness.cluster import audit
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod
+from e2e.harness.doubles.faults import (
     Act,
     Fault,
     Request,
@@ -27,10 +25,19 @@ from e2e.harness.faults import (
     silent,
     slow,
 )
-from e2e.harness.proxy import Proxy, proxy
-from e2e.harness.schedulers import start_kube_scheduler
-from e2e.harness.service import NAMESPACE, Service, held, install, kube_like, start_service
-from e2e.harness.waiting import within
+from e2e.harness.doubles.proxy import Proxy, proxy
+from e2e.harness.processes.clock import Clock
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.service import (
+    NAMESPACE,
+    Service,
+    held,
+    install,
+    kube_like,
+    start_service,
+)
+from e2e.harness.workloads.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight, unsound
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 

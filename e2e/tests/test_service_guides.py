@@ -8,21 +8,21 @@ from functools import partial
 
 import pytest
 
-from e2e.harness.api import Object
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import Gpu, add_inventory, described, gpus, volcano
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.process import StartError
-from e2e.harness.schedulers import (
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
+from e2e.harness.processes.process import StartError
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.schedulers import (
     define,
     start_koord_scheduler_alone,
     start_kube_scheduler,
     start_volcano_controllers,
     start_volcano_scheduler,
 )
-from e2e.harness.service import (
+from e2e.harness.schedulers.service import (
     LEDGERS,
     Service,
     example,
@@ -35,7 +35,7 @@ from e2e.harness.service import (
     volcano_like,
     webhooks,
 )
-from e2e.harness.waiting import within
+from e2e.harness.workloads.inventory import Gpu, add_inventory, described, gpus, volcano
 from e2e.testbed import cache
 
 pytestmark = pytest.mark.local

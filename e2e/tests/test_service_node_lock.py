@@ -6,14 +6,22 @@ from functools import partial
 
 import pytest
 
-from e2e.harness.api import Object
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, clear, cluster, events, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import described, gpus, metax
-from e2e.harness.schedulers import start_kube_scheduler
-from e2e.harness.service import Service, explained, held, install, kube_like, ledger, start_service
-from e2e.harness.waiting import within
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod, turn
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.service import (
+    Service,
+    explained,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+)
+from e2e.harness.workloads.inventory import described, gpus, metax
 
 pytestmark = pytest.mark.local
 

@@ -10,8 +10,9 @@ from functools import partial
 
 import pytest
 
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import (
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import (
     PODS,
     add_priorities,
     clear,
@@ -22,8 +23,21 @@ from e2e.harness.cluster import (
     turn,
     wait_for_nodes,
 )
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import (
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import (
+    define,
+    start_koord_scheduler_alone,
+    start_kube_scheduler,
+)
+from e2e.harness.schedulers.service import (
+    Service,
+    explained,
+    held,
+    install,
+    kube_like,
+    start_service,
+)
+from e2e.harness.workloads.inventory import (
     SLOTS,
     Described,
     Saying,
@@ -34,9 +48,6 @@ from e2e.harness.inventory import (
     metax,
     volcano,
 )
-from e2e.harness.schedulers import define, start_koord_scheduler_alone, start_kube_scheduler
-from e2e.harness.service import Service, explained, held, install, kube_like, start_service
-from e2e.harness.waiting import within
 from e2e.testbed import cache
 
 pytestmark = pytest.mark.local

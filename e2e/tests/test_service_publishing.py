@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.api import Object
-from e2e.harness.cluster import cluster
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.ports import free_ports
-from e2e.harness.service import Service, example, grant, install
-from e2e.harness.waiting import within
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import cluster
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import Service, example, grant, install
 
 OTHERS = {"metax-tech.com/sgpu": "16"}
 """What another device plugin states."""

@@ -12,22 +12,17 @@ from random import Random
 
 import pytest
 
-from e2e.harness.api import Api, Object
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.crowd import KINDS, Watcher, described_by_all, random_pod
-from e2e.harness.given import given
-from e2e.harness.image import NAME
-from e2e.harness.inside import ContainerWatcher
-from e2e.harness.inventory import gpus
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.nodes import FAKE
-from e2e.harness.real_node import RealNode, real_node
-from e2e.harness.service import Service, held, start_service, webhooks
-from e2e.harness.volcano import GROUPS
-from e2e.harness.waiting import within
-from e2e.harness.whole import (
+from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import FAKE
+from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.node.image import NAME
+from e2e.harness.node.real_node import RealNode, real_node
+from e2e.harness.oracles.from_annotations import given
+from e2e.harness.oracles.observed_in_container import ContainerWatcher
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import (
     KOORD,
     KUBE,
     VOLCANO,
@@ -37,6 +32,11 @@ from e2e.harness.whole import (
     start_schedulers,
     wait_for_cards,
 )
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.service import Service, held, start_service, webhooks
+from e2e.harness.schedulers.volcano import GROUPS
+from e2e.harness.workloads.inventory import gpus
+from e2e.harness.workloads.storm import KINDS, Watcher, described_by_all, random_pod
 
 pytestmark = pytest.mark.timeout(300)
 

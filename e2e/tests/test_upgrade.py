@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.api import Object
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import cluster
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.peers import Share, shares
-from e2e.harness.schedulers import define, start_volcano_controllers
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import cluster
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.schedulers import define, start_volcano_controllers
+from e2e.harness.schedulers.stock_sharing import Share, shares
 from e2e.testbed import cache
 from e2e.tests.upgrade_pods import BEFORE, KOORD_PODS, VOLCANO_PODS, nodes
 from e2e.tests.upgrade_stages import After, Before, Ours, after_us, before_us, with_us

@@ -9,14 +9,24 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.captures import compare
-from e2e.harness.cluster import PODS, add_priorities, clear, cluster, events, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.nodes import fake_node
-from e2e.harness.process import Process
-from e2e.harness.recorder import Call, Recorder, recorder
-from e2e.harness.schedulers import start_volcano_controllers, start_volcano_scheduler
-from e2e.harness.volcano import (
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import fake_node
+from e2e.harness.cluster.ready_cluster import (
+    PODS,
+    add_priorities,
+    clear,
+    cluster,
+    events,
+    node_of,
+    pod,
+    turn,
+)
+from e2e.harness.doubles.captures import compare
+from e2e.harness.doubles.recorder import Call, Recorder, recorder
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_volcano_controllers, start_volcano_scheduler
+from e2e.harness.schedulers.volcano import (
     GROUPS,
     MEMORY,
     NUMBER,
@@ -26,7 +36,6 @@ from e2e.harness.volcano import (
     configuration,
     story,
 )
-from e2e.harness.waiting import within
 from e2e.testbed.versions import GoComponent, components
 
 pytestmark = pytest.mark.local

@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from e2e.harness.bulk import create_all
-from e2e.harness.cluster import PODS, clear, cluster, node_of, pod, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.nodes import fake_node
-from e2e.harness.recorder import Call, Recorder, recorder
-from e2e.harness.schedulers import start_volcano_controllers, start_volcano_scheduler
-from e2e.harness.volcano import GROUPS, MEMORY, NUMBER, agreeing, configuration
-from e2e.harness.waiting import within
+from e2e.harness.cluster.bulk import create_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import fake_node
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod, turn
+from e2e.harness.doubles.recorder import Call, Recorder, recorder
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_volcano_controllers, start_volcano_scheduler
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, agreeing, configuration
 
 pytestmark = pytest.mark.local
 

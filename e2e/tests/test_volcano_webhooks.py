@@ -9,15 +9,15 @@ import pytest
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.wire.kube import Pod
-from core.request import Request
-from e2e.harness.admission import start_volcano_webhooks
-from e2e.harness.api import Api, ApiError, Object
-from e2e.harness.cluster import PODS, cluster
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.schedulers import start_volcano_controllers, start_volcano_scheduler
-from e2e.harness.usage import processor_seconds
-from e2e.harness.volcano import QUEUES
-from e2e.harness.waiting import within
+from core.requests.request import Request
+from e2e.harness.cluster.api import Api, ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, cluster
+from e2e.harness.processes.usage import processor_seconds
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.ecosystem_webhooks import start_volcano_webhooks
+from e2e.harness.schedulers.schedulers import start_volcano_controllers, start_volcano_scheduler
+from e2e.harness.schedulers.volcano import QUEUES
 
 pytestmark = pytest.mark.local
 

@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness.api import ApiError, Object
-from e2e.harness.cluster import PODS, events, node_of
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.given import given
-from e2e.harness.granted import booked, expected_devices, expected_env
-from e2e.harness.koordinator import DEVICES
-from e2e.harness.real_node import LIBRARIES, RealNode, real_node
-from e2e.harness.run import run
-from e2e.harness.service import (
+from e2e.harness.cluster.api import ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, events, node_of
+from e2e.harness.node.real_node import LIBRARIES, RealNode, real_node
+from e2e.harness.oracles.expected import booked, expected_devices, expected_env
+from e2e.harness.oracles.from_annotations import given
+from e2e.harness.processes.run import run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import KUBE, Planes, prepare, start_schedulers
+from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.schedulers.service import (
     CONFIGS,
     Service,
     explained,
@@ -32,8 +34,6 @@ from e2e.harness.service import (
     start_service,
     webhooks,
 )
-from e2e.harness.waiting import within
-from e2e.harness.whole import KUBE, Planes, prepare, start_schedulers
 from e2e.tests.guides import EITHER, GUIDES, SAYINGS
 
 pytestmark = pytest.mark.timeout(300)

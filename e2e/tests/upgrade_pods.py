@@ -2,10 +2,18 @@
 
 from collections.abc import Mapping
 
-from e2e.harness.inventory import Described, Saying, described, gpus, koordinator, metax, volcano
-from e2e.harness.koordinator import CORE, RATIO
-from e2e.harness.peers import CARD, HANDSHAKE
-from e2e.harness.volcano import MEMORY, NUMBER
+from e2e.harness.schedulers.koordinator import CORE, RATIO
+from e2e.harness.schedulers.stock_sharing import CARD, HANDSHAKE
+from e2e.harness.schedulers.volcano import MEMORY, NUMBER
+from e2e.harness.workloads.inventory import (
+    Described,
+    Saying,
+    described,
+    gpus,
+    koordinator,
+    metax,
+    volcano,
+)
 
 CORES = "volcano.sh/vgpu-cores"
 SGPU, VCORE, VMEMORY = (f"metax-tech.com/{word}" for word in ("sgpu", "vcore", "vmemory"))

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from e2e.harness.api import Object
-from e2e.harness.cluster import PODS, bind, events, node_of, turn
-from e2e.harness.control_plane import ControlPlane
-from e2e.harness.inventory import gpus, volcano
-from e2e.harness.koordinator import CORE, RATIO
-from e2e.harness.peers import on, peers, runs, shares
-from e2e.harness.schedulers import CRDS
-from e2e.harness.service import (
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, bind, events, node_of, turn
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import KOORD, KUBE, VOLCANO, starter
+from e2e.harness.schedulers.koordinator import CORE, RATIO
+from e2e.harness.schedulers.schedulers import CRDS
+from e2e.harness.schedulers.service import (
     LEDGERS,
     NAMESPACE,
     Service,
@@ -23,9 +23,9 @@ from e2e.harness.service import (
     start_service,
     webhooks,
 )
-from e2e.harness.volcano import MEMORY, NUMBER
-from e2e.harness.waiting import within
-from e2e.harness.whole import KOORD, KUBE, VOLCANO, starter
+from e2e.harness.schedulers.stock_sharing import on, peers, runs, shares
+from e2e.harness.schedulers.volcano import MEMORY, NUMBER
+from e2e.harness.workloads.inventory import gpus, volcano
 from e2e.tests.upgrade_pods import (
     BEFORE,
     HAMI_PODS,

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cli.manifests import manifests
-from adapters.cli.report import as_json, as_yaml
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import InputError, Source
+from adapters.cli.output.report import as_json, as_yaml
 from adapters.cli.schedule import Wish, schedule
-from adapters.cli.source import InputError, Source
 from adapters.dialects.dialect import Defaults
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"

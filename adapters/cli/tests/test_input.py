@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli import loader
-from adapters.cli.manifests import manifests
-from adapters.cli.source import Source
+from adapters.cli.input import loader
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import Source
 from adapters.cli.tests.builders import Plain, device, node, pod, run, stream, volcano, write
 
 POD = pod(limits=volcano(1000))

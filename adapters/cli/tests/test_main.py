@@ -6,8 +6,8 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
+from adapters.cli.input.time_option import moment
 from adapters.cli.main import app
-from adapters.cli.moment import moment
 from adapters.cli.tests.builders import AT, node, pod, report, run, stream, uuid, volcano
 
 

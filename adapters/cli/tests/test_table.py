@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from adapters.cli.bar import bar
-from adapters.cli.manifests import manifests
-from adapters.cli.report import CardLine, ScheduleReport, Sharer
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import Source
+from adapters.cli.output.bar import bar
+from adapters.cli.output.report import CardLine, ScheduleReport, Sharer
+from adapters.cli.output.table import show_report
 from adapters.cli.schedule import Wish, schedule
-from adapters.cli.source import Source
-from adapters.cli.table import show_report
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
 from adapters.dialects.dialect import Defaults
-from core.card import Card
-from core.quantity import GIB
+from core.hardware.card import Card
+from core.hardware.quantity import GIB
 
 MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read_text()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from adapters.cluster.client import Client
-from adapters.cluster.credentials import Source, load
-from adapters.cluster.paths import NODES, PODS
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.api.paths import NODES, PODS
 
 REASON = "the test bed's harness is not here"
 
@@ -44,8 +44,8 @@ class Real:
 @contextmanager
 def real() -> Iterator[Real]:
     """A control plane for the length of a block; the test is skipped where none can be."""
-    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=REASON)
-    with pytest.importorskip("e2e.harness.run", reason=REASON).run() as run:
+    control_plane = pytest.importorskip("e2e.harness.cluster.control_plane", reason=REASON)
+    with pytest.importorskip("e2e.harness.processes.run", reason=REASON).run() as run:
         plane = control_plane.start_control_plane(run)
         yield Real(plane, plane.kubeconfig("cluster-tests", "system:masters"))
 

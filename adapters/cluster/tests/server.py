@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from adapters.cluster.client import Client
-from adapters.cluster.credentials import Credentials
-from adapters.cluster.transport import Patience
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.transport import Patience
 
 QUICK = Patience(connect=1.0, read=0.3, total=5.0, attempts=4, idle=0.3)
 

@@ -13,19 +13,19 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from adapters.cluster.binding import Binder
-from adapters.cluster.client import Client
-from adapters.cluster.error import ClusterError
-from adapters.cluster.events import Events, Regarding
-from adapters.cluster.lease import Election, Term
-from adapters.cluster.node_lock import KEY, LockedError, NodeLocks
-from adapters.cluster.nodes import Nodes
-from adapters.cluster.paths import DEVICES, EVENTS, LEASES, NODES, PODS
-from adapters.cluster.pods import Pods
-from adapters.cluster.reflector import Reflector
-from adapters.cluster.selection import Pace, Selection
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import DEVICES, EVENTS, LEASES, NODES, PODS
+from adapters.cluster.objects.binding import Binder
+from adapters.cluster.objects.events import Events, Regarding
+from adapters.cluster.objects.lease import Election, Term
+from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLocks
+from adapters.cluster.objects.nodes import Nodes
+from adapters.cluster.objects.pods import Pods
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
 from adapters.cluster.tests.told import Told
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Pace, Selection
 from adapters.wire.kube import KubeNode, Pod
 
 PACE = Pace(first=0.05, most=0.5)
@@ -358,9 +358,9 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
 CANDIDATE = """
 import asyncio, signal, sys
 from pathlib import Path
-from adapters.cluster.client import Client
-from adapters.cluster.credentials import Source, load
-from adapters.cluster.lease import Election, Term
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.objects.lease import Election, Term
 
 async def main():
     async with Client(load(Source(kubeconfig=Path(sys.argv[1])))) as client:

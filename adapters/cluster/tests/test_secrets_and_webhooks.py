@@ -5,10 +5,10 @@ from base64 import b64decode, b64encode
 
 import pytest
 
-from adapters.cluster.error import ClusterError
-from adapters.cluster.secret import Found, Secrets
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.objects.secret import Found, Secrets
+from adapters.cluster.objects.webhooks import Webhooks
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
-from adapters.cluster.webhooks import Webhooks
 
 STATUS = {"kind": "Status", "code": 404, "reason": "NotFound"}
 

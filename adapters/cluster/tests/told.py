@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from adapters.cluster.sink import Identity
+from adapters.cluster.watch.event_handler import Identity
 from adapters.wire.kube import Pod
 
 

@@ -15,9 +15,9 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import decode, field
 from adapters.wire.kube import Amount, Text
 from adapters.wire.quantity import QuantityError, binary, decimal, parse_int
-from core.card import Card
-from core.node import Node
-from core.quantity import FULL, part, percent
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, part, percent
 
 
 @dataclass(frozen=True, slots=True)

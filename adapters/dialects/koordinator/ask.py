@@ -12,8 +12,8 @@ from typing import NoReturn
 from adapters.dialects.containers import Member, stated, whole
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
-from core.quantity import FULL
-from core.request import Ask
+from core.hardware.quantity import FULL
+from core.requests.request import Ask
 
 MOST_CARDS = 1024
 """More cards than any node has."""

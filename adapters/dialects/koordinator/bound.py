@@ -11,10 +11,10 @@ from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.annotation import field
 from adapters.dialects.peer_record import grant, owners, read_lists
 from adapters.wire.kube import Pod, annotations
-from core.grant import Grant
-from core.node import Node
-from core.quantity import FULL, MIB
-from core.request import Phase
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, MIB
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 _GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
 _ASKING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))

@@ -11,10 +11,10 @@ from adapters.dialects.koordinator.pod import asks, read_request
 from adapters.dialects.koordinator.ranking import ranking
 from adapters.dialects.koordinator.settings import Scheduling, read_scheduling
 from adapters.wire.kube import Device, KubeNode, Pod, annotations
-from core.card import Card
-from core.grant import Grant, Placement
-from core.node import Node
-from core.request import Ranking, Request
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import Ranking, Request
 
 DOCUMENTS: tuple[Document, ...] = (keys.SCHEDULER_CONFIG,)
 """The settings files that are read."""

@@ -14,8 +14,8 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import decode, field
 from adapters.wire.kube import Amount, Pod, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
-from core.card import Level
-from core.request import Ask, Linking
+from core.hardware.card import Level
+from core.requests.request import Ask, Linking
 
 _SCOPES = {"": None, "Node": None, "Device": None, "NUMANode": Level.NUMA, "PCIe": Level.PCIE}
 

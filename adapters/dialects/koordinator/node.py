@@ -12,8 +12,8 @@ from adapters.dialects.koordinator.partitions import read_partitions
 from adapters.dialects.koordinator.settings import Scheduling
 from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, labels
 from adapters.wire.quantity import QuantityError, parse_int
-from core.card import Card, Level, Mode, Scope
-from core.quantity import FULL
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.quantity import FULL
 
 # pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: gpu.shared is
 # published as 100 for each healthy card.

@@ -13,7 +13,7 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import decode
 from adapters.wire.kube import Amount, Device, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
-from core.node import Partition
+from core.hardware.node import Partition
 
 HOPPER = tuple(
     Partition(indexes)

@@ -9,9 +9,9 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.ask import MOST_CARDS, Wish, read_wish
 from adapters.dialects.koordinator.hints import read_hints
 from adapters.wire.kube import Pod, full_name, labels
-from core.card import Mode
-from core.quantity import FULL, MIB, show
-from core.request import Ranking, Request
+from core.hardware.card import Mode
+from core.hardware.quantity import FULL, MIB, show
+from core.requests.request import Ranking, Request
 
 
 def asks(pod: Pod) -> bool:

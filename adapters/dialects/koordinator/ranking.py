@@ -2,7 +2,7 @@
 
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.dialects.koordinator.settings import Scheduling
-from core.request import CardKey, NodeKey, Ranking
+from core.requests.request import CardKey, NodeKey, Ranking
 
 
 def ranking(scheduling: Scheduling, defaults: Defaults) -> Ranking:

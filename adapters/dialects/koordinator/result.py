@@ -11,12 +11,12 @@ from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import Entry
 from adapters.dialects.koordinator.annotation import field
 from adapters.wire.kube import Pod, annotations
-from core.card import Card
-from core.grant import Grant, Placement
-from core.node import Node
-from core.quantity import FULL, percent
-from core.request import Ask, Request
-from core.usage import hold
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, percent
+from core.ledger.usage import hold
+from core.requests.grant import Grant, Placement
+from core.requests.request import Ask, Request
 
 RESULT_KEYS = frozenset(
     (

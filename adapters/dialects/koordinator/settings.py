@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError, Policy, Settings
 from adapters.dialects.koordinator import keys
-from core.request import Weights
+from core.requests.request import Weights
 
 
 @dataclass(frozen=True, slots=True)

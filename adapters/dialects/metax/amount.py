@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from adapters.dialects.containers import Member, stated
 from adapters.dialects.dialect import DialectError
 from adapters.wire.quantity import QuantityError, parse
-from core.quantity import GIB, MIB, show
+from core.hardware.quantity import GIB, MIB, show
 
 MOST = 2**31 - 1
 """The largest number that a record can hold, in its own unit."""

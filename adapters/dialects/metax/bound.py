@@ -15,11 +15,11 @@ from adapters.dialects.metax.settings import Config
 from adapters.dialects.metax.shares import CLASSES, QOS_POLICIES
 from adapters.dialects.peer_record import Listed, Lists, grant, owners, read_lists
 from adapters.wire.kube import Pod, Text, annotations
-from core.card import Mode
-from core.grant import Grant
-from core.node import Node
-from core.quantity import FULL, MIB
-from core.request import Phase, TaskClass
+from core.hardware.card import Mode
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, MIB
+from core.requests.grant import Grant
+from core.requests.request import Phase, TaskClass
 
 
 def read_bound(pod: Pod, node: Node, config: Config) -> Held | None:

@@ -12,10 +12,10 @@ from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
 from adapters.dialects.metax.bound import read_bound
 from adapters.wire.kube import Device, KubeNode, Pod, annotations
-from core.card import Card
-from core.grant import Grant, Placement
-from core.node import Node
-from core.request import Request
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import Request
 
 DOCUMENTS: tuple[Document, ...] = (files.DOCUMENT,)
 """The settings files that are read."""

@@ -17,9 +17,9 @@ from adapters.dialects.metax.amount import MOST
 from adapters.dialects.metax.settings import Config
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
-from core.card import Card, Level, Mode, Scope
-from core.quantity import FULL, GIB, MIB
-from core.request import Phase, Request
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.quantity import FULL, GIB, MIB
+from core.requests.request import Phase, Request
 
 WHOLE_CARD = 64 * GIB
 """Memory of a card of which only the number is known. HAMi v2.10.0 pkg/device/metax/device.go:80"""

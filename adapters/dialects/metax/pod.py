@@ -11,9 +11,9 @@ from adapters.dialects.metax.annotations import names, place
 from adapters.dialects.metax.ranking import policies
 from adapters.dialects.metax.settings import Config
 from adapters.wire.kube import Pod, annotations, full_name
-from core.card import Mode
-from core.quantity import FULL, MIB
-from core.request import Ask, Request
+from core.hardware.card import Mode
+from core.hardware.quantity import FULL, MIB
+from core.requests.request import Ask, Request
 
 
 def read(pod: Pod, config: Config, defaults: Defaults) -> Request:

@@ -12,7 +12,7 @@ from adapters.dialects.dialect import Defaults, DialectError, Policy
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.annotations import boolean, place, word, words
 from adapters.wire.kube import Text
-from core.request import CardKey, NodeKey, Ranking, Weights
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 BINPACK = Policy.BINPACK.value
 SPREAD = Policy.SPREAD.value

@@ -22,10 +22,10 @@ from adapters.dialects.hami_record import (
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.annotations import place
 from adapters.wire.kube import Pod, Text, annotations
-from core.card import Card, Mode
-from core.grant import Grant, Placement
-from core.node import Node
-from core.request import Ask, Request
+from core.hardware.card import Card, Mode
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import Ask, Request
 
 KEYS = frozenset(
     {

@@ -13,9 +13,9 @@ from adapters.dialects.metax.annotations import boolean, names, place, word
 from adapters.dialects.metax.ranking import policies
 from adapters.dialects.metax.settings import Config
 from adapters.wire.kube import Pod, Text, annotations, full_name
-from core.card import Level, Mode
-from core.quantity import FULL, MIB
-from core.request import Ask, Linking, Request, TaskClass
+from core.hardware.card import Level, Mode
+from core.hardware.quantity import FULL, MIB
+from core.requests.request import Ask, Linking, Request, TaskClass
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:39-43
 BEST_EFFORT = "best-effort"

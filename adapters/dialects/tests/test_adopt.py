@@ -16,13 +16,13 @@ from adapters.wire.kube import (
     Resources,
     Text,
 )
-from core.card import Card
-from core.fit import fit
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB, MIB
-from core.reason import Cause, Reason
+from core.feasibility.fit import fit
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB, MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from core.requests.reason import Cause, Reason
 
 ALL = dialects({}, Defaults())
 SHARE: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}

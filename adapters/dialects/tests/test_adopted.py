@@ -12,8 +12,8 @@ from adapters.dialects.adopt import adopt
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, DEVICE, GOLDEN, KUBE, NODE, PROBLEMS, bound
 from adapters.wire.kube import KubeNode, Metadata, Pod
-from core.grant import Allocation
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 
 
 def adopted(pod: Pod) -> Allocation:

@@ -3,7 +3,7 @@ import pytest
 from adapters.dialects.containers import Member, members, resource_names, stated, whole
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
-from core.request import Phase
+from core.requests.request import Phase
 
 CARDS = "example.com/cards"
 

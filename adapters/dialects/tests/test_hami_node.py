@@ -10,8 +10,8 @@ from adapters.dialects.hami_node import NODE_DEVICES, read
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import KubeNode, Metadata
-from core.card import Card, Mode
-from core.quantity import MIB
+from core.hardware.card import Card, Mode
+from core.hardware.quantity import MIB
 
 # volcano-sh/volcano issue 4511: a node with HAMi's plugin of 2025
 OLDER = (

@@ -13,8 +13,8 @@ from adapters.dialects.hami_record import (
     encode_metax,
     writable,
 )
-from core.grant import Grant
-from core.quantity import GIB, MIB
+from core.hardware.quantity import GIB, MIB
+from core.requests.grant import Grant
 
 KIND = "Metax-SGPU"
 SLICE = Grant("c0", "GPU-7", 4 * GIB, 60)

@@ -13,10 +13,10 @@ from adapters.dialects.kubelet import by_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.hardware import KUBELET, Holding
 from adapters.wire.kube import Amount, Container, Pod, Resources
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.quantity import GIB
-from core.request import Phase
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from core.requests.request import Phase
 
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
 ALONE = bound({GPU: 2})

@@ -15,9 +15,9 @@ from adapters.wire.kube import (
     Metadata,
     Text,
 )
-from core.card import Card, Level, Mode, Scope
-from core.node import Node
-from core.quantity import GIB, MIB
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.node import Node
+from core.hardware.quantity import GIB, MIB
 
 ALL = dialects({}, Defaults())
 A, B = "GPU-a", "GPU-b"

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.record import KEY, decode, encode
-from core.grant import Grant
-from core.mig import Slice
-from core.request import Phase
+from core.hardware.mig import Slice
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 small = st.integers(0, 8)
 slices = st.builds(Slice, st.just("1g.5gb"), small, small, small, small, st.just("group1"), small)

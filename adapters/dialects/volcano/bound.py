@@ -10,10 +10,10 @@ from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.pod import Reader, group
 from adapters.dialects.volcano.result import slice_at
 from adapters.wire.kube import Pod, annotations
-from core.grant import Grant
-from core.node import Node
-from core.quantity import FULL
-from core.request import Phase
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 _FIELD = f"metadata.annotations[{keys.ASSIGNED}]"
 

@@ -12,10 +12,10 @@ from adapters.dialects.volcano.pod import Reader
 from adapters.dialects.volcano.ranking import ranking
 from adapters.dialects.volcano.settings import read_device_config, read_scheduling
 from adapters.wire.kube import Device, KubeNode, Pod
-from core.card import Card
-from core.grant import Grant, Placement
-from core.node import Node
-from core.request import Request
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import Request
 
 NAME = "volcano"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from adapters.dialects.volcano.settings import Slices, Table
-from core import mig_catalog
-from core.mig import UNCUT, Geometry, Profile, lay_out
-from core.quantity import FULL, MIB
+from core.hardware import mig_catalog
+from core.hardware.mig import UNCUT, Geometry, Profile, lay_out
+from core.hardware.quantity import FULL, MIB
 
 _SIZES = (1, 2, 4, 8)
 """Eighths of a card's memory that a slice may have."""

@@ -20,9 +20,9 @@ from adapters.dialects.volcano.boolean import parse_bool
 from adapters.dialects.volcano.geometry import Cutting, cutting
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
-from core.card import Card, Mode
-from core.mig import UNCUT
-from core.quantity import FULL, MIB
+from core.hardware.card import Card, Mode
+from core.hardware.mig import UNCUT
+from core.hardware.quantity import FULL, MIB
 
 _FIELDS, _OLDER_FIELDS = 6, 5
 _NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)

@@ -9,9 +9,9 @@ from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.settings import DeviceConfig, Scheduling
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
-from core.card import Mode
-from core.quantity import FULL, show
-from core.request import Ask, Ranking, Request
+from core.hardware.card import Mode
+from core.hardware.quantity import FULL, show
+from core.requests.request import Ask, Ranking, Request
 
 _MOST = (1 << 31) - 1
 """The largest amount that Volcano can hold: int32."""

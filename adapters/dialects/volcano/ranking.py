@@ -2,7 +2,7 @@
 
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.dialects.volcano.settings import Scheduling
-from core.request import CardKey, NodeKey, Ranking, Weights
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561
 _CARDS = {

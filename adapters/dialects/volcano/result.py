@@ -14,12 +14,12 @@ from adapters.dialects import record
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.volcano import keys
 from adapters.wire.kube import Pod, annotations
-from core.card import Card, Mode
-from core.grant import Grant, Placement
-from core.mig import Slice
-from core.node import Node
-from core.quantity import FULL
-from core.request import Ask, Phase, Request
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.requests.grant import Grant, Placement
+from core.requests.request import Ask, Phase, Request
 
 KEYS = frozenset(
     (

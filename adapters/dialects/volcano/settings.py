@@ -9,7 +9,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError, Document, Policy, Settings
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.boolean import parse_bool
-from core.quantity import MIB
+from core.hardware.quantity import MIB
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 # The device plugin takes the group's name up to the hyphen (pkg/util/util.go:551-564), and the

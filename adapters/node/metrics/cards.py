@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from adapters.node.exposition import Family, Sample
-from adapters.node.inventory import Load
+from adapters.node.hardware.model import Load
+from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Both, both, short
-from core.card import Card
+from core.hardware.card import Card
 
 
 def card_families(node: str, cards: Mapping[str, Card], loads: Mapping[str, Load]) -> list[Family]:

@@ -1,7 +1,7 @@
 """What the hook has done, and whether the runtime asks it."""
 
-from adapters.node.counts import Counts
-from adapters.node.exposition import Family, Sample
+from adapters.node.hook.counters import Counts
+from adapters.node.metrics.exposition import Family, Sample
 
 
 def hook_families(counts: Counts) -> list[Family]:

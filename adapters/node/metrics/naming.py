@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from adapters.node.exposition import Family, Sample
-from adapters.node.tenants import Tenant
+from adapters.node.hook.containers import Tenant
+from adapters.node.metrics.exposition import Family, Sample
 
 ZONE = {"zone": "vGPU"}
 """The label that all of them carry."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from adapters.node.exposition import Family, Sample
+from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Labels, both, container_labels
-from adapters.node.usage import Use
+from adapters.node.metrics.usage import Use
 
 
 def share_families(uses: Sequence[Use]) -> list[Family]:

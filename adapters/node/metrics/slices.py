@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.node.adjust import Instance
-from adapters.node.exposition import Family, Sample
 from adapters.node.grants import Answer
+from adapters.node.hardware.model import Instance
+from adapters.node.hook.containers import Tenant, Tenants
+from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Both, both, container_labels
-from adapters.node.tenants import Tenant, Tenants
-from core.limits import CardLimit, GrantError, Limits
+from core.requests.limits import CardLimit, GrantError, Limits
 
 Instances = Mapping[tuple[str, str, int], Instance]
 """By uuid of the card, and profile and start of the slice."""

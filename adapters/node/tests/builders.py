@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 
-from adapters.node.adjust import Equipment, Instance
-from adapters.node.nri import Container, PodSandbox
-from adapters.node.profiles import NVIDIA, PROFILES, Profile
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.limits import CardLimit, Limits
-from core.mig import Slice
-from core.node import Node
-from core.quantity import GIB
+from adapters.node.hardware.model import Instance
+from adapters.node.hook.adjustment import Equipment
+from adapters.node.hook.profiles import NVIDIA, PROFILES, Profile
+from adapters.node.nri.model import Container, PodSandbox
+from core.hardware.card import Card
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from core.requests.limits import CardLimit, Limits
 
 MEMORY = 80 * GIB
 POD = PodSandbox("p1", "train", "uid-1", "ai")

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from adapters.node.nvml import Nvml
+from adapters.node.hardware.nvml import Nvml
 from e2e.testbed.compiler import c_compiler
 
 _SOURCE = Path(__file__).with_name("nvml_stand_in.c")

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.node import messages, mux, nri, ttrpc
-from adapters.node.protobuf import ProtobufError, fields, integer, message, signed, text
+from adapters.node.nri import messages, mux, ttrpc
+from adapters.node.nri import model as nri
+from adapters.node.nri.protobuf import ProtobufError, fields, integer, message, signed, text
 
 REGISTER = bytes.fromhex(
     "00000002000000490000003f0000000101000a1c6e72692e706b672e6170692e7631616c706861312e52756e74696d65"

@@ -6,19 +6,19 @@ import msgspec
 import pytest
 
 from adapters.node.__main__ import BAD_INPUT, main
+from adapters.node.apiserver.ledger_file import LedgerFile
 from adapters.node.config import Config, ConfigError, node_name, profiles, read
 from adapters.node.grants import LedgerGrants, Standing
-from adapters.node.inventory import InventoryError
-from adapters.node.inventory_file import FileInventory
-from adapters.node.ledger_file import LedgerFile
+from adapters.node.hardware.file import FileInventory
+from adapters.node.hardware.model import InventoryError
+from adapters.node.hook.profiles import PROFILES, Preload
 from adapters.node.main import takes_cdi
-from adapters.node.nri import Mount, Runtime
-from adapters.node.profiles import PROFILES, Preload
+from adapters.node.nri.model import Mount, Runtime
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
-from core.card import Mode
-from core.grant import Grant
-from core.quantity import GIB
+from core.hardware.card import Mode
+from core.hardware.quantity import GIB
+from core.requests.grant import Grant
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "node.yaml"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
+from adapters.node.hardware.tests.test_mig_partitioner import EMPTY, holding, slot
 from adapters.node.tests.stand_in import built
-from adapters.node.tests.test_cutting import EMPTY, holding, slot
 from adapters.wire.ledger import encode
 
 ROOT = Path(__file__).parents[3]

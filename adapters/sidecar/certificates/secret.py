@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.cluster.secret import Secrets, texts
+from adapters.cluster.objects.secret import Secrets, texts
 from adapters.sidecar.certificates import record
 from adapters.sidecar.certificates.authority import CertificateError, facts
+from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.settings import SettingsError
-from adapters.sidecar.tls import CertificateText
 from adapters.wire.kube import Secret
 
 WISH = "dragoman.dev/rotate"

@@ -4,14 +4,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from time import time
 from typing import Any
 
-from adapters.cluster.client import Client
-from adapters.cluster.error import ClusterError
-from adapters.cluster.lease import Election
-from adapters.cluster.paths import SECRETS
-from adapters.cluster.reflector import Reflector
-from adapters.cluster.secret import Secrets
-from adapters.cluster.selection import Selection
-from adapters.cluster.webhooks import Webhooks
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import SECRETS
+from adapters.cluster.objects.lease import Election
+from adapters.cluster.objects.secret import Secrets
+from adapters.cluster.objects.webhooks import Webhooks
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
 from adapters.sidecar.certificates.keeper import Keeper
 from adapters.sidecar.certificates.rotation import Plan
 from adapters.sidecar.certificates.secret import SecretVault, Served

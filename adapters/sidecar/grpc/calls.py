@@ -7,17 +7,17 @@ from itertools import islice
 import msgspec
 
 from adapters.dialects.adopt import holds
-from adapters.sidecar.asking import Asking
-from adapters.sidecar.committing import Committed
+from adapters.sidecar.decide.committer import Committed
+from adapters.sidecar.decide.ledger_writer import Busy
+from adapters.sidecar.decide.pod_requests import Asking
+from adapters.sidecar.decide.ports import Decided, Outcome
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import messages
-from adapters.sidecar.joint import Busy
-from adapters.sidecar.ports import Decided, Outcome
-from adapters.sidecar.service import Service
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
-from core.ledger import NodeLedger
-from core.reason import Reason
+from core.ledger.node_ledger import NodeLedger
+from core.requests.reason import Reason
 
 ATTEMPTS = 5
 """Nodes on which an allocation is tried whose room others were faster to take."""

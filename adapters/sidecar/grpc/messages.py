@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from adapters.sidecar.grpc import dragoman_pb2 as pb
-from core.card import Card
-from core.grant import Grant
-from core.ledger import NodeLedger
-from core.usage import CardUse
+from core.hardware.card import Card
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUse
+from core.requests.grant import Grant
 
 
 def cards(ledger: NodeLedger) -> list[pb.Card]:

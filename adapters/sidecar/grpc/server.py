@@ -13,12 +13,12 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from adapters.dialects.dialect import DialectError
+from adapters.sidecar.decide.ledger_writer import Busy
+from adapters.sidecar.decide.ports import BindError, NodeLocked
+from adapters.sidecar.decide.service import NotReady, Service, UnknownPod
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
-from adapters.sidecar.joint import Busy
-from adapters.sidecar.ports import BindError, NodeLocked
-from adapters.sidecar.service import NotReady, Service, UnknownPod
 from adapters.sidecar.settings import UNIX, is_local
 from adapters.wire.body import BodyError
 

@@ -12,13 +12,13 @@ import msgspec
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
-from adapters.sidecar.local import LocalCluster
-from adapters.sidecar.ports import BindError, Budgets, Decided, NoBudgets, NodeLocks, NoLocks
-from adapters.sidecar.service import Ports, Service
+from adapters.sidecar.decide.ports import BindError, Budgets, Decided, NoBudgets, NodeLocks, NoLocks
+from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Conflict
 from adapters.wire.kube import KubeNode, Metadata, Pod
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 T = TypeVar("T")
 Json = Any

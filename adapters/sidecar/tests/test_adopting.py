@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from adapters.dialects.tests.builders import ALL, GOLDEN, NODE
-from adapters.sidecar.reconciler import Adopt, View, drift, reconcile, repaired
+from adapters.sidecar.reconcile.plan import Adopt, View, drift, reconcile, repaired
 from adapters.wire.kube import Pod, PodStatus
-from core.fit import fit
-from core.grant import Placement
-from core.ledger import NodeLedger
+from core.feasibility.fit import fit
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
 
 CASES = sorted(GOLDEN.glob("*.in.json"))
 

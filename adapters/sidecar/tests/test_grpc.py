@@ -19,11 +19,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from adapters.dialects.adopt import adopt
+from adapters.sidecar.decide.ports import BindError, Outcome
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.credentials import credentials
 from adapters.sidecar.grpc.server import SERVICE, GrpcServer
-from adapters.sidecar.ports import BindError, Outcome
 from adapters.sidecar.settings import GrpcTls, SettingsError, read
 from adapters.sidecar.tests.builders import (
     DIALECTS,
@@ -36,7 +36,7 @@ from adapters.sidecar.tests.builders import (
 )
 from adapters.sidecar.tests.test_serve import make_certificate, serving, within
 from adapters.stores.store import StoreError
-from core.quantity import MIB
+from core.hardware.quantity import MIB
 
 REPOSITORY = Path(__file__).parents[3]
 

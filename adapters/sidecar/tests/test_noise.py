@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.sidecar.local import routes as local_routes
+from adapters.sidecar.standalone.cluster import routes as local_routes
 from adapters.sidecar.tests.builders import a_binding, a_pod, a_service, body, run
 from adapters.sidecar.tests.test_web import GOOD, Got, app_of, call, mutated
 from adapters.sidecar.web.routes import people, schedulers

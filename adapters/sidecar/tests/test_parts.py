@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.sidecar import settings as settings_module
-from adapters.sidecar.book import Book
-from adapters.sidecar.card_metrics import CardMetrics
-from adapters.sidecar.metrics import Metrics
-from adapters.sidecar.ports import BindError, Decided, Outcome
-from adapters.sidecar.scores import scaled
+from adapters.sidecar.decide.feasibility import Verdicts
+from adapters.sidecar.decide.ledger_cache import Book
+from adapters.sidecar.decide.ports import BindError, Decided, Outcome
+from adapters.sidecar.decide.scores import scaled
+from adapters.sidecar.observe.card_metrics import CardMetrics
+from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tests.builders import run
-from adapters.sidecar.verdicts import Verdicts
 from adapters.stores.store import Change, Stored
-from adapters.wire.names import Names
-from core.fit import fit
-from core.grant import Allocation, Placement
-from core.inventory import Inventory
-from core.ledger import LedgerError, NodeLedger
-from core.mig import Slice
-from core.quantity import GIB
-from core.reason import Reason
-from core.request import Request
+from adapters.wire.name_index import Names
+from core.feasibility.fit import fit
+from core.feasibility.inventory import Inventory
+from core.hardware.mig import Slice
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation, Placement
+from core.requests.reason import Reason
+from core.requests.request import Request
 from core.tests.builders import a_grant, a_request, an_ask, empty, held, like_cards
 from core.tests.strategies import clusters, requests
 
@@ -430,7 +430,7 @@ def test_an_ask_of_two_is_one_request() -> None:
 
 
 def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:
-    from adapters.sidecar.tls import CertificateFiles
+    from adapters.sidecar.certificates.tls_context import CertificateFiles
 
     (tmp_path / "crt").write_text("x")
     (tmp_path / "key").write_text("y")

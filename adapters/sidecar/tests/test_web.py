@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.sidecar.journal import Journal, logger
-from adapters.sidecar.local import routes as local_routes
-from adapters.sidecar.metrics import Metrics
+from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.standalone.cluster import routes as local_routes
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,

@@ -18,19 +18,19 @@ import msgspec
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar.abandoned import Vigil
-from adapters.sidecar.joint import Busy
-from adapters.sidecar.ports import BindError, Decided
-from adapters.sidecar.service import Ports, Service
+from adapters.sidecar.decide.ledger_writer import Busy
+from adapters.sidecar.decide.ports import BindError, Decided
+from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.reconcile.orphans import Vigil
 from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryStore, Row, Shelf
 from adapters.stores.store import Change, Conflict, Stored, StoreError
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from adapters.wire.ledger import decode, encode
-from core.card import Card
-from core.ledger import LedgerError, NodeLedger
-from core.node import Node
-from core.quantity import GIB
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import LedgerError, NodeLedger
 
 NODES = ("n0", "n1")
 LIVES = 2

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 from urllib.parse import parse_qsl
 
 import orjson
 
-from adapters.sidecar.service import NotReady
+from adapters.sidecar.decide.service import NotReady
+from adapters.sidecar.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.wire.body import BodyError
 
 Scope = Mapping[str, object]
@@ -60,44 +60,10 @@ class Route:
     most: int = MIB
 
 
-class Timing:
-    """How one call went.
-
-    Attributes:
-        status: of the answer; 0 where the asker had gone.
-        size: bytes of the question's body.
-    """
-
-    status = 0
-    size = 0
-
-    def __enter__(self) -> "Timing":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """The call has ended."""
-
-
-class Timed(Protocol):
-    """Who counts calls."""
-
-    def __call__(self, verb: str) -> Timing:
-        """A call begins."""
-        ...
-
-    def failed(self, path: str, error: Exception) -> str:
-        """A call has failed for a reason that nobody foresaw.
-
-        Returns:
-            a number under which it is told.
-        """
-        ...
-
-
 class App:
     """All routes by path and method; a path that ends in a slash takes what follows."""
 
-    def __init__(self, routes: Mapping[tuple[str, str], Route], timed: Timed) -> None:
+    def __init__(self, routes: Mapping[tuple[str, str], Route], timed: RequestMetrics) -> None:
         self._routes = dict(routes)
         self._open = tuple(path for _, path in routes if path.endswith("/") and path != "/")
         self._timed = timed
@@ -135,7 +101,7 @@ class App:
         return answer
 
     async def _ask(
-        self, route: Route, scope: Scope, receive: Receive, rest: str, timing: Timing
+        self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
     ) -> Answer | None:
         try:
             body = await _read(receive, route.most)

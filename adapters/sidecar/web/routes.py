@@ -7,10 +7,10 @@ import msgspec
 import orjson
 
 from adapters.dialects.dialect import DialectError
-from adapters.sidecar.admission_flow import AdmissionFlow
-from adapters.sidecar.kube_flow import KubeFlow
-from adapters.sidecar.service import Service, UnknownPod
-from adapters.sidecar.volcano_flow import VolcanoFlow
+from adapters.sidecar.decide.service import Service, UnknownPod
+from adapters.sidecar.endpoints.admission import AdmissionFlow
+from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.endpoints.volcano_extender import VolcanoFlow
 from adapters.sidecar.web import views
 from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, problem
 from adapters.wire import body

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from adapters.sidecar.book import Book
-from core.card import Card
-from core.grant import Allocation, Grant
-from core.ledger import NodeLedger
-from core.quantity import MIB
-from core.usage import CardUse
+from adapters.sidecar.decide.ledger_cache import Book
+from core.hardware.card import Card
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUse
+from core.requests.grant import Allocation, Grant
 
 View = dict[str, object]
 

@@ -17,8 +17,8 @@ CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
 def cluster() -> Iterator[Any]:
     """A control plane of its own that knows NodeLedgers."""
     reason = "needs the test bed's harness"
-    control_plane = pytest.importorskip("e2e.harness.control_plane", reason=reason)
-    with pytest.importorskip("e2e.harness.run", reason=reason).run() as run:
+    control_plane = pytest.importorskip("e2e.harness.cluster.control_plane", reason=reason)
+    with pytest.importorskip("e2e.harness.processes.run", reason=reason).run() as run:
         plane = control_plane.start_control_plane(run)
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         plane.api.create(crds, yaml.safe_load(CRD.read_text()))

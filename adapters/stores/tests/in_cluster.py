@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from adapters.cluster.client import Client
-from adapters.cluster.credentials import Source, load
-from adapters.cluster.paths import NODE_LEDGERS
-from adapters.cluster.reflector import Reflector
-from adapters.cluster.selection import Selection
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject, Sink
 from adapters.stores.store import Store
 

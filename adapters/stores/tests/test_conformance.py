@@ -14,7 +14,7 @@ from adapters.stores.tests.places import InFile, InMemory, Place, in_cluster, wr
 from adapters.stores.tests.writers import allocate, place_many
 from adapters.wire.ledger import LedgerRecordError
 from adapters.wire.tests.ledgers import a_rich_ledger
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards, tentative
 
 Test = Callable[[Store, Store], Awaitable[None]]

@@ -9,7 +9,7 @@ from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.tests.in_cluster import InCluster
 from adapters.wire.ledger import encode
 from adapters.wire.tests.ledgers import a_full_ledger
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 
 def write(cluster: Any, ledger: NodeLedger) -> None:

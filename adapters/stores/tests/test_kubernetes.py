@@ -15,9 +15,9 @@ import yaml
 from adapters.stores.kubernetes import COLLECTION, KubernetesStore, LedgerObject, Sink
 from adapters.stores.store import Change, Conflict, StoreError
 from adapters.wire.ledger import LedgerRecord
-from core.card import Level
-from core.grant import State
-from core.ledger import NodeLedger
+from core.hardware.card import Level
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import State
 from core.tests.builders import a_card, a_grant, empty, held
 
 CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"

@@ -4,9 +4,9 @@ import asyncio
 import random
 
 from adapters.stores.store import Conflict, Store
-from core.fit import fit
-from core.grant import Allocation, Placement
-from core.ledger import NodeLedger
+from core.feasibility.fit import fit
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
 from core.tests.builders import a_request, tentative
 
 

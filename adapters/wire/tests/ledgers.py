@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from core.card import Level, Mode, Scope
-from core.grant import Grant
-from core.ledger import NodeLedger
-from core.mig import Geometry, Slice
-from core.node import Partition
-from core.quantity import GIB
-from core.request import Phase, TaskClass
+from core.hardware.card import Level, Mode, Scope
+from core.hardware.mig import Geometry, Slice
+from core.hardware.node import Partition
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Grant
+from core.requests.request import Phase, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held
 
 

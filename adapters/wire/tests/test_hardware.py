@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from adapters.wire.hardware import HardwareRecordError, Holding, NodeHardware, decode, encode
-from core.card import Card, Level, Mode, Scope
-from core.mig_catalog import geometry
-from core.quantity import GIB
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig_catalog import geometry
+from core.hardware.quantity import GIB
 
 MODEL = "NVIDIA A100-SXM4-40GB"
 CARD = Card(

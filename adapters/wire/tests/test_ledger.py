@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from adapters.wire.ledger import LedgerRecordError, decode, encode
 from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
-from core.grant import State
-from core.ledger import NodeLedger
-from core.quantity import GIB
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import State
 from core.tests.builders import a_card, a_grant, empty, held, tentative
 from core.tests.strategies import ledgers, seeds
 

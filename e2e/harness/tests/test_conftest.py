@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.run import REPOSITORY
+from e2e.harness.processes.run import REPOSITORY
 
 INTERRUPTED = "def test_that_is_interrupted():\n    raise KeyboardInterrupt\n"
 PLACED = "def test_on_a_node(place):\n    pass\n"

@@ -21,13 +21,13 @@ from adapters.wire.kube import (
     PodSpec,
     Resources,
 )
-from core.fit import fit
-from core.grant import Allocation, Grant, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB
-from core.reason import Reason
-from core.request import Ask, Request
+from core.feasibility.fit import fit
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.reason import Reason
+from core.requests.request import Ask, Request
 
 GOLDEN = Path(__file__).parent / "golden"
 KOORDINATOR = Koordinator.configured({}, Defaults())

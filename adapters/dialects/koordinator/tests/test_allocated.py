@@ -10,8 +10,8 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import Entry
 from adapters.dialects.koordinator.tests.builders import a_device, an_info, cards, gib, the_node
-from core.node import Node
-from core.quantity import KIB, MIB, part, percent
+from core.hardware.node import Node
+from core.hardware.quantity import KIB, MIB, part, percent
 
 NODE = cards(2)
 

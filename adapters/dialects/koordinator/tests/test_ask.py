@@ -18,9 +18,9 @@ from adapters.dialects.koordinator.tests.builders import (
     the_request,
     used,
 )
-from core.ledger import NodeLedger
-from core.quantity import FULL, MIB
-from core.request import Ask, Phase
+from core.hardware.quantity import FULL, MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.request import Ask, Phase
 
 
 def an_ask(

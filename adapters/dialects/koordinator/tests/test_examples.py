@@ -27,9 +27,9 @@ from adapters.dialects.koordinator.tests.builders import (
     the_node,
     used,
 )
-from core.ledger import NodeLedger
-from core.node import Node
-from core.reason import Cause
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.reason import Cause
 
 HALF: Asked = {"gpu": 50}
 NUMA = {keys.ALLOCATE_HINT: '{"gpu":{"requiredTopologyScope":"NUMANode"}}'}

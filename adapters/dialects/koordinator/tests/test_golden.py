@@ -17,7 +17,7 @@ from adapters.dialects.koordinator.tests.builders import (
     the_node,
 )
 from adapters.wire.kube import Device, Pod
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 CASES = sorted(GOLDEN.glob("*.in.json"))
 

@@ -15,10 +15,10 @@ from adapters.dialects.koordinator.tests.builders import (
     refuse,
     used,
 )
-from core.card import Level
-from core.ledger import NodeLedger
-from core.reason import Cause
-from core.request import Request
+from core.hardware.card import Level
+from core.ledger.node_ledger import NodeLedger
+from core.requests.reason import Cause
+from core.requests.request import Request
 
 TWO: Asked = {"gpu": 200}
 

@@ -21,9 +21,9 @@ from adapters.dialects.koordinator.tests.builders import (
     the_node,
 )
 from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, NodeStatus
-from core.card import Card, Level, Mode, Scope
-from core.ledger import NodeLedger
-from core.quantity import MIB
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
 
 
 def golden_device(name: str) -> Device:

@@ -18,9 +18,9 @@ from adapters.dialects.koordinator.tests.builders import (
     used,
 )
 from adapters.wire.kube import Device
-from core.ledger import NodeLedger
-from core.node import Partition
-from core.reason import Cause
+from core.hardware.node import Partition
+from core.ledger.node_ledger import NodeLedger
+from core.requests.reason import Cause
 
 QUADS = (
     '{"4":[{"minors":[0,1,2,3],"gpuLinkType":"HCCS","allocationScore":1},'

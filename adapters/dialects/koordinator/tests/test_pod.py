@@ -18,12 +18,12 @@ from adapters.dialects.koordinator.tests.builders import (
     the_request,
 )
 from adapters.wire.kube import Pod
-from core.card import Level, Mode
-from core.fit import fit
-from core.grant import Placement
-from core.ledger import NodeLedger
-from core.reason import Cause, Reason
-from core.request import CardKey, Linking, NodeKey, Ranking, Request, Weights
+from core.feasibility.fit import fit
+from core.hardware.card import Level, Mode
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
+from core.requests.reason import Cause, Reason
+from core.requests.request import CardKey, Linking, NodeKey, Ranking, Request, Weights
 
 HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER

@@ -28,12 +28,12 @@ from adapters.dialects.koordinator.tests.builders import (
     used,
 )
 from adapters.wire.kube import Pod
-from core.fit import fit
-from core.grant import Grant, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import MIB
-from core.request import Phase
+from core.feasibility.fit import fit
+from core.hardware.node import Node
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Grant, Placement
+from core.requests.request import Phase
 
 SEED = (
     '{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"50",'

@@ -19,8 +19,8 @@ from adapters.dialects.koordinator.tests.builders import (
     used,
     with_arguments,
 )
-from core.ledger import NodeLedger
-from core.request import CardKey, NodeKey, Weights
+from core.ledger.node_ledger import NodeLedger
+from core.requests.request import CardKey, NodeKey, Weights
 
 MEMORY_ONLY = Weights(slots=0, compute=0, memory=1)
 

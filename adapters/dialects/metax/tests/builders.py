@@ -18,12 +18,12 @@ from adapters.wire.kube import (
     PodSpec,
     Resources,
 )
-from core.fit import fit
-from core.grant import Allocation, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.reason import Reason
-from core.request import Request
+from core.feasibility.fit import fit
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+from core.requests.reason import Reason
+from core.requests.request import Request
 
 GOLDEN = Path(__file__).parent / "golden"
 METAX = Metax.configured({}, Defaults())

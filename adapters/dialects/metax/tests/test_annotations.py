@@ -9,7 +9,7 @@ from adapters.dialects.metax import keys
 from adapters.dialects.metax.settings import DOCUMENT
 from adapters.dialects.metax.tests.builders import a_container, a_metax, a_pod, attempt, read
 from adapters.wire.kube import Pod
-from core.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
+from core.requests.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
 
 SLICE = {"sgpu": 1, "vcore": 60, "vmemory": 4}
 

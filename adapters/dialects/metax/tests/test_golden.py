@@ -9,7 +9,7 @@ import pytest
 
 from adapters.dialects.metax.tests.builders import GOLDEN, METAX, a_kube_node, place, the_node
 from adapters.wire.kube import KubeNode, Pod
-from core.ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger
 
 CASES = sorted(GOLDEN.glob("*.in.json"))
 

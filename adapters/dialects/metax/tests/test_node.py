@@ -15,8 +15,8 @@ from adapters.dialects.metax.tests.builders import (
     golden_node,
 )
 from adapters.wire.kube import Amount, Container, KubeNode, Metadata, Pod, PodSpec, Resources
-from core.card import Card, Level, Mode, Scope
-from core.quantity import GIB, MIB
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.quantity import GIB, MIB
 
 GPU = "metax-tech.com/gpu"
 

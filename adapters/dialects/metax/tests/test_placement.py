@@ -19,13 +19,13 @@ from adapters.dialects.metax.tests.builders import (
     zones,
 )
 from adapters.wire.kube import Pod
-from core.card import Mode
-from core.grant import Grant, Placement
-from core.ledger import NodeLedger
-from core.quantity import GIB
-from core.rank import node_value
-from core.reason import Cause, Reason
-from core.request import NodeKey
+from core.hardware.card import Mode
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.placement.rank import node_value
+from core.requests.grant import Grant, Placement
+from core.requests.reason import Cause, Reason
+from core.requests.request import NodeKey
 
 SLICE = {"sgpu": 1, "vcore": 30, "vmemory": 4}
 

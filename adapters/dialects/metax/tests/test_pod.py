@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod, attempt, read
 from adapters.wire.kube import Amount
-from core.card import Level, Mode
-from core.quantity import GIB, MIB
-from core.request import Ask, Phase
+from core.hardware.card import Level, Mode
+from core.hardware.quantity import GIB, MIB
+from core.requests.request import Ask, Phase
 
 Limits = Mapping[str, Amount]
 

@@ -19,11 +19,11 @@ from adapters.dialects.metax.tests.builders import (
     zones,
 )
 from adapters.wire.kube import Container, Pod
-from core.grant import Grant
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import GIB
-from core.request import Phase
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Grant
+from core.requests.request import Phase
 
 NOW = 1_760_000_000_123_456_789
 NODE = zones(2, 2)

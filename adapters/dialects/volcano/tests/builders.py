@@ -16,11 +16,11 @@ from adapters.wire.kube import (
     PodSpec,
     Resources,
 )
-from core.fit import fit
-from core.grant import Allocation, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.reason import Reason
+from core.feasibility.fit import fit
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+from core.requests.reason import Reason
 
 A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"
 NOW = 1_700_000_000_123_456_789

@@ -3,8 +3,8 @@ from typing import Any
 from adapters.dialects.volcano.geometry import Cutting, cutting
 from adapters.dialects.volcano.settings import Table
 from adapters.dialects.volcano.tests.builders import A100, volcano
-from core.mig import UNCUT, Layout
-from core.quantity import MIB
+from core.hardware.mig import UNCUT, Layout
+from core.hardware.quantity import MIB
 
 CARD = 40960 * MIB
 

@@ -10,8 +10,8 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.merge import read_node
 from adapters.dialects.volcano.tests.builders import configured, place, written
 from adapters.wire.kube import KubeNode, Pod, full_name
-from core.ledger import NodeLedger
-from core.reason import Reason
+from core.ledger.node_ledger import NodeLedger
+from core.requests.reason import Reason
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -6,9 +6,9 @@ from adapters.dialects.dialect import Described
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import A100, entry, kube_node, volcano
 from adapters.wire.kube import Amount, KubeNode, Metadata
-from core.card import Card, Mode
-from core.mig import UNCUT
-from core.quantity import MIB
+from core.hardware.card import Card, Mode
+from core.hardware.mig import UNCUT
+from core.hardware.quantity import MIB
 
 
 def described(register: str, device: dict[str, object] | None = None) -> Described:

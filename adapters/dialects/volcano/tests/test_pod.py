@@ -8,9 +8,9 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import asking, pod, volcano
 from adapters.wire.kube import Container, Pod, Resources
-from core.card import Mode
-from core.quantity import MIB
-from core.request import Ask, Phase, Request
+from core.hardware.card import Mode
+from core.hardware.quantity import MIB
+from core.requests.request import Ask, Phase, Request
 
 RULES = "deviceshare.GPUExclusiveRules"
 

@@ -22,12 +22,12 @@ from adapters.dialects.volcano.tests.builders import (
     written,
 )
 from adapters.wire.kube import Container, Pod
-from core.grant import Grant, Placement
-from core.ledger import NodeLedger
-from core.node import Node
-from core.quantity import MIB
-from core.reason import Reason
-from core.request import Phase
+from core.hardware.node import Node
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Grant, Placement
+from core.requests.reason import Reason
+from core.requests.request import Phase
 
 MIG = entry("u0", mode="mig")
 

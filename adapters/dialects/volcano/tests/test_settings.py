@@ -13,8 +13,8 @@ from adapters.dialects.volcano.settings import (
     read_scheduling,
 )
 from adapters.dialects.volcano.tests.builders import asking, configured, pod, volcano
-from core.quantity import MIB
-from core.request import CardKey, NodeKey, Ranking, Weights
+from core.hardware.quantity import MIB
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # As in the guide.
 GUIDE_SCHEDULER = """

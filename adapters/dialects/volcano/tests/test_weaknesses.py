@@ -19,14 +19,14 @@ from adapters.dialects.volcano.tests.builders import (
     written,
 )
 from adapters.wire.kube import Container, Pod
-from core.card import Mode
-from core.fit import fit
-from core.grant import Allocation, Grant, Placement
-from core.ledger import NodeLedger
-from core.mig import UNCUT
-from core.quantity import MIB
-from core.rank import node_value
-from core.reason import Cause, Reason
+from core.feasibility.fit import fit
+from core.hardware.card import Mode
+from core.hardware.mig import UNCUT
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+from core.placement.rank import node_value
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.reason import Cause, Reason
 
 MIG = entry("u0", mode="mig")
 

@@ -1,0 +1,1 @@
+"""``dragoman demo``: the service, driven as schedulers drive it."""

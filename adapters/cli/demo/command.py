@@ -1,0 +1,233 @@
+"""``dragoman demo``: a service on a SQLite file, driven over HTTP as the schedulers drive it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from adapters.cli.demo.schedulers import (
+    Client,
+    Json,
+    RefusalError,
+    kube_preempt,
+    name_of,
+    schedule,
+    scheduler_of,
+)
+from adapters.cli.input.candidates import Candidates
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import InputError, sources
+from adapters.cli.output.bar import color
+from adapters.cli.output.report import CardLine, Sharer
+from adapters.cli.output.table import WIDE, cards
+from adapters.wire.kube import Metadata, Pod
+from core.hardware.card import Card
+from core.hardware.quantity import MIB
+
+ENDING = ("koord-lab", "metax-lab")
+"""Pods of the example that end."""
+
+PRIORITY = 1000
+"""Of the pod that comes last and puts others off."""
+
+
+def demo(inventory: str) -> None:
+    """Tell the story; ends with status 2 where the file cannot be used."""
+    try:
+        found = manifests(sources([inventory], sys.stdin.buffer))
+    except InputError as error:
+        typer.echo(f"dragoman: {error}", err=True)
+        raise typer.Exit(2) from None
+    nodes = Candidates([node for node, _ in found.nodes.values()])
+    waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
+    with _service(inventory) as address:
+        _Story(address, nodes, waiting).tell()
+
+
+@contextmanager
+def _service(inventory: str) -> Iterator[str]:
+    """A service of its own on a free port of this machine; ended by a signal, as in a cluster."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:{Path(folder, 'ledger.db')}"
+        code = "from adapters.cli.main import main; main()"
+        options = ["-f", inventory, "--store", store, "--listen", "127.0.0.1:0"]
+        with Path(folder, "log").open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-c", code, "serve", *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "DRAGOMAN_GRPC": "off"},
+            )
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                raise SystemExit(Path(folder, "log").read_text())
+            yield line.split()[-1]
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+class _Story:
+    def __init__(self, address: str, nodes: Candidates, waiting: Sequence[Pod]) -> None:
+        self.address = address
+        self.nodes = nodes
+        self.waiting = waiting
+        self.client = Client(address)
+        self.console = Console(highlight=False, emoji=False, markup=False)
+        self.refused: list[Pod] = []
+
+    def tell(self) -> None:
+        self._say(f"A service on a SQLite ledger answers on {self.address}.")
+        self._say("Pods are created. Admission reads each one once:", "bold")
+        created = [pod for pod in map(self._create, self.waiting) if pod is not None]
+        self._say("\nTwo schedulers at once, each over its own protocol:", "bold")
+        self._schedule(created)
+        self._show()
+        self._say("\nAn urgent pod wants a card for itself:", "bold")
+        self._preempt(created)
+        self._say("\nTwo pods end, and one that was refused is tried again:", "bold")
+        self._release()
+        for pod in self.refused:
+            self._place(self.client, pod)
+        self._show()
+        self._count()
+
+    def _create(self, pod: Pod) -> Pod | None:
+        try:
+            return self.client.create(pod)
+        except RefusalError as refusal:
+            self._line("✗", "red", name_of(pod), "admission", str(refusal))
+            return None
+
+    def _schedule(self, pods: Sequence[Pod]) -> None:
+        """The pods of each scheduler in their order, the schedulers side by side.
+
+        They go step by step, and the last pod of each comes in the last step: so who gets a card
+        that two want is the same in every telling.
+        """
+        by_scheduler = sorted(pods, key=scheduler_of)
+        queues = [list(queue) for _, queue in groupby(by_scheduler, key=_is_volcano)]
+        clients = [Client(self.address) for _ in queues]
+        longest = max(map(len, queues), default=0)
+        with ThreadPoolExecutor() as threads:
+            for step in zip(*(_in_steps(queue, longest) for queue in queues), strict=True):
+                list(threads.map(self._work, clients, step))
+
+    def _work(self, client: Client, pod: Pod | None) -> None:
+        if pod is not None and not self._place(client, pod):
+            self.refused.append(pod)
+
+    def _place(self, client: Client, pod: Pod) -> bool:
+        try:
+            node = schedule(client, pod, self.nodes.of(pod).names)
+        except RefusalError as refusal:
+            self._line("✗", "red", name_of(pod), scheduler_of(pod), str(refusal))
+            return False
+        self._line("✓", "green", name_of(pod), scheduler_of(pod), f"bound to {node}")
+        return True
+
+    def _preempt(self, pods: Sequence[Pod]) -> None:
+        urgent = _urgent(next(pod for pod in pods if pod.metadata.name == "volcano-notebook"))
+        pod = self.client.create(urgent)
+        names = self.nodes.of(pod).names
+        if self._place(self.client, pod):
+            return
+        node, uids = kube_preempt(self.client, pod, names)
+        known = {one["uid"]: f"{one['namespace']}/{one['name']}" for one in self._get("/api/pods")}
+        victims = [known[uid] for uid in uids]
+        self._line(
+            "!", "yellow", name_of(pod), "preempt", f"puts off {', '.join(victims)} on {node}"
+        )
+        for victim in victims:
+            self.client.delete(victim)
+        self._place(self.client, pod)
+
+    def _release(self) -> None:
+        for pod in ENDING:
+            freed = self.client.delete(f"default/{pod}")
+            self._line("-", "cyan", pod, "deleted", f"its share of {', '.join(freed)} is free")
+
+    def _show(self) -> None:
+        self._say("")
+        self.console.print(cards([_card(one) for one in self._get("/api/cards")], self.console))
+
+    def _count(self) -> None:
+        pods = self._get("/api/pods")
+        over = [
+            one["uuid"]
+            for one in self._get("/api/cards")
+            if one["usedMemoryMiB"] > one["memoryMiB"] or one["usedCompute"] > 100
+        ]
+        told = f"\n{len(pods)} pods hold cards, {len(over)} cards are over-booked"
+        self._say(f"{told}; the service stops.", "green" if not over else "red")
+
+    def _get(self, path: str) -> Json:
+        return self.client.call("GET", path)
+
+    def _line(self, mark: str, style: str, pod: str, who: str, text: str) -> None:
+        vocabulary = pod.partition("-")[0].replace("koord", "koordinator")
+        line = Text(f"  {mark} ", style=style)
+        line.append(f"{pod:<18} ", style=color(vocabulary) if "-" in pod else "bold")
+        first, *more = text.split("; ") if mark == "✗" and self.console.width < WIDE else [text]
+        line.append(f"{who:<16} ", style="grey50").append(first, style="default")
+        self.console.print(line, *(f"{'':<40}{part}" for part in more), sep="\n", soft_wrap=True)
+
+    def _say(self, text: str, style: str = "") -> None:
+        self.console.print(Text(text, style=style))
+
+
+def _is_volcano(pod: Pod) -> bool:
+    return scheduler_of(pod) == "volcano"
+
+
+def _in_steps(queue: Sequence[Pod], steps: int) -> list[Pod | None]:
+    return [*queue[:-1], *[None] * (steps - len(queue)), *queue[-1:]]
+
+
+def _urgent(pod: Pod) -> Pod:
+    """A pod of the same vocabulary that wants all of one card, before all others."""
+    container = msgspec.structs.replace(
+        pod.spec.containers[0],
+        resources=msgspec.structs.replace(
+            pod.spec.containers[0].resources,
+            limits={"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100},
+            requests=None,
+        ),
+    )
+    return msgspec.structs.replace(
+        pod,
+        metadata=Metadata(name="volcano-urgent", namespace=pod.metadata.namespace),
+        spec=msgspec.structs.replace(
+            pod.spec, containers=(container,), priority=PRIORITY, scheduler_name="kube-scheduler"
+        ),
+    )
+
+
+def _card(one: Json) -> CardLine:
+    card = Card(
+        uuid=one["uuid"],
+        node=one["node"],
+        index=one["index"],
+        vendor=one["vendor"],
+        model=one["model"],
+        memory=one["memoryMiB"] * MIB,
+        slots=one["slots"],
+        dialects=frozenset(one["dialects"]),
+    )
+    sharers = tuple(
+        Sharer(s["pod"], s["dialect"], s["memoryMiB"] * MIB, s["compute"], s["blocking"])
+        for s in one["sharers"]
+    )
+    return CardLine(card, one["usedMemoryMiB"] * MIB, one["usedCompute"], sharers)

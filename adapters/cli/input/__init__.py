@@ -1,0 +1,1 @@
+"""Files, manifests and options, read and validated."""

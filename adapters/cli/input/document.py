@@ -1,0 +1,204 @@
+"""One manifest as it was written, YAML or JSON, that still knows its lines."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+import yaml
+
+from adapters.cli.input import loader
+from adapters.cli.input.source import InputError, Place, Source
+from adapters.cli.input.validation_error import misfit
+
+T = TypeVar("T")
+
+
+_MAPPING = "a manifest is a mapping with apiVersion, kind and metadata, but this is {}"
+
+
+class Head(msgspec.Struct, frozen=True, rename="camel"):
+    """What says how to read the rest; of any type, because nobody has looked at it yet."""
+
+    api_version: object = None
+    kind: object = None
+
+
+class Document(Protocol):
+    """One manifest."""
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        ...
+
+    def read(self, form: type[T]) -> T:
+        """The manifest as a typed value; fields that the type does not name are passed over.
+
+        Raises:
+            InputError: something in it has another type than Kubernetes gives it.
+        """
+        ...
+
+    def items(self) -> "list[Document]":
+        """The members of a list.
+
+        Raises:
+            InputError: there is no list of items.
+        """
+        ...
+
+
+def documents(source: Source) -> Iterator[Document]:
+    """The manifests of a text, in order; empty documents are passed over.
+
+    Raises:
+        InputError: the text is neither YAML nor JSON, or a document is no mapping.
+    """
+    if source.text.lstrip().startswith("{"):
+        try:
+            yield from _json_documents(source)
+        except InputError:
+            if source.name.endswith(".json"):
+                raise
+        else:
+            return
+    yield from _yaml_documents(source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Yaml:
+    place: Place
+    node: yaml.MappingNode
+    content: dict[object, object]
+
+    def read(self, form: type[T]) -> T:
+        try:
+            return msgspec.convert(self.content, form)
+        except msgspec.ValidationError as error:
+            raise misfit(error, self.place, self.node) from error
+
+    def items(self) -> list[Document]:
+        found = self.content.get("items")
+        if found is None:
+            return []
+        place = next((v for k, v in self.node.value if k.value == "items"), None)
+        if not isinstance(found, list) or not isinstance(place, yaml.SequenceNode):
+            raise InputError(self.place, "items must be a list")
+        pairs = zip(place.value, found, strict=True)
+        return [_yaml(self.place.file, node, content) for node, content in pairs]
+
+
+def _yaml(file: str, node: yaml.Node, content: object) -> Document:
+    place = Place(file, node.start_mark.line + 1)
+    if not isinstance(node, yaml.MappingNode) or not isinstance(content, dict):
+        what = "a list" if isinstance(content, list) else f"{str(content)[:40]!r}"
+        raise InputError(place, _MAPPING.format(what))
+    return _Yaml(place, node, content)
+
+
+def _yaml_documents(source: Source) -> Iterator[Document]:
+    reader = loader.Loader(source.text)
+    try:
+        while reader.check_node():
+            node = reader.get_node()
+            content = None if node is None else reader.construct_document(node)
+            if node is not None and content is not None:
+                yield _yaml(source.name, node, content)
+    except InputError:
+        raise
+    except loader.FAILURES as error:
+        line, problem = loader.explain(error, source.text)
+        raise InputError(Place(source.name, line), problem) from error
+    finally:
+        reader.dispose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Json:
+    place: Place
+    raw: bytes
+
+    def read(self, form: type[T]) -> T:
+        try:
+            return msgspec.json.decode(self.raw, type=form)
+        except msgspec.ValidationError as error:
+            raise misfit(error, self.place, _node(self.raw), self.place.line - 1) from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError(self.place, f"is not JSON: {error}") from error
+
+    def items(self) -> list[Document]:
+        found = bytes(self.read(_Items).items)
+        if found in (b"", b"null"):
+            return []
+        if not found.startswith(b"["):
+            raise InputError(self.place, "items must be a list")
+        members: list[Document] = []
+        line, seen, after = self.place.line, 0, self.raw.index(found)
+        for member in msgspec.json.decode(found, type=list[msgspec.Raw]):
+            raw = bytes(member)
+            start = self.raw.index(raw, after)
+            line += self.raw.count(b"\n", seen, start)
+            seen, after = start, start + len(raw)
+            members.append(_json(Place(self.place.file, line), raw))
+        return members
+
+
+class _Items(msgspec.Struct, frozen=True):
+    items: msgspec.Raw = msgspec.Raw(b"")
+
+
+def _json(place: Place, raw: bytes) -> Document:
+    if not raw.startswith(b"{"):
+        raise InputError(place, _MAPPING.format(f"{raw[:40].decode(errors='replace')!r}"))
+    return _Json(place, raw)
+
+
+def _json_documents(source: Source) -> Iterator[Document]:
+    text, line, seen = source.text, 1, 0
+    for start, end in _spans(source):
+        line += text.count("\n", seen, start)
+        seen = start
+        yield _json(Place(source.name, line), text[start:end].encode())
+
+
+def _spans(source: Source) -> list[tuple[int, int]]:
+    text = source.text
+    start = _after_space(text, 0)
+    try:
+        msgspec.json.decode(text[start:], type=Head)
+    except (msgspec.DecodeError, RecursionError):
+        return list(_several(source, start))
+    return [(start, len(text))]
+
+
+def _several(source: Source, start: int) -> Iterator[tuple[int, int]]:
+    decoder, text = json.JSONDecoder(), source.text
+    while start < len(text):
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+            raise InputError(Place(source.name, error.lineno), problem) from error
+        except RecursionError as error:
+            raise InputError(Place(source.name, 1), "is nested too deeply") from error
+        yield start, end
+        start = _after_space(text, end)
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def _after_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return start if found is None else found.end()
+
+
+def _node(raw: bytes) -> yaml.Node | None:
+    # JSON is YAML, but for tabs, which JSON has between values only.
+    try:
+        return loader.Loader(raw.decode().replace("\t", " ")).get_single_node()
+    except loader.FAILURES:
+        return None

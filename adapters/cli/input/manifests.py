@@ -1,0 +1,147 @@
+"""The Kubernetes objects of the input, each known by its kind and name."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from adapters.cli.input.document import Document, Head, documents
+from adapters.cli.input.source import InputError, Place, Source
+from adapters.wire.kube import ConfigMap, Device, KubeNode, Metadata, Pod
+
+T = TypeVar("T")
+
+_FORMS = ("Node", "Pod", "Device", "ConfigMap")
+
+# Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
+_DEVICE_GROUP = "scheduling.koordinator.sh"
+
+_OF_PODS = frozenset(
+    {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
+    | {"ReplicationController"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """The input, each object with the place where it stands.
+
+    Attributes:
+        nodes: by name, in order of the input.
+        devices: by name, which is that of their node.
+        pods: by ``namespace/name``, in order of the input.
+        config_maps: by ``namespace/name``.
+    """
+
+    nodes: dict[str, tuple[KubeNode, Place]] = field(default_factory=dict)
+    devices: dict[str, tuple[Device, Place]] = field(default_factory=dict)
+    pods: dict[str, tuple[Pod, Place]] = field(default_factory=dict)
+    config_maps: dict[str, tuple[ConfigMap, Place]] = field(default_factory=dict)
+
+
+def manifests(texts: Iterable[Source]) -> Manifests:
+    """Read all objects.
+
+    Raises:
+        InputError: a text is not YAML or JSON, names a kind that is not read here, has an object
+            without a name or one that stands twice, or holds nothing.
+    """
+    found = Manifests()
+    for text in texts:
+        empty = True
+        for document in documents(text):
+            empty = False
+            for member, kind in _members(document, ""):
+                _add(found, member, kind)
+        if empty and text.named:
+            raise InputError(text.name, "holds no manifest")
+    _check_uids(found)
+    if not any((found.nodes, found.devices, found.pods, found.config_maps)):
+        raise InputError("the input", "holds no manifest")
+    return found
+
+
+def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]:
+    head = document.read(Head)
+    kind = head.kind or default
+    if kind == "":
+        raise InputError(document.place, "kind is missing")
+    if not isinstance(kind, str):
+        raise InputError(document.place, f"kind must be text, but is {kind!r}")
+    item = kind.removesuffix("List")
+    if _known(item, head.api_version) and kind != item:
+        for member in document.items():
+            yield from _members(member, item)
+    elif kind in _FORMS and _known(kind, head.api_version):
+        yield document, kind
+    else:
+        raise InputError(document.place, _unknown(kind, head.api_version))
+
+
+def _known(kind: str, version: object) -> bool:
+    if kind == "Device":
+        return version is None or str(version).startswith(f"{_DEVICE_GROUP}/")
+    return kind in {"", *_FORMS} and version in (None, "v1")
+
+
+def _unknown(kind: str, version: object) -> str:
+    of = "" if version is None else f" of {version}"
+    advice = "; give the Pods that it makes" if kind in _OF_PODS else ""
+    return f"unknown kind {kind}{of}; what is read is {', '.join(_FORMS)} and List{advice}"
+
+
+def _add(found: Manifests, document: Document, kind: str) -> None:
+    match kind:
+        case "Node":
+            node = document.read(KubeNode)
+            _put(found.nodes, node.metadata.name, node, "Node", document.place)
+        case "Device":
+            device = document.read(Device)
+            _put(found.devices, device.metadata.name, device, "Device", document.place)
+        case "ConfigMap":
+            config = document.read(ConfigMap)
+            name = _named(config.metadata, document.place)
+            _put(found.config_maps, name, config, "ConfigMap", document.place)
+        case _:
+            pod = document.read(Pod)
+            name = _named(pod.metadata, document.place)
+            _check_containers(pod, document.place)
+            _put(found.pods, name, pod, "Pod", document.place)
+
+
+def _named(metadata: Metadata, place: Place) -> str:
+    if not metadata.name:
+        raise InputError(place, "metadata.name is missing")
+    return f"{metadata.namespace or 'default'}/{metadata.name}"
+
+
+def _check_containers(pod: Pod, place: Place) -> None:
+    if not pod.spec.containers:
+        raise InputError(place, "spec.containers is missing or empty")
+    names: set[str] = set()
+    for field_name, containers in (
+        ("initContainers", pod.spec.init_containers or ()),
+        ("containers", pod.spec.containers),
+    ):
+        for index, container in enumerate(containers):
+            where = f"spec.{field_name}[{index}].name"
+            if not container.name:
+                raise InputError(place, f"{where} is missing")
+            if container.name in names:
+                raise InputError(place, f"{where}: {container.name!r} stands twice")
+            names.add(container.name)
+
+
+def _check_uids(found: Manifests) -> None:
+    owners: dict[str, str] = {}
+    for name, (pod, place) in found.pods.items():
+        uid = pod.metadata.uid
+        if uid and owners.setdefault(uid, name) != name:
+            raise InputError(place, f"Pod {name} has the uid of Pod {owners[uid]}")
+
+
+def _put(known: dict[str, tuple[T, Place]], name: str, thing: T, kind: str, place: Place) -> None:
+    if not name:
+        raise InputError(place, "metadata.name is missing")
+    if name in known:
+        raise InputError(place, f"{kind} {name} stands twice; first at {known[name][1]}")
+    known[name] = (thing, place)

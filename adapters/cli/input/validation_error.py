@@ -1,0 +1,73 @@
+"""A value of the wrong type in a manifest: what it is, what it should be, and on which line."""
+
+import re
+
+import msgspec
+import yaml
+
+from adapters.cli.input import loader
+from adapters.cli.input.source import InputError, Place
+
+# What msgspec says: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
+# value of a mapping, and "`key` in" before the path means one of its keys.
+_AT = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>.*)`")
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
+_TYPES = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<got>.*)`")
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+    "array": "a list",
+    "object": "a mapping",
+}
+_TAGS = {"array": "seq", "object": "map"}
+_UNQUOTED = frozenset({"int", "float", "bool", "null"})
+
+
+def misfit(
+    error: msgspec.ValidationError, place: Place, node: yaml.Node | None, above: int = 0
+) -> InputError:
+    """What msgspec found, in the words of a manifest.
+
+    Args:
+        error: of msgspec.
+        place: where the manifest begins.
+        node: the manifest as YAML; None where only its beginning is known.
+        above: how many lines of the file stand above the text that ``node`` was read from.
+    """
+    at = _AT.fullmatch(str(error))
+    what, path = (at["what"], at["path"]) if at else (str(error), "")
+    types = _TYPES.fullmatch(what)
+    got = types["got"] if types else ""
+    steps = [step["name"] or step["index"] for step in _STEP.finditer(path)]
+    if at and at["key"]:
+        steps.append("key")
+    line, told = place.line, ""
+    for step in steps:
+        node, label = _step(node, step, loader.TAG + _TAGS.get(got, got))
+        told += label
+        line = line if node is None else above + node.start_mark.line + 1
+    if types:
+        what = _sentence(types["wanted"], got)
+    return InputError(Place(place.file, line), f"{told.lstrip('.') or 'the manifest'} {what}")
+
+
+def _sentence(wanted: str, got: str) -> str:
+    words = " or ".join(dict.fromkeys(_WORDS.get(word, word) for word in wanted.split(" | ")))
+    quotes = "; put it in quotes" if wanted == "str" and got in _UNQUOTED else ""
+    return f"must be {words}, but is {_WORDS.get(got, got)}{quotes}"
+
+
+def _step(node: yaml.Node | None, step: str, tag: str) -> tuple[yaml.Node | None, str]:
+    if step.isdigit():
+        inside = node.value[int(step)] if isinstance(node, yaml.SequenceNode) else None
+        return inside, f"[{step}]"
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if step == key.value:
+            return value, f".{step}"
+        if (step == "..." and value.tag == tag) or (step == "key" and key.tag == tag):
+            return value, f"[{key.value}]"
+    return None, f"[{step}]" if step in {"...", "key"} else f".{step}"

@@ -1,0 +1,159 @@
+"""The API server: bytes in, bytes out, repeated where that is safe."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from adapters.cluster.api.backoff import pause
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.error import (
+    NOT_FOUND,
+    SERVER_ERROR,
+    TOO_MANY,
+    UNANSWERED,
+    UNAUTHORIZED,
+    ClusterError,
+)
+from adapters.cluster.api.transport import Observer, Patience, Query, Transport
+
+_JSON = "application/json"
+_LONGEST_PAUSE = 5.0
+
+
+class PatchKind(Enum):
+    """How a patch is written. Source: k8s.io/apimachinery/pkg/types/patch.go."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+
+
+class Client:
+    """The API server, for one event loop; an asynchronous context manager.
+
+    Every method raises ``ClusterError``. What is safe to do twice (everything but ``create``) is
+    repeated after 429, 5xx and broken connections; ``create`` is repeated only where the server
+    has not acted: after 429, or where there was no connection.
+
+    Attributes:
+        patience: how long it waits.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        patience: Patience | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            credentials: the server's address and who we are.
+            patience: how long to wait.
+            observe: told the HTTP method, the status (0: no answer) and the seconds of each
+                attempt when it is over.
+        """
+        self.patience = patience or Patience()
+        self._credentials = credentials
+        self._transport = Transport(credentials, self.patience, observe)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; requests in progress fail."""
+        await self._transport.close()
+
+    async def get(self, path: str, query: Query | None = None) -> bytes:
+        """Read an object, or a page of a list."""
+        return await self._call("GET", path, query)
+
+    async def find(self, path: str, query: Query | None = None) -> bytes | None:
+        """Read an object; None where there is none."""
+        try:
+            return await self.get(path, query)
+        except ClusterError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+
+    async def create(self, path: str, body: object, query: Query | None = None) -> bytes:
+        """Post an object to its collection, or to a subresource."""
+        return await self._call("POST", path, query, _encoded(body))
+
+    async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
+        """Put an object in the place of another; with its resourceVersion this is a swap."""
+        return await self._call("PUT", path, query, _encoded(body))
+
+    async def patch(self, path: str, body: object, kind: PatchKind = PatchKind.MERGE) -> bytes:
+        """Change a part of an object."""
+        return await self._call("PATCH", path, None, _encoded(body), kind.value)
+
+    async def delete(self, path: str, body: object = None) -> bytes:
+        """Delete; the body is a ``DeleteOptions``, with preconditions for instance."""
+        return await self._call("DELETE", path, None, None if body is None else _encoded(body))
+
+    def stream(
+        self, path: str, query: Query, idle: float | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The chunks of an answer that goes on, as a watch gives it; never repeated.
+
+        Args:
+            path: of a collection.
+            query: of the watch.
+            idle: seconds of silence after which the connection counts as dead.
+        """
+        return self._transport.stream(path, query, idle or self.patience.idle)
+
+    async def renew(self) -> None:
+        """Read the credentials again."""
+        await self._credentials.renew()
+
+    async def _call(
+        self,
+        verb: str,
+        path: str,
+        query: Query | None,
+        body: bytes | None = None,
+        kind: str = _JSON,
+    ) -> bytes:
+        deadline = time.monotonic() + self.patience.total
+        failures = 0
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return await self._transport.request(verb, path, query, body, kind, left)
+            except ClusterError as error:
+                failures += 1
+                wait = max(error.retry_after or 0.0, pause(failures, most=_LONGEST_PAUSE))
+                if error.status == UNAUTHORIZED and failures == 1:
+                    await self.renew()
+                    wait = 0.0
+                elif failures >= self.patience.attempts or not _may_repeat(verb, error):
+                    raise
+                if time.monotonic() + wait >= deadline:
+                    raise
+            await asyncio.sleep(wait)
+
+
+def _may_repeat(verb: str, error: ClusterError) -> bool:
+    if error.status == TOO_MANY or error.reason == "Unreachable":
+        return True
+    return verb != "POST" and (error.status == UNANSWERED or error.status >= SERVER_ERROR)
+
+
+def _encoded(body: object) -> bytes:
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)

@@ -1,0 +1,227 @@
+"""The client against a server that does everything that a server can do wrong."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.tests.server import (
+    QUICK,
+    Reply,
+    Request,
+    Server,
+    Step,
+    client,
+    cut,
+    hang,
+    ok,
+    refusal,
+    serving,
+)
+
+STATUS = {
+    "kind": "Status",
+    "code": 409,
+    "reason": "Conflict",
+    "message": "somebody was faster",
+    "details": {"causes": [{"reason": "Version"}]},
+}
+
+Call = Callable[[Client], Awaitable[bytes]]
+
+
+def read(api: Client) -> Awaitable[bytes]:
+    return api.get("/x")
+
+
+def write(api: Client) -> Awaitable[bytes]:
+    return api.create("/x", {"a": 1})
+
+
+def run(call: Call, *steps: Step) -> tuple[bytes | ClusterError, Server]:
+    """What the call gives, or raises, and what the server saw."""
+
+    async def main() -> tuple[bytes | ClusterError, Server]:
+        async with serving(*steps) as server, client(server) as api:
+            try:
+                return await call(api), server
+            except ClusterError as error:
+                return error, server
+
+    return asyncio.run(main())
+
+
+def fails(call: Call, *steps: Step) -> tuple[ClusterError, Server]:
+    result, server = run(call, *steps)
+    assert isinstance(result, ClusterError)
+    return result, server
+
+
+def test_an_answer_is_given_as_it_came() -> None:
+    body, server = run(read, ok(b'{"a": 1}'))
+
+    assert body == b'{"a": 1}'
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_many_requests_share_one_connection() -> None:
+    async def main() -> int:
+        async with serving(ok({})) as server, client(server) as api:
+            for _ in range(5):
+                await api.get("/x")
+            return server.connections
+
+    assert asyncio.run(main()) == 1
+
+
+def test_a_refusal_says_what_the_server_said() -> None:
+    error, server = fails(write, refusal(409, STATUS))
+
+    assert (error.status, error.reason, error.message) == (409, "Conflict", "somebody was faster")
+    assert error.causes == ("Version",)
+    assert not error.uncertain
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b'{"code": "x"}', b"[]", b"null"])
+def test_a_refusal_without_a_status_object_is_a_refusal(body: bytes) -> None:
+    error, _ = fails(read, refusal(403, body))
+
+    assert (error.status, error.reason) == (403, "Some")
+    assert error.message
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_read_is_repeated_after_a_servers_failure(status: int) -> None:
+    body, server = run(read, refusal(status), refusal(status), ok(b"1"))
+
+    assert body == b"1"
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("step", [refusal(500), cut, hang])
+def test_a_creation_that_may_have_happened_is_not_repeated(step: Step) -> None:
+    error, server = fails(write, step, ok(b"1"))
+
+    assert error.uncertain
+    assert len(server.requests) == 1
+
+
+def test_a_creation_is_repeated_after_429() -> None:
+    body, server = run(write, refusal(429), ok(b"1"))
+
+    assert body == b"1"
+    assert [request.json() for request in server.requests] == [{"a": 1}, {"a": 1}]
+
+
+def test_the_wait_that_the_server_asks_for_is_kept() -> None:
+    began = time.monotonic()
+
+    body, _ = run(read, refusal(429, b"", Retry_After="1"), ok(b"1"))
+
+    assert body == b"1"
+    assert time.monotonic() - began >= 1
+
+
+def test_a_wait_that_is_longer_than_the_time_left_is_not_begun() -> None:
+    began = time.monotonic()
+
+    error, server = fails(read, refusal(429, b"", Retry_After="600"))
+
+    assert (error.status, error.retry_after) == (429, 600)
+    assert time.monotonic() - began < 2
+    assert len(server.requests) == 1
+
+
+def test_attempts_are_counted() -> None:
+    error, server = fails(read, refusal(503))
+
+    assert error.status == 503
+    assert len(server.requests) == QUICK.attempts
+
+
+def test_silence_is_noticed() -> None:
+    body, server = run(read, hang, ok(b"1"))
+
+    assert body == b"1"
+    assert len(server.requests) == 2
+
+
+def test_a_truncated_answer_is_no_answer() -> None:
+    async def half(_request: Request, reply: Reply) -> None:
+        await reply.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        reply.writer.close()
+
+    body, server = run(read, half, ok(b"1"))
+
+    assert body == b"1"
+    assert len(server.requests) == 2
+
+
+def test_an_answer_that_is_no_http_is_garbage() -> None:
+    async def noise(_request: Request, reply: Reply) -> None:
+        await reply.send(b"\x00\xffwhat is this\r\n\r\n")
+        reply.cut()
+
+    error, _ = fails(write, noise)
+
+    assert error.status == 0
+    assert error.uncertain
+
+
+def test_a_redirect_is_not_followed() -> None:
+    error, server = fails(read, refusal(302, b"", Location="http://127.0.0.1:1/"))
+
+    assert error.status == 302
+    assert len(server.requests) == 1
+
+
+def test_nobody_there_is_certain_and_said() -> None:
+    async def main() -> ClusterError:
+        async with Client(Credentials("http://127.0.0.1:1"), QUICK) as api:
+            with pytest.raises(ClusterError) as caught:
+                await api.create("/x", {})
+        return caught.value
+
+    error = asyncio.run(main())
+
+    assert (error.reason, error.uncertain) == ("Unreachable", False)
+
+
+def test_what_is_not_there_is_none() -> None:
+    async def main() -> bytes | None:
+        async with serving(refusal(404)) as server, client(server) as api:
+            return await api.find("/x")
+
+    assert asyncio.run(main()) is None
+
+
+def test_every_attempt_is_told_to_the_observer() -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        async with serving(refusal(503), ok({})) as server:
+            api = Client(Credentials(server.server), QUICK, lambda *row: seen.append(row[:2]))
+            async with api:
+                await api.get("/x")
+
+    asyncio.run(main())
+
+    assert seen == [("GET", 503), ("GET", 200)]
+
+
+def test_a_cancelled_request_leaves_a_client_that_works() -> None:
+    async def main() -> bytes:
+        async with serving(hang, ok(b"1")) as server, client(server) as api:
+            task = asyncio.create_task(api.get("/x"))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return await api.get("/x")
+
+    assert asyncio.run(main()) == b"1"

@@ -1,0 +1,112 @@
+"""Where credentials come from, and how they stay fresh."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from kubernetes.config import incluster_config
+
+from adapters.cluster.api import credentials
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials, Source, load
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.tests.server import QUICK, Reply, Request, serving
+
+
+def kubeconfig(folder: Path, server: str, user: dict[str, object]) -> Path:
+    path = folder / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def header(made: Credentials) -> str | None:
+    return asyncio.run(made.authorization())
+
+
+def test_a_kubeconfig_with_a_token_gives_a_header(tmp_path: Path) -> None:
+    made = load(Source(kubeconfig(tmp_path, "http://127.0.0.1:1/", {"token": "secret"})))
+
+    assert made.server == "http://127.0.0.1:1"
+    assert header(made) == "Bearer secret"
+    assert "secret" not in repr(made)
+
+
+def test_a_kubeconfig_without_a_token_gives_none(tmp_path: Path) -> None:
+    made = load(Source(kubeconfig(tmp_path, "https://127.0.0.1:1", {})))
+
+    assert header(made) is None
+    assert made.context is not None
+    assert made.context.check_hostname
+
+
+def test_an_exec_plugin_is_asked(tmp_path: Path) -> None:
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "from-plugin"},
+    }
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/echo",
+        "args": [json.dumps(answer)],
+        "interactiveMode": "Never",
+    }
+    made = load(Source(kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": plugin})))
+
+    assert header(made) == "Bearer from-plugin"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "kind: Config", "\x00", '{"contexts": 3}'])
+def test_a_kubeconfig_that_is_none_is_refused_by_its_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "odd"
+    path.write_text(content)
+
+    with pytest.raises(ClusterError) as refusal:
+        load(Source(path))
+
+    assert str(path) in str(refusal.value)
+
+
+def test_no_kubeconfig_and_no_service_account_is_said() -> None:
+    with pytest.raises(ClusterError) as refusal:
+        load(Source())
+
+    assert "service account" in str(refusal.value)
+
+
+def test_a_rotated_service_account_token_is_used_after_401(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    authority.write_text("not used over plain HTTP")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    monkeypatch.setattr(credentials, "_context", lambda _configuration: None)
+    made = load(Source())
+
+    async def check(request: Request, reply: Reply) -> None:
+        good = request.headers["authorization"] == f"bearer {token.read_text()}"
+        await reply.answer(200 if good else 401, {})
+
+    async def main() -> list[str]:
+        async with serving(check) as server:
+            made.server = server.server
+            async with Client(made, QUICK) as client:
+                await client.get("/x")
+                token.write_text("second")
+                await client.get("/x")
+            return [request.headers["authorization"] for request in server.requests]
+
+    assert asyncio.run(main()) == ["bearer first", "bearer first", "bearer second"]

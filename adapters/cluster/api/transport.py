@@ -1,0 +1,196 @@
+"""One HTTP request at a time to the API server, and what can go wrong with it."""
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.error import ClusterError, refused
+
+Query = Mapping[str, str]
+Observer = Callable[[str, int, float], None]
+
+# A peer that is gone without a word is noticed by the kernel after 15 + 3 * 5 s, and unsent bytes
+# are given up after 30 s. Not every system has all of these.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 30_000),
+)
+
+
+# Each watch holds one; a storm of bindings waits for the others.
+_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds, and how often to try.
+
+    Attributes:
+        connect: for TCP and TLS.
+        read: of silence in an answer.
+        total: for one request with all its attempts.
+        attempts: of one request, 1 or more.
+        idle: of silence in a watch; the server sends a bookmark about every minute.
+    """
+
+    connect: float = 3.0
+    read: float = 10.0
+    total: float = 30.0
+    attempts: int = 6
+    idle: float = 100.0
+
+
+class Transport:
+    """Connections to the API server, opened when first needed in the running loop."""
+
+    def __init__(
+        self, credentials: Credentials, patience: Patience, observe: Observer | None
+    ) -> None:
+        """Nothing is connected yet; ``observe`` as in ``Client``."""
+        self._credentials = credentials
+        self._patience = patience
+        self._observe = observe
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close every connection; requests in progress fail."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self, verb: str, path: str, query: Query | None, body: bytes | None, kind: str, left: float
+    ) -> bytes:
+        """One attempt, of at most ``left`` seconds."""
+        limits = aiohttp.ClientTimeout(
+            total=max(left, 0.001),
+            sock_connect=self._patience.connect,
+            sock_read=self._patience.read,
+        )
+        headers = {} if body is None else {"Content-Type": kind}
+        async with self._exchange(verb, path, query, limits, headers, body) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Query, idle: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An answer chunk by chunk, for as long as no silence is longer than ``idle`` seconds."""
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._patience.connect, sock_read=idle
+        )
+        async with self._exchange("GET", path, query, limits, {}, None) as response:
+            yield response.content.iter_any()
+
+    @asynccontextmanager
+    async def _exchange(
+        self,
+        verb: str,
+        path: str,
+        query: Query | None,
+        limits: aiohttp.ClientTimeout,
+        headers: dict[str, str],
+        body: bytes | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        target = f"{self._credentials.server}{path}"
+        address = URL(f"{target}?{urlencode(query)}" if query else target, encoded=True)
+        headers |= {"Accept": "application/json"}
+        authorization = await self._credentials.authorization()
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        started, status = time.monotonic(), 0
+        try:
+            with _translated(f"{verb} {path}"):
+                async with self._opened().request(
+                    verb,
+                    address,
+                    data=body,
+                    headers=headers,
+                    timeout=limits,
+                    allow_redirects=False,
+                    ssl=self._credentials.context or True,
+                    server_hostname=self._credentials.name,
+                    proxy=self._credentials.proxy,
+                ) as response:
+                    status = response.status
+                    if status >= HTTPStatus.MULTIPLE_CHOICES:
+                        raise refused(
+                            status,
+                            response.reason or "",
+                            await response.read(),
+                            response.headers.get("Retry-After"),
+                        )
+                    with _abandoned(response):
+                        yield response
+        finally:
+            if self._observe is not None:
+                self._observe(verb, status, time.monotonic() - started)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The list of 20,000 pods is sent as it is: to compress it costs both sides more than
+            # the network between them.
+            plain = {"Accept-Encoding": "identity", "User-Agent": "dragoman"}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=_socket, limit=_CONNECTIONS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=plain,
+            )
+        return self._session
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise ClusterError(0, "Unreachable", f"{what}: {_said(error)}") from error
+    except TimeoutError as error:
+        raise ClusterError(0, "Silent", f"{what}: {_said(error)}", uncertain=True) from error
+    except aiohttp.ClientResponseError as error:
+        raise ClusterError(0, "Garbage", f"{what}: {_said(error)}", uncertain=True) from error
+    except (aiohttp.ClientError, OSError) as error:
+        if isinstance(error, ClusterError):
+            raise
+        raise ClusterError(0, "Broken", f"{what}: {_said(error)}", uncertain=True) from error
+
+
+@contextmanager
+def _abandoned(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Where an answer is not read to its end, drop the connection without a farewell.
+
+    To end TLS in good order takes the peer's answer, which may be long in coming.
+    """
+    connection = response.connection
+    try:
+        yield
+    except BaseException:
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        raise
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.settimeout(0)
+    for level, name, value in _KEEPALIVE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            made.setsockopt(level, option, value)
+    return made

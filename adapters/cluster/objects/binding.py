@@ -1,0 +1,80 @@
+"""The commit point: one Binding, with what the node is to know in its metadata.
+
+The server copies annotations and labels of a Binding to the pod in the same write that sets the
+node. Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
+from adapters.cluster.api.paths import PODS
+from adapters.wire.kube import Pod
+
+_POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
+
+
+class Binder:
+    """Binds pods to nodes."""
+
+    def __init__(self, client: Client) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+
+    async def bind(
+        self,
+        pod_namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Bind a pod; when this returns it is bound to the node with these annotations.
+
+        One write. Where it is not known what became of it, or the pod is bound already, the pod
+        is read: if it is bound just so, that is success.
+
+        Raises:
+            ClusterError: it is not bound so. Status 409: somebody else has bound it, or the
+                server refuses; 404: it is gone. ``uncertain``: it may yet be bound so.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod_name,
+                "namespace": pod_namespace,
+                "uid": pod_uid,
+                "annotations": dict(annotations),
+                "labels": dict(labels),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._client.create(PODS.path(pod_name, pod_namespace, "binding"), body)
+        except ClusterError as error:
+            if not error.uncertain and error.status != CONFLICT:
+                raise
+            pod = await self._read(pod_namespace, pod_name, error)
+            if pod is None or pod.metadata.uid != pod_uid:
+                raise ClusterError(NOT_FOUND, "NotFound", "the pod is gone") from error
+            if not pod.spec.node_name:
+                raise
+            if not _is_so(pod, node, annotations):
+                said = f"the pod is bound to {pod.spec.node_name} by somebody else"
+                raise ClusterError(CONFLICT, "Conflict", said) from error
+
+    async def _read(self, namespace: str, name: str, problem: ClusterError) -> Pod | None:
+        try:
+            body = await self._client.find(PODS.path(name, namespace))
+            return None if body is None else read(_POD, body)
+        except ClusterError:
+            raise problem from None
+
+
+def _is_so(pod: Pod, node: str, annotations: Mapping[str, str]) -> bool:
+    there = pod.metadata.annotations or {}
+    return pod.spec.node_name == node and annotations.items() <= there.items()

@@ -1,0 +1,152 @@
+"""The lock by which HAMi's node plugins learn which pod they are asked for.
+
+MetaX's device plugin takes the pod from the lock of its node. Every vendor of that family uses the
+one key. Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from adapters.cluster.api import timestamps as moment
+from adapters.cluster.api.backoff import pause
+from adapters.cluster.api.error import CONFLICT, ClusterError
+from adapters.cluster.objects.nodes import Nodes
+from adapters.cluster.objects.pods import Pods
+
+# Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go, NodeLockKey, NodeLockSep.
+KEY = "hami.io/mutex.lock"
+_SEPARATOR = ","
+
+# Source: same file, NodeLockTimeout.
+EXPIRY = timedelta(minutes=5)
+_ATTEMPTS = 5
+
+
+class LockedError(RuntimeError):
+    """Another pod has the lock; nothing was changed.
+
+    Attributes:
+        node: that is locked.
+        owner: ``namespace/name`` of the pod, or empty where the lock does not say.
+    """
+
+    def __init__(self, node: str, owner: str) -> None:
+        super().__init__(f"node {node} is locked for pod {owner or 'unknown'}")
+        self.node = node
+        self.owner = owner
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What the annotation says.
+
+    Attributes:
+        since: when it was taken; None where that cannot be read.
+        namespace: of the pod; empty where a version before owners wrote the lock.
+        name: of the pod; likewise.
+    """
+
+    since: datetime | None
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> "Lock":
+        """Whatever stands there is a lock, an unreadable one too."""
+        since, _, owner = text.partition(_SEPARATOR)
+        namespace, _, name = owner.partition(_SEPARATOR)
+        return cls(moment.read(since), namespace, name)
+
+    def write(self) -> str:
+        """The annotation."""
+        since = "" if self.since is None else moment.seconds(self.since)
+        return _SEPARATOR.join((since, self.namespace, self.name))
+
+    def is_of(self, namespace: str, name: str) -> bool:
+        """Whether it is this pod's."""
+        return (self.namespace, self.name) == (namespace, name)
+
+
+class NodeLocks:
+    """Takes and gives back the locks of nodes."""
+
+    def __init__(self, nodes: Nodes, pods: Pods, now: Callable[[], datetime] = moment.now) -> None:
+        """Nothing is asked yet; ``now`` is the wall clock, which the lock is written by."""
+        self._nodes = nodes
+        self._pods = pods
+        self._now = now
+
+    async def take(self, node: str, namespace: str, name: str) -> bool:
+        """Lock a node for a pod; a lock that the pod has already stays as it is.
+
+        A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, runs already
+        or is bound elsewhere, or when nobody can read it: HAMi lets the last one block a node for
+        ever.
+
+        Returns:
+            whether the pod had no lock before.
+
+        Raises:
+            LockedError: another pod has it.
+            ClusterError: there is no such node, or the server did not answer.
+        """
+        failures = 0
+        while True:
+            found = await self._nodes.get(node)
+            if found is None:
+                raise ClusterError(404, "NotFound", f"there is no node {node}")
+            text = (found.metadata.annotations or {}).get(KEY)
+            if text is not None:
+                lock = Lock.read(text)
+                if lock.is_of(namespace, name) and not self._is_old(lock):
+                    return False
+                if not await self._is_void(lock, node):
+                    raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
+            mine = Lock(self._now(), namespace, name).write()
+            try:
+                await self._nodes.annotate(node, {KEY: mine}, found.metadata.resource_version)
+            except ClusterError as error:
+                failures += 1
+                if error.status != CONFLICT or failures == _ATTEMPTS:
+                    raise
+            else:
+                return True
+            await asyncio.sleep(pause(failures, first=0.1))
+
+    async def give_back(self, node: str, namespace: str, name: str) -> None:
+        """Unlock a node if it is locked for this pod; otherwise do nothing.
+
+        Raises:
+            ClusterError: the server did not answer, or the node changes all the time.
+        """
+        failures = 0
+        while True:
+            found = await self._nodes.get(node)
+            text = None if found is None else (found.metadata.annotations or {}).get(KEY)
+            if found is None or text is None or not Lock.read(text).is_of(namespace, name):
+                return
+            try:
+                await self._nodes.annotate(node, {KEY: None}, found.metadata.resource_version)
+            except ClusterError as error:
+                failures += 1
+                if error.status != CONFLICT or failures == _ATTEMPTS:
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause(failures, first=0.1))
+
+    def _is_old(self, lock: Lock) -> bool:
+        return lock.since is None or abs(self._now() - lock.since) > EXPIRY
+
+    async def _is_void(self, lock: Lock, node: str) -> bool:
+        if self._is_old(lock):
+            return True
+        if not (lock.namespace and lock.name):
+            return False
+        pod = await self._pods.get(lock.namespace, lock.name)
+        if pod is None or (pod.spec.node_name or node) != node:
+            return True
+        # The kubelet asks the plugin for all containers before the first of them starts.
+        return pod.status.phase in ("Running", "Succeeded", "Failed")

@@ -1,0 +1,73 @@
+"""Nodes, one by one: read, annotate, publish extended resources.
+
+Only merge patches: a slash in a key needs no escape in them, a missing map is made, and taking
+away what is not there is no error.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import read
+from adapters.cluster.api.paths import NODES
+from adapters.wire.kube import KubeNode
+
+_NODE: msgspec.json.Decoder[KubeNode] = msgspec.json.Decoder(KubeNode)
+
+
+class Nodes:
+    """The server's nodes, past every cache."""
+
+    def __init__(self, client: Client) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+
+    async def get(self, name: str) -> KubeNode | None:
+        """A node as it is now; None where there is none.
+
+        Raises:
+            ClusterError: the server did not say.
+        """
+        body = await self._client.find(NODES.path(name))
+        return None if body is None else read(_NODE, body)
+
+    async def publish(
+        self,
+        name: str,
+        resources: Mapping[str, str | None],
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Set capacity and allocatable of extended resources; None takes one away.
+
+        Annotations go with them in one write, as the server takes both from a status.
+
+        A kubelet that restarts sets those that it does not know to zero: publish them again.
+
+        Raises:
+            ClusterError: status 404 where there is no such node.
+        """
+        amounts = dict(resources)
+        body: dict[str, object] = {"status": {"capacity": amounts, "allocatable": amounts}}
+        if annotations:
+            body["metadata"] = {"annotations": dict(annotations)}
+        await self._client.patch(NODES.path(name, part="status"), body)
+
+    async def annotate(
+        self, name: str, annotations: Mapping[str, str | None], expected: str | None = None
+    ) -> KubeNode:
+        """Set annotations; None takes one away.
+
+        Args:
+            name: of the node.
+            annotations: to set.
+            expected: the resourceVersion that the node must have, or None for any.
+
+        Raises:
+            ClusterError: status 409 where the node has another version.
+        """
+        metadata: dict[str, object] = {"annotations": dict(annotations)}
+        if expected is not None:
+            metadata["resourceVersion"] = expected
+        body = await self._client.patch(NODES.path(name), {"metadata": metadata})
+        return read(_NODE, body)

@@ -1,0 +1,52 @@
+"""Pods, one by one: read, annotate."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import CONFLICT, ClusterError, read
+from adapters.cluster.api.paths import PODS
+from adapters.wire.kube import Pod
+
+_POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
+
+
+class Pods:
+    """The server's pods, past every cache."""
+
+    def __init__(self, client: Client) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        """A pod as it is now; None where there is none.
+
+        Raises:
+            ClusterError: the server did not say.
+        """
+        body = await self._client.find(PODS.path(name, namespace))
+        return None if body is None else read(_POD, body)
+
+    async def annotate(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Set annotations and labels of just this pod; None takes one away.
+
+        Raises:
+            ClusterError: status 409 where the pod of that name is another one, 404 where there
+                is none.
+        """
+        metadata = {"uid": uid, "annotations": dict(annotations), "labels": dict(labels or {})}
+        try:
+            await self._client.patch(PODS.path(name, namespace), {"metadata": metadata})
+        except ClusterError as error:
+            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
+                raise ClusterError(CONFLICT, "Conflict", error.message) from error
+            raise

@@ -1,0 +1,156 @@
+"""An election, with a server that can be taken away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.transport import Query
+from adapters.cluster.objects.lease import Election, Term
+from adapters.cluster.tests.objects import Objects
+from adapters.cluster.tests.server import QUICK, Reply, Request, client, serving
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
+TERM = Term(duration=1.0, renew=0.6, retry=0.05)
+# Where the machine's own delays must not look like the server's.
+PATIENT = Term(duration=20.0, renew=10.0, retry=0.05)
+HASTY = Term(duration=5.0, renew=0.6, retry=0.05)
+
+Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
+
+
+def run(test: Test, term: Term = TERM) -> None:
+    async def main() -> None:
+        objects = Objects()
+        async with serving(objects) as server, client(server) as api:
+            await test(lambda name: Election(api, "n", "l", name, term), objects)
+
+    asyncio.run(main())
+
+
+async def until(holds: Callable[[], bool], seconds: float = 5) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def stop(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def work() -> None:
+    await asyncio.sleep(3600)
+
+
+def holder(objects: Objects) -> str:
+    return str(objects.at[LEASE]["spec"].get("holderIdentity", ""))
+
+
+def test_of_many_candidates_one_leads_at_a_time() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        elections = [candidate(f"c{number}") for number in range(5)]
+        tasks = [asyncio.create_task(each.run(work)) for each in elections]
+        led = []
+        for _ in elections:
+            await until(lambda: any(each.leading for each in elections))
+            (leader,) = [each for each in elections if each.leading]
+            led.append(leader)
+            await asyncio.sleep(0.2)
+            assert [each for each in elections if each.leading] == [leader]
+            await stop(tasks[elections.index(leader)])
+        assert set(led) == set(elections)
+        assert holder(objects) == ""
+        assert objects.at[LEASE]["spec"]["leaseTransitions"] == 4
+
+    run(test)
+
+
+def test_a_leader_who_cannot_renew_stops_before_anybody_else_may_begin() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        loop = asyncio.get_running_loop()
+        stopped = 0.0
+
+        async def job() -> None:
+            nonlocal stopped
+            try:
+                await work()
+            finally:
+                stopped = loop.time()
+
+        election = candidate("a")
+        task = asyncio.create_task(election.run(job))
+        await until(lambda: election.leading)
+        objects.down, began = True, loop.time()
+        await until(lambda: stopped > 0)
+        assert stopped - began < HASTY.duration
+        assert not election.leading
+        objects.down = False
+        await until(lambda: election.leading)
+        await stop(task)
+
+    run(test, HASTY)
+
+
+def test_a_short_failure_of_the_server_costs_no_leadership() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        election = candidate("a")
+        task = asyncio.create_task(election.run(work))
+        await until(lambda: election.leading)
+        objects.down = True
+        await asyncio.sleep(0.2)
+        objects.down = False
+        await asyncio.sleep(0.6)
+        assert election.leading
+        assert objects.at[LEASE]["spec"]["leaseTransitions"] == 0
+        await stop(task)
+
+    run(test, PATIENT)
+
+
+def test_what_the_work_raises_is_raised_and_the_lease_given_back() -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        async def job() -> None:
+            raise RuntimeError("broken work")
+
+        with pytest.raises(RuntimeError, match="broken work"):
+            await candidate("a").run(job)
+        assert holder(objects) == ""
+
+    run(test)
+
+
+class Deaf(Client):
+    """Loses the cancellation of a request: the answer has come, and that is all that counts."""
+
+    async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
+        asking = asyncio.ensure_future(super().replace(path, body, query))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            return await asking
+
+
+def test_a_leader_whose_end_gets_lost_in_a_request_gives_the_lease_back_all_the_same() -> None:
+    async def main() -> None:
+        objects = Objects()
+        renewing = asyncio.Event()
+
+        async def slow(request: Request, reply: Reply) -> None:
+            if request.method == "PUT":
+                renewing.set()
+                await asyncio.sleep(0.05)
+            await objects(request, reply)
+
+        async with serving(slow) as server, Deaf(Credentials(server.server), QUICK) as api:
+            task = asyncio.create_task(Election(api, "n", "l", "a", TERM).run(work))
+            async with asyncio.timeout(5):
+                await renewing.wait()
+                await stop(task)
+        assert task.cancelled()
+        assert holder(objects) == ""
+
+    asyncio.run(main())

@@ -1,0 +1,54 @@
+"""The API server's webhook configurations: whom it trusts when it asks us."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import MUTATING_WEBHOOKS
+
+
+class Webhooks:
+    """Configurations that are ours, by name."""
+
+    def __init__(self, client: Client, names: Sequence[str]) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+        self._names = names
+
+    async def publish(self, bundle: str) -> bool:
+        """Have all their webhooks trust these authorities and no others.
+
+        A configuration that is not there is passed over: nobody asks us because of it.
+
+        Args:
+            bundle: of certificates, PEM.
+
+        Returns:
+            whether all of them did already.
+
+        Raises:
+            ClusterError: one could not be read or written; status 409 where somebody else wrote.
+        """
+        wanted = b64encode(bundle.encode()).decode()
+        return all([await self._publish(name, wanted) for name in self._names])
+
+    async def _publish(self, name: str, wanted: str) -> bool:
+        path = MUTATING_WEBHOOKS.path(name)
+        body = await self._client.find(path)
+        if body is None:
+            return True
+        try:
+            found: dict[str, Any] = msgspec.json.decode(body)
+            clients = [hook["clientConfig"] for hook in found.get("webhooks") or ()]
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
+        if all(client.get("caBundle") == wanted for client in clients):
+            return True
+        for client in clients:
+            client["caBundle"] = wanted
+        await self._client.replace(path, found)
+        return False

@@ -1,0 +1,1 @@
+"""Lists and watches: a local copy of objects that follows the API server."""

@@ -1,0 +1,522 @@
+"""The reflector against a server that does everything that a server can do wrong."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.cluster.api.client import Client
+from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import DEVICES, PODS
+from adapters.cluster.tests.server import (
+    Reply,
+    Request,
+    Server,
+    Step,
+    client,
+    cut,
+    hang,
+    ok,
+    refusal,
+    serving,
+)
+from adapters.cluster.tests.told import Told
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Pace, Selection
+from adapters.wire.kube import Pod
+
+PACE = Pace(page=2, idle=0.3, first=0.01, most=0.05, absent=0.05, streaming=False)
+STREAMING = replace(PACE, streaming=True)
+GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+
+Object = dict[str, object]
+
+
+def pod(name: str, version: int, uid: str = "u", **rest: object) -> Object:
+    metadata = {"namespace": "n", "name": name, "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": metadata, **rest}
+
+
+def page(version: int, *items: object, more: str = "") -> Step:
+    return ok({"metadata": {"resourceVersion": str(version), "continue": more}, "items": items})
+
+
+def event(kind: str, thing: object) -> Object:
+    return {"type": kind, "object": thing}
+
+
+def bookmark(version: int, *, end: bool = False) -> Object:
+    metadata: Object = {"resourceVersion": str(version)}
+    if end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return event("BOOKMARK", {"metadata": metadata})
+
+
+def watch(*events: object, then: Callable[[Reply], Awaitable[None]] | None = None) -> Step:
+    """These events, then the end of the answer, or what ``then`` does."""
+
+    async def step(_request: Request, reply: Reply) -> None:
+        await reply.begin()
+        await reply.lines(*events)
+        await asyncio.sleep(0.02)
+        await (reply.end() if then is None else then(reply))
+
+    return step
+
+
+def watch_on(*events: object) -> Step:
+    return watch(*events, then=silence)
+
+
+async def silence(_reply: Reply) -> None:
+    await asyncio.sleep(3600)
+
+
+async def abort(reply: Reply) -> None:
+    reply.cut()
+
+
+def raw(data: bytes) -> Step:
+    async def step(_request: Request, reply: Reply) -> None:
+        await reply.begin()
+        await reply.chunk(data)
+        await asyncio.sleep(0.02)
+        reply.cut()
+
+    return step
+
+
+def follow(
+    until: Callable[[Told], bool],
+    *steps: Step,
+    pace: Pace = PACE,
+    selection: Selection = Selection(PODS),  # noqa: B008 (a value)
+) -> tuple[Told, Server, list[ClusterError]]:
+    """Run a reflector until the sink has been told enough."""
+    told, errors = Told(), list[ClusterError]()
+
+    async def main() -> Server:
+        async with serving(*steps) as server, client(server) as api:
+            reflector = Reflector(api, selection, Pod, told, pace=pace, report=errors.append)
+            task = asyncio.create_task(reflector.run())
+            async with asyncio.timeout(10):
+                while not until(told):
+                    await asyncio.sleep(0.005)
+            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known._facts}
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return server
+
+    return told, asyncio.run(main()), errors
+
+
+def names(*expected: str) -> Callable[[Told], bool]:
+    return lambda told: told.syncs > 0 and set(told.pods) == set(expected)
+
+
+def queries(server: Server, key: str) -> list[str | None]:
+    return [request.query.get(key) for request in server.requests]
+
+
+def test_a_list_comes_in_pages() -> None:
+    told, server, _ = follow(
+        names("a", "b", "c"),
+        page(7, pod("a", 1), pod("b", 2), more="next"),
+        page(7, pod("c", 3)),
+        watch_on(),
+    )
+
+    assert told.log == ["a@1", "b@2", "c@3", "synced"]
+    assert queries(server, "continue")[:2] == [None, "next"]
+    assert queries(server, "limit")[:2] == ["2", "2"]
+
+
+def test_a_watch_begins_where_the_list_ended() -> None:
+    told, server, _ = follow(
+        names("b"),
+        page(7, pod("a", 1)),
+        watch_on(event("ADDED", pod("b", 8)), event("DELETED", pod("a", 9))),
+    )
+
+    assert told.log == ["a@1", "synced", "b@8", "-a/u"]
+    assert queries(server, "resourceVersion") == [None, "7"]
+
+
+def test_a_watch_that_ends_goes_on_where_it_was() -> None:
+    _, server, errors = follow(
+        names("a", "b"),
+        page(7),
+        watch(event("ADDED", pod("a", 8))),
+        watch_on(event("ADDED", pod("b", 9))),
+    )
+
+    assert queries(server, "resourceVersion") == [None, "7", "8"]
+    assert not errors
+
+
+def test_a_bookmark_is_where_the_next_watch_begins() -> None:
+    _, server, _ = follow(
+        names("a"), page(7), watch(bookmark(90)), watch_on(event("ADDED", pod("a", 91)))
+    )
+
+    assert queries(server, "resourceVersion") == [None, "7", "90"]
+    assert queries(server, "allowWatchBookmarks")[1] == "true"
+
+
+@pytest.mark.parametrize(
+    "expired", [refusal(410, GONE), watch(event("ERROR", GONE))], ids=["answer", "event"]
+)
+def test_after_410_everything_is_listed_again_and_what_is_gone_is_told(expired: Step) -> None:
+    told, server, _ = follow(
+        names("b", "c"),
+        page(7, pod("a", 1), pod("b", 2)),
+        expired,
+        page(20, pod("b", 2), pod("c", 15)),
+        watch_on(),
+    )
+
+    assert told.log == ["a@1", "b@2", "synced", "c@15", "-a/u", "synced"]
+    assert queries(server, "resourceVersion") == [None, "7", None, "20"]
+
+
+def test_a_new_pod_of_an_old_name_is_another_pod() -> None:
+    told, _, _ = follow(
+        lambda told: told.syncs == 2,
+        page(7, pod("a", 1, "old")),
+        refusal(410, GONE),
+        page(9, pod("a", 8, "new")),
+        watch_on(),
+    )
+
+    assert told.log == ["a@1", "synced", "-a/old", "a@8", "synced"]
+
+
+def test_a_continue_token_that_expired_makes_larger_pages() -> None:
+    _, server, _ = follow(
+        names("a"),
+        page(7, pod("a", 1), more="next"),
+        refusal(410, GONE),
+        page(9, pod("a", 1)),
+        hang,
+    )
+
+    assert queries(server, "limit")[:3] == ["2", "2", "8"]
+
+
+def test_429_waits_as_long_as_the_server_says() -> None:
+    told, server, _ = follow(
+        names("a"),
+        page(7),
+        refusal(429, b"", Retry_After="1"),
+        watch_on(event("ADDED", pod("a", 8))),
+    )
+
+    assert told.syncs == 1
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_fails_a_while_is_asked_until_it_answers() -> None:
+    told, server, errors = follow(
+        names("a"),
+        page(7),
+        refusal(503),
+        refusal(500),
+        cut,
+        watch_on(event("ADDED", pod("a", 8))),
+    )
+
+    assert told.syncs == 1
+    assert queries(server, "resourceVersion") == [None, "7", "7", "7", "7"]
+    assert [error.status for error in errors[:2]] == [503, 500]
+
+
+def test_a_connection_that_breaks_goes_on_where_it_was() -> None:
+    _, server, _ = follow(
+        names("a", "b"),
+        page(7),
+        watch(event("ADDED", pod("a", 8)), then=abort),
+        watch_on(event("ADDED", pod("b", 9))),
+    )
+
+    assert queries(server, "resourceVersion") == [None, "7", "8"]
+
+
+def test_a_half_open_connection_is_noticed_by_its_silence() -> None:
+    _, server, errors = follow(
+        names("a", "b"),
+        page(7),
+        watch_on(event("ADDED", pod("a", 8))),
+        watch_on(event("ADDED", pod("b", 9))),
+    )
+
+    assert queries(server, "resourceVersion") == [None, "7", "8"]
+    assert errors[0].reason == "Silent"
+
+
+def test_half_a_line_is_not_read() -> None:
+    line = json.dumps(event("ADDED", pod("a", 8))).encode()
+    told, server, errors = follow(
+        names("a"), page(7), raw(line[:-10]), watch_on(event("ADDED", pod("a", 8)))
+    )
+
+    assert told.syncs == 1
+    assert queries(server, "resourceVersion") == [None, "7", "7"]
+    assert errors[0].reason == "Broken"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_chunks_need_not_be_lines(size: int) -> None:
+    data = b"".join(
+        json.dumps(event("ADDED", pod(name, 8))).encode() + b"\n" for name in ("a", "b")
+    )
+
+    async def crumbs(_request: Request, reply: Reply) -> None:
+        await reply.begin()
+        for start in range(0, len(data), size):
+            await reply.chunk(data[start : start + size])
+        await silence(reply)
+
+    told, _, _ = follow(names("a", "b"), page(7), crumbs)
+
+    assert told.log == ["synced", "a@8", "b@8"]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"garbage\n",
+        b"\xff\xfe\n",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+        b'{"type": "ADDED", "object": {}}\n',
+        b'{"type": "ADDED", "object": 3}\n',
+        b'{"type": "ADDED", "object": {"metadata": {"name": "\xff\xfe"}}}\n',
+        b'{"type": "ODD", "object": {}}\n',
+        b'{"type": 3}\n',
+    ],
+)
+def test_after_garbage_everything_is_listed_again(noise: bytes) -> None:
+    told, server, errors = follow(
+        names("b"), page(7, pod("a", 1)), raw(noise), page(9, pod("b", 9)), watch_on()
+    )
+
+    assert told.syncs == 2
+    assert errors[0].reason == "Garbage"
+    assert queries(server, "resourceVersion") == [None, "7", None, "9"]
+
+
+@pytest.mark.parametrize("body", [b"", b"garbage", b"\xff", b"[]", b'{"items": [{}]}', b'{"items"'])
+def test_a_list_that_is_garbage_is_asked_for_again(body: bytes) -> None:
+    told, _, errors = follow(names("a"), ok(body), page(9, pod("a", 1)), watch_on())
+
+    assert errors[0].reason == "Garbage"
+    assert told.log[-1] == "synced"
+
+
+def test_an_object_that_cannot_be_read_is_told_as_such_and_the_rest_is_read() -> None:
+    told, _, errors = follow(
+        lambda told: "c" in told.pods,
+        page(7, pod("a", 1), pod("b", 2, spec=3)),
+        watch_on(
+            event("MODIFIED", pod("a", 8, status="odd")),
+            event("MODIFIED", pod("b", 9)),
+            event("ADDED", pod("c", 10)),
+        ),
+    )
+
+    assert told.log == ["a@1", "?b", "synced", "?a", "b@9", "c@10"]
+    assert list(told.bad) == ["a"]
+    assert not errors
+
+
+def test_a_kind_that_is_not_installed_is_looked_for_until_it_is() -> None:
+    told, server, errors = follow(
+        names("a"),
+        refusal(404),
+        refusal(404),
+        page(7, pod("a", 1)),
+        watch_on(),
+        selection=Selection(DEVICES, optional=True),
+    )
+
+    assert told.log[:2] == ["synced", "synced"]
+    assert not errors
+    assert server.requests[0].path == "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+
+
+def test_a_kind_that_is_taken_away_takes_its_objects_with_it() -> None:
+    told, _, _ = follow(
+        lambda told: told.syncs == 2,
+        page(7, pod("a", 1)),
+        refusal(404),
+        refusal(404),
+        selection=Selection(DEVICES, optional=True),
+    )
+
+    assert told.log[:4] == ["a@1", "synced", "-a/u", "synced"]
+
+
+def test_a_kind_that_must_be_there_and_is_not_is_a_failure() -> None:
+    _, _, errors = follow(names("a"), refusal(404), page(7, pod("a", 1)), watch_on())
+
+    assert errors[0].status == 404
+
+
+def test_selectors_go_with_every_request() -> None:
+    selection = Selection(PODS, namespace="n", fields="metadata.name=a", labels="x=y")
+    _, server, _ = follow(names("a"), page(7, pod("a", 1)), watch_on(), selection=selection)
+
+    assert {request.path for request in server.requests} == {"/api/v1/namespaces/n/pods"}
+    assert set(queries(server, "fieldSelector")) == {"metadata.name=a"}
+    assert set(queries(server, "labelSelector")) == {"x=y"}
+
+
+def test_a_list_can_come_as_a_stream() -> None:
+    told, server, _ = follow(
+        names("a", "b", "c"),
+        watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 1)), bookmark(7, end=True)),
+        watch_on(event("ADDED", pod("c", 9))),
+        pace=STREAMING,
+    )
+
+    assert told.log == ["a@3", "b@1", "synced", "c@9"]
+    assert queries(server, "sendInitialEvents") == ["true", None]
+    assert queries(server, "resourceVersion") == [None, "7"]
+
+
+def test_a_stream_that_breaks_before_its_end_is_no_list() -> None:
+    told, server, _ = follow(
+        names("b"),
+        watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 2)), then=abort),
+        page(9, pod("b", 2)),
+        watch_on(),
+        pace=STREAMING,
+    )
+
+    assert told.log == ["a@3", "b@2", "-a/u", "synced"]
+    assert queries(server, "resourceVersion") == [None, None, "9"]
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_cannot_stream_lists_is_asked_for_pages(status: int) -> None:
+    told, server, _ = follow(
+        names("a"),
+        refusal(status),
+        page(7, pod("a", 1)),
+        watch(event("ERROR", GONE)),
+        page(9, pod("a", 1)),
+        watch_on(),
+        pace=STREAMING,
+    )
+
+    assert told.log[:2] == ["a@1", "synced"]
+    assert queries(server, "sendInitialEvents")[1:] == [None] * (len(server.requests) - 1)
+
+
+def test_a_version_that_the_server_does_not_have_yet_is_not_waited_for() -> None:
+    status = {
+        "code": 504,
+        "reason": "Timeout",
+        "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
+    }
+    told, _, _ = follow(
+        names("a"), page(99), refusal(504, status), page(7, pod("a", 1)), watch_on()
+    )
+
+    assert told.syncs == 2
+
+
+def test_the_loop_is_not_held_while_thousands_are_read() -> None:
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(0)
+            longest = max(longest, loop.time() - before)
+
+    async def main() -> None:
+        events = b"".join(
+            json.dumps(event("ADDED", pod(f"p{i}", i + 8))).encode() + b"\n" for i in range(5000)
+        )
+
+        async def flood(_request: Request, reply: Reply) -> None:
+            await reply.begin()
+            await reply.chunk(events)
+            await silence(reply)
+
+        told = Told()
+        async with serving(page(7), flood) as server, client(server) as api:
+            reflector = Reflector(api, Selection(PODS), Pod, told, pace=PACE)
+            tasks = [asyncio.create_task(reflector.run()), asyncio.create_task(tick())]
+            async with asyncio.timeout(10):
+                while len(told.pods) < 5000:
+                    await asyncio.sleep(0.005)
+            assert len(reflector) == 5000
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+    assert longest < 0.25  # a busy machine; unbounded it is the whole time
+
+
+def test_staleness_is_the_time_since_the_last_word() -> None:
+    async def main() -> tuple[float, float, float]:
+        told = Told()
+        async with serving(page(7), watch_on(bookmark(8))) as server, client(server) as api:
+            reflector = Reflector(
+                api, Selection(PODS), Pod, told, pace=replace(PACE, idle=5.0, streaming=False)
+            )
+            before = reflector.staleness()
+            task = asyncio.create_task(reflector.run())
+            await asyncio.wait_for(reflector.ready.wait(), 5)
+            soon = reflector.staleness()
+            await asyncio.sleep(0.3)
+            later = reflector.staleness()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return before, soon, later
+
+    before, soon, later = asyncio.run(main())
+
+    assert before == float("inf")
+    assert 0 <= soon < 0.2 < later < 5
+
+
+LINES = st.one_of(
+    st.binary(max_size=60),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "object", "metadata", "name", "uid", "spec", "code"])
+                | st.text(max_size=3),
+                inner | st.sampled_from(["ADDED", "DELETED", "ERROR", "BOOKMARK"]),
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+
+
+@given(st.lists(LINES, max_size=5))
+def test_any_line_is_told_or_a_cluster_error_and_nothing_else(lines: list[bytes]) -> None:
+    api = Client(Credentials("http://127.0.0.1:1"))
+    reflector = Reflector(api, Selection(PODS), Pod, Told())
+
+    for line in lines:
+        with contextlib.suppress(ClusterError):
+            reflector._event(line, None)

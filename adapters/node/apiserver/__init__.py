@@ -1,0 +1,1 @@
+"""The few requests that the agent makes to the API server."""

@@ -1,0 +1,73 @@
+"""Events against a server that keeps what it is sent."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.events import PodEvents
+from adapters.node.tests.builders import POD
+
+
+def written(tell: Callable[[PodEvents], None], status: str = "201 Created") -> list[Any]:
+    """Tell from another thread; what arrives within a moment."""
+    bodies: list[Any] = []
+
+    async def run() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            size = int(head.lower().partition("content-length: ")[2].split("\r\n")[0])
+            line, body = head.split(" HTTP")[0], json.loads(await reader.readexactly(size))
+            bodies.append((line, body))
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            events = PodEvents(Credentials("127.0.0.1", port, None), "gpu-a")
+            task = asyncio.ensure_future(events.run())
+            await asyncio.to_thread(tell, events)
+            async with asyncio.timeout(5):
+                while not bodies:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    return bodies
+
+
+def test_many_refusals_of_one_pod_are_one_event_on_it() -> None:
+    def tell(events: PodEvents) -> None:
+        for _ in range(50):
+            events.emit(POD, "ShareRefused", "container main: no", "CreatingContainer")
+
+    ((line, body),) = written(tell)
+
+    assert line == "POST /apis/events.k8s.io/v1/namespaces/ai/events"
+    assert body["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "train",
+        "namespace": "ai",
+        "uid": "uid-1",
+    }
+    assert (body["reason"], body["type"]) == ("ShareRefused", "Warning")
+    assert (body["reportingController"], body["reportingInstance"]) == (
+        "dragoman.dev/node",
+        "gpu-a",
+    )
+
+
+def test_a_server_that_lets_nobody_write_is_told_of_and_asked_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bodies = written(lambda events: events.emit(POD, "ShareMissing", "x", "y"), "403 Forbidden")
+
+    assert len(bodies) == 1
+    assert "event.unwritten" in capsys.readouterr().err

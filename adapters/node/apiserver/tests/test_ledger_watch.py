@@ -1,0 +1,241 @@
+"""The watch against a server that says what a test wants."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from adapters.node.apiserver import ledger_watch
+from adapters.node.apiserver.credentials import Credentials, CredentialsError, of_kubeconfig, of_pod
+from adapters.node.apiserver.ledger_watch import LedgerWatch
+from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.tests.builders import ledger
+from adapters.wire.ledger import encode
+from core.hardware.quantity import GIB
+from core.requests.grant import Grant
+
+Answer = Callable[[asyncio.StreamWriter, str], Awaitable[None]]
+
+
+def thing(version: str, uid: str = "uid-1") -> dict[str, object]:
+    held = json.loads(encode(ledger(Grant("main", "GPU-1", GIB, 50), uid=uid)))
+    return {"metadata": {"name": "a", "resourceVersion": version}, "spec": held}
+
+
+def listed(*things: object) -> bytes:
+    return json.dumps({"metadata": {"resourceVersion": "1"}, "items": things}).encode()
+
+
+def event(kind: str, what: object) -> bytes:
+    return json.dumps({"type": kind, "object": what}).encode() + b"\n"
+
+
+async def plain(writer: asyncio.StreamWriter, body: bytes, status: str = "200 OK") -> None:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+
+
+async def chunked(writer: asyncio.StreamWriter, *pieces: bytes) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for piece in pieces:
+        writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        await writer.drain()
+
+
+def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]:
+    """Give the answers in turn, the last one again and again; the requests that came."""
+    asked: list[str] = []
+
+    async def run() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                request = (await reader.readuntil(b"\r\n\r\n")).decode()
+                asked.append(request)
+                await answers[min(len(asked), len(answers)) - 1](writer, request)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        grants = LedgerGrants()
+        watch = LedgerWatch(Credentials("127.0.0.1", port, None), "a", grants)
+        task = asyncio.ensure_future(watch.run())
+        async with asyncio.timeout(5):
+            while not until(grants):
+                await asyncio.sleep(0.01)
+        server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for other in (task, *others):
+            other.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0.02)  # transports close in the next turns of the loop
+
+    asyncio.run(run())
+    return asked
+
+
+async def hold(_: asyncio.StreamWriter, __: str) -> None:
+    await asyncio.sleep(10)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_watch, "SHORTEST", 0.01)
+
+
+def knows(uid: str) -> Callable[[LedgerGrants], bool]:
+    return lambda grants: grants.of(uid, "other") is Standing.NOTHING
+
+
+def test_the_record_is_listed_and_then_watched() -> None:
+    async def one(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed(thing("1")))
+
+    async def two(writer: asyncio.StreamWriter, _: str) -> None:
+        lines = event("BOOKMARK", {"metadata": {"resourceVersion": "5"}}) + event(
+            "MODIFIED", thing("7", "uid-2")
+        )
+        await chunked(writer, lines[:100], lines[100:])
+        await asyncio.sleep(10)
+
+    asked = follow(one, two, until=knows("uid-2"))
+
+    assert "fieldSelector=metadata.name%3Da" in asked[0]
+    assert "watch=1" in asked[1]
+    assert "resourceVersion=1" in asked[1]
+
+
+def test_a_watch_that_ends_goes_on_from_where_it_was() -> None:
+    async def one(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed())
+
+    async def two(writer: asyncio.StreamWriter, _: str) -> None:
+        await chunked(writer, event("ADDED", thing("7")), b"")
+
+    async def three(writer: asyncio.StreamWriter, _: str) -> None:
+        await chunked(writer, event("MODIFIED", thing("9", "uid-3")))
+        await asyncio.sleep(10)
+
+    asked = follow(one, two, three, until=knows("uid-3"))
+
+    assert "resourceVersion=7" in asked[2]
+
+
+def test_a_version_that_is_too_old_is_listed_anew() -> None:
+    async def one(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed())
+
+    async def two(writer: asyncio.StreamWriter, _: str) -> None:
+        await chunked(writer, event("ERROR", {"code": 410}))
+
+    async def three(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed(thing("9", "uid-4")))
+
+    follow(one, two, three, hold, until=knows("uid-4"))
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
+    ],
+)
+def test_a_bad_answer_is_asked_for_again(nonsense: bytes) -> None:
+    async def bad(writer: asyncio.StreamWriter, _: str) -> None:
+        writer.write(nonsense)
+        await writer.drain()
+
+    async def good(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed(thing("1")))
+
+    follow(bad, good, hold, until=knows("uid-1"))
+
+
+@pytest.mark.parametrize("last", [event("DELETED", thing("8")), event("MODIFIED", {"spec": {}})])
+def test_without_a_record_nobody_has_a_share_but_the_cards_stay(last: bytes) -> None:
+    known = False
+
+    async def one(writer: asyncio.StreamWriter, _: str) -> None:
+        await plain(writer, listed(thing("1")))
+
+    async def two(writer: asyncio.StreamWriter, _: str) -> None:
+        await asyncio.sleep(0.1)
+        await chunked(writer, last)
+        await asyncio.sleep(10)
+
+    def until(grants: LedgerGrants) -> bool:
+        nonlocal known
+        known = known or knows("uid-1")(grants)
+        return known and grants.of("uid-1", "main") is Standing.UNKNOWN and bool(grants.cards())
+
+    follow(one, two, until=until)
+
+
+def test_a_pod_without_a_service_account_has_no_credentials(tmp_path: Path) -> None:
+    inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    for environment in ({}, inside, inside | {"KUBERNETES_SERVICE_PORT": "x"}):
+        with pytest.raises(CredentialsError, match="not in a pod"):
+            of_pod(environment, tmp_path)
+
+
+def test_a_token_is_read_each_time(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("one\n")
+    who = Credentials("h", 1, None, tmp_path / "token")
+
+    assert "Bearer one\r\n" in who.headers()
+    (tmp_path / "token").write_text("two")
+    assert "Bearer two\r\n" in who.headers()
+
+
+@pytest.mark.parametrize(
+    ("user", "server", "problem"),
+    [
+        ({"exec": {}}, "https://h", "another program"),
+        ({}, "h", "no server"),
+        (
+            {"client-certificate": "nowhere", "client-key": "nowhere"},
+            "https://h",
+            "nowhere|No such",
+        ),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_refused(
+    tmp_path: Path, user: object, server: str, problem: str
+) -> None:
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(content))
+
+    with pytest.raises(CredentialsError, match=problem):
+        of_kubeconfig(path)
+    path.write_text("{}")
+    with pytest.raises(CredentialsError):
+        of_kubeconfig(path)
+
+
+def test_a_kubeconfig_without_tls_is_taken(tmp_path: Path) -> None:
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:8001"}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(json.dumps(content))
+
+    assert of_kubeconfig(tmp_path / "config") == Credentials("127.0.0.1", 8001, None)

@@ -1,0 +1,201 @@
+"""The publisher against a server that says what a test wants."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from adapters.node.apiserver import status as publish
+from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.status import Publisher, Terms, describe
+from adapters.node.hardware.file import FileInventory
+from adapters.node.hardware.model import Hardware
+from adapters.node.tests.builders import card
+from adapters.wire.hardware import NodeHardware, decode, encode
+
+FIRST = NodeHardware((card(0),))
+SECOND = NodeHardware((card(0), card(1)), problems=(("GPU-1", "Xid 79"),))
+
+
+class Server:
+    """Answers each request with the next status, the last one again and again."""
+
+    def __init__(self, *statuses: str) -> None:
+        self.statuses = statuses or ("200 OK",)
+        self.asked: list[tuple[str, bytes]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        size = next(line for line in head.split("\r\n") if line.startswith("Content-Length"))
+        body = await reader.readexactly(int(size.split(":")[1]))
+        self.asked.append((head.split(" HTTP")[0], body))
+        status = self.statuses[min(len(self.asked), len(self.statuses)) - 1]
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+        await writer.drain()
+        writer.close()
+
+    def statuses_told(self) -> list[NodeHardware | None]:
+        bodies = [body for head, body in self.asked if head.startswith("PATCH")]
+        return [decode(json.dumps(json.loads(body)["status"]).encode(), "node") for body in bodies]
+
+
+def run(
+    server: Server,
+    wanted: Callable[[], NodeHardware | None],
+    *steps: tuple[Callable[[Publisher], None], int],
+) -> None:
+    """Do each step, and wait until there were so many requests."""
+
+    async def scenario() -> None:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        publisher = Publisher(Credentials("127.0.0.1", port, None), "node", wanted)
+        task = asyncio.ensure_future(publisher.run())
+        async with asyncio.timeout(5):
+            for step, count in steps:
+                step(publisher)
+                while len(server.asked) < count:
+                    await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        listening.close()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "SHORTEST", 0.01)
+
+
+def status(hardware: NodeHardware) -> msgspec.Raw:
+    return msgspec.Raw(encode(hardware))
+
+
+def test_only_what_differs_is_written_and_only_the_status() -> None:
+    server, wanted = Server(), [FIRST]
+
+    def more(publisher: Publisher) -> None:
+        wanted[0] = SECOND
+        publisher.wake()
+
+    run(
+        server,
+        lambda: wanted[0],
+        (lambda p: p.seen(status(FIRST)), 0),
+        (more, 1),
+        (lambda p: p.seen(status(SECOND)), 1),
+        (lambda p: p.seen(msgspec.Raw(b"")), 2),
+    )
+
+    assert [head for head, _ in server.asked] == [
+        "PATCH /apis/dragoman.dev/v1alpha1/nodeledgers/node/status"
+    ] * 2
+    assert server.statuses_told() == [SECOND, SECOND]
+
+
+def test_a_record_that_is_not_there_is_made_empty_even_if_somebody_was_faster() -> None:
+    server = Server("409 Conflict", "200 OK")
+
+    run(server, lambda: FIRST, (lambda p: p.seen(None), 2))
+
+    (made, body), (patched, _) = server.asked
+    assert made == "POST /apis/dragoman.dev/v1alpha1/nodeledgers"
+    assert json.loads(body)["spec"] == {"node": "node"}
+    assert patched.startswith("PATCH")
+
+
+def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    asleep = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asleep(0)
+
+    monkeypatch.setattr("adapters.node.apiserver.status.asyncio.sleep", sleep)
+    server = Server()
+
+    async def scenario() -> None:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        publisher = Publisher(Credentials("127.0.0.1", port, None), "node", lambda: FIRST)
+        publisher.seen(None)
+        task = asyncio.ensure_future(publisher.run())
+        for times in range(1, 8):
+            while len(pauses) < times:
+                await asleep(0.01)
+            publisher.seen(None)
+        task.cancel()
+        listening.close()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+    assert [pause > earlier for earlier, pause in pairwise(pauses[:7])] == [True] * 6
+
+
+def test_what_was_refused_is_tried_again_also_where_the_record_has_gone_meanwhile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server = Server("404 Not Found", "403 Forbidden", "201 Created", "200 OK")
+
+    run(server, lambda: FIRST, (lambda p: p.seen(status(SECOND)), 4))
+
+    assert [head.split(" ")[0] for head, _ in server.asked] == ["PATCH", "POST", "POST", "PATCH"]
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in told] == [
+        "hardware.unpublished",
+        "hardware.unpublished",
+        "hardware.published",
+    ]
+
+
+def test_nothing_is_said_before_the_record_was_seen_or_the_cards_were() -> None:
+    server = Server()
+
+    run(server, lambda: FIRST, (Publisher.wake, 0))
+    run(server, lambda: None, (lambda p: p.seen(None), 0))
+
+    assert server.asked == []
+
+
+def test_a_card_is_told_in_the_vocabularies_that_know_its_vendor() -> None:
+    found = Hardware((card(0), card(1, "metax")), problems={"GPU-1": "hot", "GPU-0": "old"})
+
+    told = describe(found, Terms(("volcano", "koordinator", "metax"), 7, "HAMi-core"))
+
+    assert [(each.slots, sorted(each.dialects)) for each in told.cards] == [
+        (7, ["koordinator", "volcano"]),
+        (7, ["koordinator", "metax"]),
+    ]
+    assert told.problems == (("GPU-0", "old"), ("GPU-1", "hot"))
+    assert told.isolation == "HAMi-core"
+
+
+def test_a_file_tells_health_and_links(tmp_path: Path) -> None:
+    entry = {
+        "uuid": "GPU-0",
+        "index": 0,
+        "healthy": False,
+        "problem": "taken out",
+        "links": [{"level": "link", "name": "bridge"}],
+    }
+    file = tmp_path / "cards.yaml"
+    file.write_text(yaml.safe_dump({"cards": [entry]}))
+
+    found = FileInventory(file, "node").hardware()
+
+    assert not found.cards[0].healthy
+    assert [(scope.level.name, scope.name) for scope in found.cards[0].links] == [
+        ("LINK", "bridge")
+    ]
+    assert found.problems == {"GPU-0": "taken out"}

@@ -1,0 +1,162 @@
+"""NVIDIA's cards, as the driver's own library knows them."""
+
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from adapters.node.hardware.health import Health
+from adapters.node.hardware.model import Hardware, Instance, InventoryError, Load
+from adapters.node.hardware.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
+from adapters.node.hardware.nvml_events import recovery
+from adapters.node.hardware.nvml_links import scopes
+from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMig
+from adapters.node.log import tell
+from core.hardware.card import Card, Level, Mode, Scope
+
+BUS = Path("/sys/bus/pci/devices")
+
+Parts = dict[str, tuple[GpuInstance, ...]]
+"""What the cards in MIG mode are cut into, by their uuid."""
+
+
+@dataclass(slots=True)
+class NvmlInventory:
+    """Asks the library.
+
+    A card that was there and is not any more stays, unhealthy: what was sold of it is still sold.
+
+    Attributes:
+        node: its name.
+        nvml: the library.
+        bus: where the kernel says on which NUMA node a card is.
+        capabilities: where the driver says which device nodes a MIG device has.
+        health: what is known against the cards.
+    """
+
+    node: str
+    nvml: Nvml = field(default_factory=Nvml)
+    health: Health = field(default_factory=Health)
+    bus: Path = BUS
+    capabilities: Path = CAPABILITIES
+    _seen: dict[str, Card] = field(default_factory=dict[str, Card])
+    _lost: Set[str] = frozenset()
+    _links: tuple[tuple[tuple[str, str], ...], dict[str, tuple[Scope, ...]]] = field(
+        default_factory=lambda: ((), {})
+    )
+
+    def hardware(self) -> Hardware:
+        """What the library says.
+
+        Raises:
+            InventoryError: there is no library, or it says no.
+        """
+        with self.nvml.lock:
+            found, parts = self._found()
+            linked = self._linked(found)
+            actions = {card.uuid: recovery(self.nvml, card.uuid) for card in found}
+        for uuid in self._lost & actions.keys():
+            self.health.returned(uuid)
+        problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
+        there = {
+            card.uuid: replace(
+                self._card(card, mig=card.uuid in parts),
+                healthy=not problems[card.uuid],
+                links=linked.get(card.uuid, ()),
+            )
+            for card in found
+        }
+        self._lost = self._seen.keys() - there.keys()
+        lost = {uuid: replace(self._seen[uuid], healthy=False) for uuid in self._lost}
+        self._seen = there | lost
+        return Hardware(
+            tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
+            {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
+            {
+                (card.uuid, part.piece.profile, part.piece.start): self._instance(
+                    card, part, device
+                )
+                for card in found
+                for part in parts.get(card.uuid, ())
+                if (device := part.whole) is not None
+            },
+            {uuid: tuple(part.piece for part in cut) for uuid, cut in parts.items()},
+            {uuid: why for uuid, why in problems.items() if why}
+            | dict.fromkeys(lost, "it does not answer"),
+        )
+
+    def loads(self) -> dict[str, Load]:
+        """What the library says; nothing where it cannot be asked."""
+        try:
+            return {use.uuid: Load(use.memory, use.compute, use.bus) for use in self.nvml.use()}
+        except NvmlError as error:
+            tell("inventory.unread", reason=str(error))
+            return {}
+
+    def _found(self) -> tuple[list[NvidiaCard], Parts]:
+        """The cards that answer, and what they are cut into."""
+        found: list[NvidiaCard] = []
+        parts: Parts = {}
+        try:
+            cards = self.nvml.cards()
+        except NvmlError as error:
+            if not self._seen:
+                raise InventoryError(str(error)) from error
+            tell("inventory.unread", reason=str(error))
+            return found, parts  # and none of those that were there answers
+        for card in cards:
+            try:
+                cut = NvmlMig(self.nvml).instances(card.uuid)
+            except NvmlError as error:
+                tell("card.unread", card=card.uuid, reason=str(error))
+                continue
+            found.append(card)
+            if cut is not None:
+                parts[card.uuid] = cut
+        return found, parts
+
+    def _linked(self, cards: list[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
+        """How the cards are connected: asked when there are others than before."""
+        key = tuple((card.uuid, card.bus_id) for card in cards)
+        if key != self._links[0]:
+            numa = {card.uuid: self._numa(card.bus_id) for card in cards}
+            found = {
+                uuid: (*self._near(numa[uuid]), *belongs)
+                for uuid, belongs in scopes(self.nvml, cards).items()
+            }
+            self._links = key, found
+        return self._links[1]
+
+    @staticmethod
+    def _near(numa: int | None) -> tuple[Scope, ...]:
+        return () if numa is None else (Scope(Level.NUMA, str(numa)),)
+
+    def _card(self, card: NvidiaCard, *, mig: bool) -> Card:
+        return Card(
+            uuid=card.uuid,
+            node=self.node,
+            index=card.index,
+            vendor="nvidia",
+            model=card.name,
+            memory=card.memory,
+            slots=1,
+            mode=Mode.MIG if mig else Mode.SHARED,
+            numa=self._numa(card.bus_id),
+            names=(card.name,),
+        )
+
+    def _numa(self, bus_id: str) -> int | None:
+        try:
+            node = int((self.bus / bus_id / "numa_node").read_text())
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
+
+    def _instance(self, card: NvidiaCard, part: GpuInstance, device: MigDevice) -> Instance:
+        below = self.capabilities / f"gpu{card.minor}" / "mig" / f"gi{part.number}"
+        minors = (
+            capability(below / "access"),
+            capability(below / f"ci{device.compute_instance}" / "access"),
+        )
+        caps = (f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors if minor is not None)
+        devices = (f"/dev/nvidia{card.minor}", *caps)
+        return Instance(device.uuid, devices, part.number, device.compute_instance)

@@ -1,0 +1,144 @@
+"""The driver's word on the health of its cards: errors as they happen, and what it asks for."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from adapters.node.hardware.nvml import Code, Nvml, NvmlError
+from adapters.node.log import tell
+
+WAIT = 1.0
+"""Seconds of one wait for an error."""
+
+AGAIN = 30.0
+"""Seconds until the library is begun anew, which alone finds a card that has returned."""
+
+_XID = 0x8
+_RECOVERY = 230
+"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("type", ctypes.c_ulonglong),
+        ("data", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _Value(ctypes.Union):
+    _fields_ = (("number", ctypes.c_uint), ("large", ctypes.c_ulonglong))
+
+
+class _Field(ctypes.Structure):
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("type", ctypes.c_uint),
+        ("code", ctypes.c_uint),
+        ("value", _Value),
+    )
+
+
+def recovery(nvml: Nvml, uuid: str) -> int | None:
+    """What the driver asks for to recover a card, 0 for nothing; None where it does not say."""
+    asked = _Field(field=_RECOVERY)
+    try:
+        card = nvml.handle_of(uuid)
+        nvml.call("nvmlDeviceGetFieldValues", card, ctypes.c_int(1), ctypes.byref(asked))
+    except NvmlError:
+        return None
+    return None if asked.code else int(asked.value.number)
+
+
+@dataclass(slots=True)
+class XidListener:
+    """Waits for errors on a thread of its own: the next one hides an error from who comes late.
+
+    Attributes:
+        nvml: the library.
+        heard: told the uuid of the card and the number of the error, on that thread.
+    """
+
+    nvml: Nvml
+    heard: Callable[[str, int], None]
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _told: str = ""
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread = threading.Thread(target=self._run, name="xid", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Listen no more."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.listen(time.monotonic() + AGAIN)
+            except NvmlError as error:
+                if str(error) != self._told:
+                    self._told = str(error)
+                    tell("health.unheard", reason=self._told)
+                # Without a library there is nothing to hurry for.
+                self._ended.wait(AGAIN if error.code is None else WAIT)
+
+    def listen(self, until: float) -> None:
+        """Listen to all cards that there are.
+
+        Args:
+            until: as of ``time.monotonic()``, when the library is begun anew if it had not all
+                cards; else it is listened to for ever.
+
+        Raises:
+            NvmlError: nobody can be listened to any more.
+        """
+        events = ctypes.c_void_p()
+        self.nvml.call("nvmlEventSetCreate", ctypes.byref(events))
+        try:
+            for card in self.nvml.cards():
+                self._register(card.uuid, events)
+            while not self._ended.is_set():
+                self._wait(events)
+                if self.nvml.incomplete and time.monotonic() >= until:
+                    break
+        finally:
+            self._free(events)
+        if not self._ended.is_set():
+            self.nvml.reopen()
+
+    def _register(self, uuid: str, events: ctypes.c_void_p) -> None:
+        try:
+            card = self.nvml.handle_of(uuid)
+            self.nvml.call("nvmlDeviceRegisterEvents", card, ctypes.c_ulonglong(_XID), events)
+        except NvmlError as error:
+            tell("health.unheard", card=uuid, reason=str(error))
+
+    def _wait(self, events: ctypes.c_void_p) -> None:
+        event = _Event()
+        wait = ctypes.c_uint(int(WAIT * 1000))
+        try:
+            self.nvml.call("nvmlEventSetWait_v2", events, ctypes.byref(event), wait)
+        except NvmlError as error:
+            if error.code == Code.TIMEOUT:
+                return
+            raise
+        if event.type == _XID:
+            self.heard(self.nvml.uuid(ctypes.c_void_p(event.device)), int(event.data))
+
+    def _free(self, events: ctypes.c_void_p) -> None:
+        try:
+            self.nvml.call("nvmlEventSetFree", events)
+        except NvmlError as error:
+            tell("health.unheard", reason=str(error))

@@ -1,0 +1,144 @@
+"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+
+from typing import Any
+
+import pytest
+
+from adapters.node.hardware.nvml import Nvml, NvmlError
+from adapters.node.hardware.nvml_mig import MigError, NvmlMig
+from adapters.node.tests.stand_in import begin
+from core.hardware.mig_repartition import Piece
+
+ONE, TWO, THREE = Piece("1g.5gb", 3, 1), Piece("2g.10gb", 2, 2), Piece("3g.20gb", 4, 4)
+
+
+def mig(library: Any) -> NvmlMig:
+    return NvmlMig(Nvml(library))
+
+
+def there(tool: NvmlMig) -> list[Piece]:
+    return [part.piece for part in tool.instances("GPU-0") or ()]
+
+
+def test_parts_are_made_where_they_are_wanted_and_each_has_a_device() -> None:
+    tool = mig(begin(1, mig=True))
+
+    problems = tool.recut("GPU-0", (), [THREE, TWO])
+
+    assert problems == {}
+    parts = tool.instances("GPU-0") or ()
+    assert [part.piece for part in parts] == [TWO, THREE]
+    assert [part.whole.name for part in parts if part.whole] == [
+        "NVIDIA A100-SXM4-40GB MIG 2g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+    ]
+
+
+def test_what_is_in_the_way_makes_room() -> None:
+    tool = mig(begin(1, mig=True))
+    tool.recut("GPU-0", (), [ONE, THREE])
+
+    problems = tool.recut("GPU-0", [ONE], [TWO])
+
+    assert problems == {}
+    assert there(tool) == [TWO, THREE]
+
+
+def test_a_part_on_which_a_process_runs_stays_whoever_wants_its_place() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    tool.recut("GPU-0", (), [ONE])
+    library.stand_in_run_at(0, 3, 1)
+
+    problems = tool.recut("GPU-0", [ONE], [TWO, THREE])
+
+    assert problems == {TWO: "1g.5gb at 3 is in its way: a process runs on it"}
+    assert there(tool) == [ONE, THREE]
+
+
+def test_what_the_card_does_not_allow_is_told() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    strange = Piece("5g.1gb", 0, 1)
+    tool.recut("GPU-0", (), [ONE])
+
+    problems = tool.recut("GPU-0", (), [TWO, strange, Piece("2g.10gb", 1, 2)])
+
+    assert "insufficient resources" in problems[TWO]
+    assert problems[strange] == "the card knows no profile 5g.1gb"
+    assert "invalid argument" in problems[Piece("2g.10gb", 1, 2)]
+    library.stand_in_deny(1)
+    assert "no permission" in tool.recut("GPU-0", (), [THREE])[THREE]
+
+
+def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    library.stand_in_fail_compute(1)
+
+    problems = tool.recut("GPU-0", (), [TWO])
+
+    assert "nvmlGpuInstanceCreateComputeInstance" in problems[TWO]
+    assert there(tool) == []
+
+
+def test_a_part_that_somebody_left_half_made_is_finished() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    tool.recut("GPU-0", (), [TWO])
+    half = library.stand_in_serial(0, 2)
+    library.stand_in_empty(0, 2)
+    assert [part.whole for part in tool.instances("GPU-0") or ()] == [None]
+
+    problems = tool.recut("GPU-0", (), [TWO])
+
+    assert problems == {}
+    assert [part.whole is not None for part in tool.instances("GPU-0") or ()] == [True]
+    assert library.stand_in_serial(0, 2) == half
+
+
+def test_a_part_that_is_divided_is_nobodys_and_stays() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    tool.recut("GPU-0", (), [TWO])
+    library.stand_in_divide(0, 2, 1)
+
+    problems = tool.recut("GPU-0", (), [TWO])
+
+    assert problems == {TWO: "it is there, divided among compute instances"}
+    assert [part.whole for part in tool.instances("GPU-0") or ()] == [None]
+
+
+def test_a_card_that_is_ready_is_left_alone() -> None:
+    library = begin(1, mig=True)
+    tool = mig(library)
+    tool.recut("GPU-0", (), [TWO])
+    before = library.stand_in_serial(0, 2)
+
+    assert tool.recut("GPU-0", (), [TWO]) == {}
+    assert library.stand_in_serial(0, 2) == before
+
+
+def test_mig_mode_is_turned_on_where_nothing_runs() -> None:
+    library = begin(3)
+    tool = mig(library)
+    library.stand_in_run(1, 1)
+    library.stand_in_needs_reset(2)
+
+    tool.enable("GPU-0")
+
+    assert tool.instances("GPU-0") == ()
+    tool.enable("GPU-0")
+    with pytest.raises(MigError, match="in use"):
+        tool.enable("GPU-1")
+    with pytest.raises(MigError, match="next reset"):
+        tool.enable("GPU-2")
+    assert tool.instances("GPU-1") is None
+
+
+def test_a_card_that_cannot_be_asked_is_an_error() -> None:
+    library = begin(1, mig=True)
+    library.stand_in_lose(0, 1)
+
+    with pytest.raises(NvmlError, match="gpu is lost"):
+        mig(library).recut("GPU-0", (), [TWO])

@@ -1,0 +1,1 @@
+"""What happens to a container: the policy, the adjustment, the reports."""

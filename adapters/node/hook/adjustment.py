@@ -1,0 +1,164 @@
+"""From what a container may use to what it gets, in this node's terms."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from adapters.node.hardware.model import Instance
+from adapters.node.hook import hami_core as hami
+from adapters.node.hook.plan import Plan
+from adapters.node.hook.profiles import VOID, Profile
+from adapters.node.nri.model import Container, PodSandbox
+from core.hardware.card import Card
+from core.hardware.mig import Slice
+from core.hardware.quantity import MIB
+from core.requests.limits import CardLimit, GrantError, Limits
+
+
+class CuttingError(GrantError):
+    """A slice is not there yet: somebody is making it."""
+
+
+class Equipment(Struct, frozen=True):
+    """The node's hardware, as far as a container can be given any of it.
+
+    Attributes:
+        cards: by uuid.
+        devices: device nodes by uuid of the card, for cards that do not follow the profile's rule.
+        instances: by uuid of the card and the slice's profile and start.
+        profiles: by vendor.
+        cdi: whether the runtime takes CDI devices.
+        cutting: whether slices that are not there are made here.
+        uncut: why a slice could not be made, by uuid of the card, profile and start.
+    """
+
+    cards: Mapping[str, Card]
+    profiles: Mapping[str, Profile]
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    instances: Mapping[tuple[str, str, int], Instance] = field(
+        default_factory=dict[tuple[str, str, int], Instance]
+    )
+    cdi: bool = False
+    cutting: bool = False
+    uncut: Mapping[tuple[str, str, int], str] = field(
+        default_factory=dict[tuple[str, str, int], str]
+    )
+
+    def nodes(self, uuid: str) -> Sequence[str]:
+        """The device nodes of a card that is there; none where no profile says which."""
+        known = self.devices.get(uuid)
+        if known is not None:
+            return known
+        card = self.cards[uuid]
+        profile = self.profiles.get(card.vendor)
+        templates = () if profile is None else profile.card_devices
+        return [_of_card(template, uuid, card.index) for template in templates]
+
+
+def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equipment) -> Plan:
+    """What a container with a share gets; of vendors of which it has none, nothing is visible.
+
+    Raises:
+        CuttingError: not yet.
+        GrantError: the node cannot give it.
+    """
+    vendors: dict[str, list[CardLimit]] = {}
+    for limit in limits.cards:
+        card = equipment.cards.get(limit.uuid)
+        if card is None:
+            raise GrantError(f"card {limit.uuid} is not on this node")
+        vendors.setdefault(card.vendor, []).append(limit)
+    plans: list[Plan] = []
+    for vendor, cards in vendors.items():
+        profile = equipment.profiles.get(vendor)
+        if profile is None:
+            raise GrantError(f"this node's configuration has no profile for {vendor}")
+        if profile.served:
+            plans += _of_vendor(cards, profile, pod, container, equipment)
+    return Plan().beside(*plans, _void(equipment.profiles, vendors))
+
+
+def void(equipment: Equipment) -> Plan:
+    """What a container without a share gets: no card, whatever its image says."""
+    return _void(equipment.profiles, ())
+
+
+def _void(profiles: Mapping[str, Profile], present: Mapping[str, object] | tuple[()]) -> Plan:
+    env: dict[str, str] = {}
+    for vendor, profile in profiles.items():
+        if profile.served and profile.visible and vendor not in present:
+            env[profile.visible] = VOID
+    return Plan(env)
+
+
+def _of_vendor(
+    limits: Sequence[CardLimit],
+    profile: Profile,
+    pod: PodSandbox,
+    container: Container,
+    equipment: Equipment,
+) -> list[Plan]:
+    # A container counts its cards by their place on the bus, not in the order of a list.
+    cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
+    uuids: list[str] = []
+    indexes: list[str] = []
+    memories: list[str] = []
+    computes: list[str] = []
+    cdi: list[str] = []
+    nodes: list[str] = []
+    for limit in cards:
+        index = equipment.cards[limit.uuid].index
+        instance = _instance(limit.uuid, limit.slice, equipment)
+        uuid = limit.uuid if instance is None else instance.uuid
+        uuids.append(uuid)
+        indexes.append(str(index))
+        memories.append(str(limit.memory // MIB))
+        computes.append(str(limit.compute))
+        if equipment.cdi and profile.cdi:
+            cdi.append(_of_card(profile.cdi, uuid, index))
+        else:
+            nodes += (instance and instance.devices) or equipment.nodes(limit.uuid)
+    words = {
+        "{uuids}": ",".join(uuids),
+        "{indexes}": ",".join(indexes),
+        "{memories}": ",".join(memories),
+        "{computes}": ",".join(computes),
+    }
+    env = {name: _fill(value, words) for name, value in profile.env.items()}
+    if profile.visible:
+        env[profile.visible] = _fill(profile.names, words)
+    plans = [Plan(env, profile.mounts)]
+    if cdi:
+        plans.append(Plan(cdi=tuple(cdi)))
+    else:
+        devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
+        plans.append(Plan(devices=devices, optional_devices=profile.optional_devices))
+    if profile.hami is not None and any(
+        card.memory_limited or card.compute_limited for card in cards
+    ):
+        plans += [Plan(hami.bounds(cards)), hami.preloaded(profile.hami, pod.uid, container)]
+    return plans
+
+
+def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
+    if slot is None:
+        return None
+    key = (uuid, slot.profile, slot.start)
+    found = equipment.instances.get(key)
+    if found is not None:
+        return found
+    problem = f"card {uuid} is not cut to {slot.profile} at {slot.start}"
+    why = equipment.uncut.get(key)
+    if why is not None:
+        raise GrantError(f"{problem}: {why}")
+    raise CuttingError(f"{problem} yet") if equipment.cutting else GrantError(problem)
+
+
+def _of_card(template: str, uuid: str, index: int) -> str:
+    return _fill(template, {"{uuid}": uuid, "{index}": str(index)})
+
+
+def _fill(template: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        template = template.replace(word, value)
+    return template

@@ -1,0 +1,1 @@
+"""Which devices the kubelet assigned, read from its checkpoint file."""

@@ -1,0 +1,132 @@
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from adapters.node.grants import Answer, LedgerGrants
+from adapters.node.hardware.model import Hardware, Instance, Load
+from adapters.node.hook.containers import Tenants
+from adapters.node.hook.counters import Counts
+from adapters.node.hook.tests.test_containers import creating, folder
+from adapters.node.metrics.collect import Monitor
+from adapters.node.metrics.exposition import render
+from adapters.node.metrics.hami_region import VERSION_1
+from adapters.node.metrics.tests.test_hami_region import region
+from adapters.node.tests.builders import card, limit, limits
+from core.hardware.mig import Slice
+from core.requests.limits import GrantError
+
+NOW = 1_700_000_060.0
+SLICE = Slice("1g.10gb", 3, 1, 10 << 30, 14, "group1", 3)
+CARDS = Hardware(
+    tuple(card(index) for index in range(2)),
+    instances={("GPU-1", "1g.10gb", 3): Instance("MIG-a", (), 9, 0)},
+)
+
+
+def text(
+    tmp_path: Path,
+    loads: Mapping[str, Load] | None = None,
+    granted: Callable[[str, str], Answer] | None = None,
+) -> str:
+    tenants = Tenants(tmp_path, now=lambda: NOW)
+    tenants.observe(creating())
+    monitor = Monitor(
+        "gpu-a",
+        tenants,
+        lambda: CARDS,
+        lambda: loads or {},
+        Counts(adjusted=3),
+        granted or LedgerGrants().of,
+        lambda: NOW,
+    )
+    return render(monitor.families())
+
+
+def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
+    folder(tmp_path)
+
+    told = text(tmp_path, {"GPU-0": Load(5 << 30, 42, 7), "GPU-9": Load(1, 1)}).splitlines()
+
+    host = '{nodeid="gpu-a",deviceidx="0",deviceuuid="GPU-0",devicetype="NVIDIA-A",zone="vGPU"}'
+    share = (
+        'podnamespace="ai",podname="train",ctrname="main",vdeviceid="1",deviceuuid="GPU-1",'
+        'zone="vGPU"'
+    )
+    assert f"HostGPUMemoryUsage{host} {5 << 30}" in told
+    assert f"HostCoreUtilization{host} 42" in told
+    device = 'device_index="0",device_uuid="GPU-0",device_type="NVIDIA-A",zone="vGPU"'
+    assert f"hami_host_gpu_memory_controller_utilization_ratio{{{device}}} 7" in told
+    assert f"vGPU_device_memory_usage_in_bytes{{{share}}} 130" in told
+    assert f"vGPU_device_memory_limit_in_bytes{{{share}}} 1001" in told
+    assert (
+        f'Device_memory_desc_of_container{{{share},context="101",module="21",data="4",offset="4"}}'
+        " 130" in told
+    )
+    assert f"Device_utilization_desc_of_container{{{share}}} 40" in told
+    assert f"Device_last_kernel_of_container{{{share}}} 60" in told
+    assert not any("GPU-9" in line for line in told)
+
+
+def test_todays_names_are_told_beside_them(tmp_path: Path) -> None:
+    folder(tmp_path)
+
+    told = text(tmp_path, {"GPU-0": Load(1, 2)}).splitlines()
+
+    share = (
+        '{namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'
+        'zone="vGPU"}'
+    )
+    for name, value in (
+        ("hami_vgpu_memory_used_bytes", 130),
+        ("hami_vgpu_memory_limit_bytes", 1001),
+        ("hami_container_device_memory_bytes", 130),
+        ("hami_container_device_utilization_ratio", 40),
+        ("hami_container_last_kernel_elapsed_seconds", 60),
+        ("hami_vgpu_memory_context_bytes", 101),
+        ("hami_vgpu_memory_module_bytes", 21),
+        ("hami_vgpu_memory_buffer_bytes", 4),
+    ):
+        assert f"{name}{share} {value}" in told
+    assert any(line.startswith("hami_host_gpu_memory_used_bytes{node=") for line in told)
+    assert "dragoman_node_containers_adjusted_total 3" in told
+
+
+def test_a_card_that_the_node_has_not_is_not_told_whatever_the_container_wrote(
+    tmp_path: Path,
+) -> None:
+    data = region(VERSION_1)
+    data[VERSION_1.uuids + 96 : VERSION_1.uuids + 101] = b"GPU-7"
+    folder(tmp_path, data=bytes(data))
+
+    assert "GPU-7" not in text(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage", bytes(region(VERSION_1)[:5000])])
+def test_a_file_that_cannot_be_read_harms_nothing(tmp_path: Path, data: bytes) -> None:
+    folder(tmp_path, data=data)
+
+    assert "vGPU_device" not in text(tmp_path)
+    assert "dragoman_node_active 0" in text(tmp_path)
+
+
+def test_a_slice_is_told_with_the_container_that_has_it(tmp_path: Path) -> None:
+    held = limits(limit(0), limit(1, slot=SLICE), limit(2, slot=SLICE))
+
+    told = text(tmp_path, granted=lambda *_: held).splitlines()
+
+    container = 'podnamespace="ai",podname="train",ctrname="main",vdeviceid="1",deviceuuid="GPU-1"'
+    modern = (
+        'namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'
+        'mig_uuid="MIG-a",profile="1g.10gb",gpu_instance_id="9",compute_instance_id="0"'
+    )
+    assert f'MigInfo{{{container},instanceid="9",zone="vGPU"}} 1' in told
+    assert f'hami_mig_device_info{{{modern},zone="vGPU"}} 1' in told
+    assert sum(line.startswith("MigInfo{") for line in told) == 1
+
+
+def test_a_container_whose_grant_does_not_hold_has_no_slice(tmp_path: Path) -> None:
+    def broken(*_: str) -> Answer:
+        raise GrantError("no such card")
+
+    assert "MigInfo{" not in text(tmp_path, granted=broken)

@@ -1,0 +1,219 @@
+"""The messages of NRI, between bytes and values.
+
+Source: containerd/nri pkg/api/api.proto; the numbers of the fields are the same from 0.6 to 0.12.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from adapters.node.nri.model import Adjustment, Container, Device, Mount, PodSandbox, Runtime
+from adapters.node.nri.protobuf import (
+    fields,
+    integer,
+    key,
+    message,
+    nested,
+    signed,
+    string,
+    strings,
+    text,
+)
+
+_KNOWN = 256
+"""Mounts and devices of which it is remembered how they are written: containers share most."""
+
+
+def register(name: str, index: str) -> bytes:
+    """RegisterPluginRequest."""
+    return text(1, name) + text(2, index)
+
+
+def configured(data: bytes) -> Runtime:
+    """Of ConfigureRequest."""
+    name = version = ""
+    timeout = 0
+    for number, value in fields(data):
+        match number, value:
+            case 2, bytes():
+                name = string(value)
+            case 3, bytes():
+                version = string(value)
+            case 5, int():
+                timeout = max(signed(value), 0)
+            case _:
+                pass
+    return Runtime(name, version, timeout)
+
+
+def subscribe(events: int) -> bytes:
+    """ConfigureResponse."""
+    return integer(2, events)
+
+
+def synchronize(data: bytes) -> tuple[list[PodSandbox], list[Container], bool]:
+    """Of SynchronizeRequest: pods, containers, and whether more of them follow."""
+    pods: list[PodSandbox] = []
+    containers: list[Container] = []
+    more = False
+    for number, value in fields(data):
+        match number, value:
+            case 1, bytes():
+                pods.append(_pod(value))
+            case 2, bytes():
+                containers.append(_container(value))
+            case 3, int():
+                more = value != 0
+            case _:
+                pass
+    return pods, containers, more
+
+
+def synchronized(*, more: bool) -> bytes:
+    """SynchronizeResponse without updates."""
+    return integer(2, int(more))
+
+
+def subject(data: bytes) -> tuple[PodSandbox, Container]:
+    """Pod and container of CreateContainerRequest, RemoveContainerRequest and their like."""
+    pod = container = b""
+    for number, value in fields(data):
+        match number, value:
+            case 1, bytes():
+                pod = value
+            case 2, bytes():
+                container = value
+            case _:
+                pass
+    return _pod(pod), _container(container)
+
+
+def state_change(data: bytes) -> tuple[int, PodSandbox, Container]:
+    """Of StateChangeEvent: the event, the pod, the container."""
+    event, pod, container = 0, PodSandbox(), Container()
+    for number, value in fields(data):
+        match number, value:
+            case 1, int():
+                event = value
+            case 2, bytes():
+                pod = _pod(value)
+            case 3, bytes():
+                container = _container(value)
+            case _:
+                pass
+    return event, pod, container
+
+
+def created(adjustment: Adjustment) -> bytes:
+    """CreateContainerResponse."""
+    body = devices = b""
+    for mount in adjustment.mounts:
+        body += message(3, _encode_mount(mount))
+    for name, value in adjustment.env.items():
+        body += message(4, text(1, name) + text(2, value))
+    for device in adjustment.devices:
+        devices += message(1, _encode_device(device))
+    if devices:
+        body += message(6, devices)
+    for name in adjustment.cdi:
+        body += message(8, text(1, name))
+    return message(1, body) if body else b""
+
+
+def _pod(data: bytes) -> PodSandbox:
+    texts = {1: b"", 2: b"", 3: b"", 4: b""}
+    annotations: list[bytes] = []
+    for number, value in fields(data):
+        if isinstance(value, int):
+            continue
+        if number == 6:
+            annotations.append(value)
+        elif number in texts:
+            texts[number] = value
+    own, name, uid, namespace = strings(texts.values())
+    return PodSandbox(own, name, uid, namespace, frozenset(map(key, annotations)))
+
+
+def _container(data: bytes) -> Container:
+    texts = {1: b"", 2: b"", 3: b""}
+    state = 0
+    env: list[bytes] = []
+    mounts: list[Mount] = []
+    devices: list[Device] = []
+    cdi: list[str] = []
+    for number, value in fields(data):
+        if isinstance(value, int):
+            if number == 4:
+                state = value
+        elif number == 8:
+            env.append(value)
+        elif number == 9:
+            mounts.append(_mount(value))
+        elif number in texts:
+            texts[number] = value
+        elif number == 11:
+            for place, held in fields(value):
+                if place == 2 and isinstance(held, bytes):
+                    devices.append(_device(held))
+        elif number == 20:
+            cdi.extend(string(name) for place, name in nested(value) if place == 1)
+    own, pod, name = strings(texts.values())
+    return Container(own, pod, name, state, strings(env), tuple(mounts), tuple(devices), tuple(cdi))
+
+
+@lru_cache(_KNOWN)
+def _mount(data: bytes) -> Mount:
+    texts = {1: "", 2: "", 3: ""}
+    options: list[str] = []
+    for number, value in nested(data):
+        if number in texts:
+            texts[number] = string(value)
+        elif number == 4:
+            options.append(string(value))
+    return Mount(texts[1], texts[2], texts[3], tuple(options))
+
+
+@lru_cache(_KNOWN)
+def _encode_mount(mount: Mount) -> bytes:
+    return (
+        text(1, mount.destination)
+        + text(2, mount.type)
+        + text(3, mount.source)
+        + _texts(4, mount.options)
+    )
+
+
+@lru_cache(_KNOWN)
+def _device(data: bytes) -> Device:
+    texts = {1: "", 2: ""}
+    numbers = {3: 0, 4: 0}
+    mode: int | None = None
+    for number, value in fields(data):
+        match number, value:
+            case 1 | 2, bytes():
+                texts[number] = string(value)
+            case 3 | 4, int():
+                numbers[number] = signed(value)
+            case 5, bytes():
+                mode = _wrapped(value)
+            case _:
+                pass
+    return Device(texts[1], texts[2], numbers[3], numbers[4], mode)
+
+
+@lru_cache(_KNOWN)
+def _encode_device(device: Device) -> bytes:
+    return (
+        text(1, device.path)
+        + text(2, device.type)
+        + integer(3, device.major)
+        + integer(4, device.minor)
+        + (b"" if device.mode is None else message(5, integer(1, device.mode)))
+    )
+
+
+def _wrapped(data: bytes) -> int:
+    return next((v for number, v in fields(data) if number == 1 and isinstance(v, int)), 0)
+
+
+def _texts(number: int, values: Sequence[str]) -> bytes:
+    return b"".join(message(number, value.encode()) for value in values)

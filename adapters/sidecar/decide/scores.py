@@ -1,0 +1,31 @@
+"""Nodes' values as the small whole numbers that schedulers take."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from adapters.wire.name_index import Numbers
+
+
+def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:
+    """Scores by ``spread``, in the order of the values; None counts as worse than all."""
+    keys = [(0,) if value is None else (1, *value) for value in values.values()]
+    order = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    ranks = np.array([order[key] for key in keys], np.int64)
+    return dict(zip(values, spread(ranks, most).tolist(), strict=True))
+
+
+def spread(ranks: Numbers, most: int) -> Numbers:
+    """Scores from 0 to ``most``, in the order of the ranks.
+
+    With up to ``most`` + 1 different ranks they are spread evenly and the order is kept exactly;
+    with more, the best ``most`` of them are told apart and all others get 0. Where all are equal,
+    so are the scores: 0.
+    """
+    distinct, place = np.unique(ranks, return_inverse=True)
+    last = len(distinct) - 1
+    if last < 1:
+        return np.zeros(len(ranks), np.int64)
+    behind = last - place
+    kept: Numbers = most * behind // last if last <= most else np.minimum(behind, most)
+    return most - kept

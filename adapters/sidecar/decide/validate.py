@@ -1,0 +1,53 @@
+"""Whether a choice of cards that somebody else made gives a request just what it asks for."""
+
+from collections.abc import Sequence
+
+from core.feasibility.fit import unsuitable
+from core.hardware.card import Card, Mode
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.request import Ask, Request
+
+
+def sound(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
+    """Whether grants are what a request asks for, and fit beside what others hold.
+
+    A choice that does not say which container has which share is not sound where several ask.
+
+    Args:
+        request: what is asked.
+        grants: the choice, by whomever.
+        ledger: the node, with what the pod itself may hold there.
+    """
+    cards = {card.uuid: card for card in ledger.node.cards}
+    asked = {ask.container for ask in request.asks}
+    if any(grant.card not in cards or grant.container not in asked for grant in grants):
+        return False
+    if not all(_as_asked(request, ask, grants, cards) for ask in request.asks):
+        return False
+    if request.isolation not in (None, ledger.node.isolation):
+        return False
+    if request.linking.required is not None or request.linking.must_partition:
+        return False  # whether a choice of cards satisfies these, only a search can say
+    allocation = Allocation.of(request, Placement(ledger.node.name, tuple(grants)))
+    try:
+        ledger.release(request.uid).hold(allocation)
+    except LedgerError:
+        return False
+    return True
+
+
+def _as_asked(request: Request, ask: Ask, grants: Sequence[Grant], cards: dict[str, Card]) -> bool:
+    given = [grant for grant in grants if grant.container == ask.container]
+    return len(given) == ask.count == len({grant.card for grant in given}) and all(
+        _enough(request, ask, grant, cards[grant.card]) for grant in given
+    )
+
+
+def _enough(request: Request, ask: Ask, grant: Grant, card: Card) -> bool:
+    if unsuitable(request, card) is not None or grant.exclusive != ask.exclusive:
+        return False
+    memory = ask.memory_on(card.memory)
+    if card.mode is Mode.MIG:
+        return grant.slice is not None and grant.memory >= memory
+    return grant.slice is None and (grant.memory, grant.compute) == (memory, ask.compute)

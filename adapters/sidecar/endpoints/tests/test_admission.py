@@ -1,0 +1,394 @@
+"""What the API server is answered before it writes a pod or a Binding."""
+
+import json
+from base64 import b64decode
+
+import pytest
+
+from adapters.cli.demo.schedulers import patched
+from adapters.sidecar.decide.ports import Outcome
+from adapters.sidecar.endpoints.admission import AdmissionFlow
+from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.tests.builders import (
+    Bench,
+    Json,
+    a_binding,
+    a_metax_node,
+    a_node,
+    a_pod,
+    a_service,
+    asked,
+    body,
+    capture,
+    read_pod,
+    review,
+    run,
+)
+from adapters.wire.body import BodyError
+
+METAX = {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 10, "metax-tech.com/vmemory": 4}
+
+
+def response(answer: Json) -> Json:
+    return answer["response"]
+
+
+def patch_of(answer: Json) -> Json:
+    text = response(answer).get("patch")
+    return json.loads(b64decode(text)) if text else []
+
+
+def bound(pod: Json, node: str, answer: Json, chosen: dict[str, str] | None = None) -> Json:
+    return patched(a_binding(pod["metadata"]["name"], node, chosen), response(answer).get("patch"))
+
+
+async def admit(pod: Json, operation: str = "CREATE") -> Json:
+    bench = await a_service()
+    return await asked(AdmissionFlow(bench.service).pods(review(pod, operation)))
+
+
+async def bind(
+    bench: Bench,
+    name: str,
+    node: str,
+    annotations: dict[str, str] | None = None,
+    *,
+    dry: bool = False,
+) -> Json:
+    question = review(a_binding(name, node, annotations), sub="binding", dry=dry)
+    return await asked(AdmissionFlow(bench.service).bindings(question))
+
+
+def test_the_door_of_every_container_that_asks_is_closed_and_of_no_other() -> None:
+    pod = a_pod()
+    pod["spec"]["initContainers"] = [
+        {"name": "warm", "resources": {"limits": {"volcano.sh/vgpu-number": 1}}, "env": []}
+    ]
+    pod["spec"]["containers"].append(
+        {"name": "log", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    )
+
+    answer = run(admit(pod))
+
+    made = patched(pod, response(answer)["patch"])
+    closed = [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+        {"name": "DRAGOMAN_SHARE", "value": "1"},
+    ]
+    assert made["spec"]["initContainers"][0]["env"] == closed
+    assert made["spec"]["containers"][0]["env"] == closed
+    assert made["spec"]["containers"][1] == pod["spec"]["containers"][1]
+
+
+def test_what_an_author_lets_his_container_see_is_overwritten_wherever_it_stands() -> None:
+    pod = a_pod()
+    pod["spec"]["containers"][0]["env"] = [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+        {"name": "OTHER", "value": "1"},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"fieldRef": {"fieldPath": "x"}}},
+    ]
+
+    made = patched(pod, response(run(admit(pod)))["patch"])
+
+    values = [(one["name"], one.get("value")) for one in made["spec"]["containers"][0]["env"]]
+    assert values == [
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("OTHER", "1"),
+        ("NVIDIA_VISIBLE_DEVICES", "void"),
+        ("DRAGOMAN_SHARE", "1"),
+    ]
+
+
+async def admit_requiring(pod: Json) -> Json:
+    bench = await a_service()
+    return await asked(AdmissionFlow(bench.service, "dragoman").pods(review(pod)))
+
+
+def test_containers_that_ask_require_the_agent_where_the_operator_says_so() -> None:
+    pod = a_pod(limits=METAX)
+    pod["spec"]["containers"].append({"name": "log"})
+
+    made = patched(pod, response(run(admit_requiring(pod)))["patch"])
+    none = patched(pod, response(run(admit(pod)))["patch"])
+
+    name = pod["spec"]["containers"][0]["name"]
+    assert made["metadata"]["annotations"] == {
+        **none["metadata"]["annotations"],
+        f"required-plugins.noderesource.dev/container.{name}": '["dragoman"]',
+    }
+
+
+def test_a_requirement_that_the_runtime_could_not_read_is_refused() -> None:
+    pod = a_pod(annotations={"required-plugins.noderesource.dev": "audit"})
+
+    answer = response(run(admit_requiring(pod)))
+
+    assert not answer["allowed"]
+    assert "metadata.annotations[required-plugins.noderesource.dev]" in answer["status"]["message"]
+
+
+def test_the_default_of_a_vocabulary_is_written_where_the_author_says_nothing() -> None:
+    made = patched(a_pod(limits=METAX), response(run(admit(a_pod(limits=METAX))))["patch"])
+    said = a_pod(limits=METAX, annotations={"metax-tech.com/sgpu-qos-policy": "fixed-share"})
+    kept = patched(said, response(run(admit(said)))["patch"])
+
+    assert made["metadata"]["annotations"] == {"metax-tech.com/sgpu-qos-policy": "best-effort"}
+    assert kept["metadata"]["annotations"] == said["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "said"),
+    [
+        (a_pod(cores=150), "volcano.sh/vgpu-cores"),
+        (a_pod(limits={**METAX, "volcano.sh/vgpu-number": 1}), "mixes the vocabularies"),
+        (a_pod(annotations={"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1,1:"}), "only the scheduler"),
+        (
+            a_pod(limits={"cpu": 1}, annotations={"dragoman.dev/allocation": "[]"}),
+            "only the scheduler",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_or_is_forged_is_denied_with_a_sentence(pod: Json, said: str) -> None:
+    found = response(run(admit(pod)))
+
+    assert found["allowed"] is False
+    assert said in found["status"]["message"]
+
+
+def test_a_result_label_of_the_author_is_denied_too() -> None:
+    pod = a_pod()
+    pod["metadata"]["labels"] = {"hami.io/vgpu-node": "n1"}
+
+    assert response(run(admit(pod)))["allowed"] is False
+
+
+def test_a_pod_that_names_its_node_may_not_pass_by_the_scheduler() -> None:
+    pod, plain = a_pod(), a_pod(limits={"cpu": 1})
+    pod["spec"]["nodeName"] = plain["spec"]["nodeName"] = "n1"
+
+    assert "spec.nodeName" in response(run(admit(pod)))["status"]["message"]
+    assert response(run(admit(plain)))["allowed"] is True
+
+
+def test_a_pod_without_a_share_and_an_update_pass_untouched() -> None:
+    for answer in (run(admit(a_pod(limits={"cpu": 1}))), run(admit(a_pod(cores=150), "UPDATE"))):
+        assert response(answer) == {"uid": "r1", "allowed": True}
+
+
+def test_a_binding_commits_and_takes_the_annotations_along() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod()])
+        return await bind(bench, "p", "n1"), bench
+
+    answer, bench = run(work())
+
+    assert response(answer)["allowed"] is True
+    meta = bound(a_pod(), "n1", answer)["metadata"]
+    assert "GPU-n1-1" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
+    assert bench.store.writes == 1
+    assert bench.cluster.bindings == 0
+
+
+def test_a_hold_becomes_the_commit_card_for_card() -> None:
+    async def work() -> tuple[Json, Bench, str]:
+        bench = await a_service(a_node("n1", cards=4), pods=[a_pod(), a_pod("q")])
+        asking = bench.service.readings.read(bench.cluster.pods()[0])
+        assert asking is not None
+        from adapters.sidecar.endpoints.volcano_extender import VolcanoFlow
+
+        pod = a_pod()
+        event = {"task": {"UID": "uid-p", "NodeName": "n1", "Status": 2, "Pod": pod}}
+        await VolcanoFlow(bench.service).allocate(body(event))
+        held = bench.service.book.held("uid-p")
+        assert held is not None
+        await bind(bench, "q", "n1")
+        return await bind(bench, "p", "n1"), bench, held.grants[0].card
+
+    answer, bench, card = run(work())
+
+    assert response(answer)["allowed"] is True
+    assert bench.service.book.holds() == 0
+    ledger = bench.service.book.inventory.ledger("n1")
+    assert ledger.allocations["uid-p"].grants[0].card == card
+
+
+def test_a_binding_that_does_not_fit_is_refused_with_the_reason() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(a_node("n1", cards=1), pods=[a_pod(memory=9000)])
+        return await bind(bench, "p", "n1"), bench
+
+    answer, bench = run(work())
+
+    assert response(answer)["allowed"] is False
+    assert "memory 808 MiB short" in response(answer)["status"]["message"]
+    assert bench.store.writes == 0
+
+
+def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod()])
+        chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
+        return await bind(bench, "p", "n1", chosen), bench
+
+    answer, bench = run(work())
+
+    assert response(answer) == {"uid": "r1", "allowed": True}
+    ledger = bench.service.book.inventory.ledger("n1")
+    assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
+    assert bench.journal.told[-1].outcome is Outcome.ADOPTED
+
+
+def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() -> None:
+    chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
+
+    async def work(seen: dict[str, str]) -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod(annotations=chosen)])
+        bench.cluster.late["default/p"] = read_pod(a_pod(annotations=seen))
+        return await bind(bench, "p", "n1"), bench
+
+    for seen in ({}, {"volcano.sh/vgpu-ids-new": "GPU-n1-1,NVIDIA,4000,0:"}):
+        answer, bench = run(work(seen))
+        assert response(answer) == {"uid": "r1", "allowed": True}
+        ledger = bench.service.book.inventory.ledger("n1")
+        assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
+        assert bench.journal.told[-1].outcome is Outcome.ADOPTED
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "GPU-n1-0,NVIDIA,1,0:",
+        "GPU-n1-0,NVIDIA,4000,0:GPU-n1-1,NVIDIA,4000,0:",
+        "GPU-n2-0,NVIDIA,4000,0:",
+        "GPU-n1-0,NVIDIA,90000,0:",
+        "garbage",
+    ],
+)
+def test_an_unsound_choice_is_corrected_on_the_same_node(choice: str) -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod()])
+        return await bind(bench, "p", "n1", {"volcano.sh/vgpu-ids-new": choice}), bench
+
+    answer, bench = run(work())
+
+    meta = bound(a_pod(), "n1", answer, {"volcano.sh/vgpu-ids-new": choice})["metadata"]
+    assert "GPU-n1-1,NVIDIA,4000,0" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
+    assert bench.journal.told[-1].outcome is Outcome.CORRECTED
+    assert not bench.service.book.inventory.ledger("n1").problems()
+
+
+def test_a_choice_that_takes_what_another_has_is_corrected() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod("a", memory=8000), a_pod("b", memory=8000)])
+        chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,8000,0:"}
+        await bind(bench, "a", "n1", chosen)
+        return await bind(bench, "b", "n1", chosen), bench
+
+    _, bench = run(work())
+
+    ledger = bench.service.book.inventory.ledger("n1")
+    assert ledger.allocations["uid-b"].grants[0].card == "GPU-n1-1"
+
+
+def test_our_own_binding_passes_without_another_write() -> None:
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod()])
+        seen: list[Json] = []
+        plain = bench.cluster.bind
+
+        async def through_admission(*args: object, **kwargs: object) -> None:
+            namespace, name, uid, node, annotations, labels = args
+            binding = a_binding(str(name), str(node), annotations, str(uid))  # type: ignore[arg-type]
+            seen.append(
+                await asked(AdmissionFlow(bench.service).bindings(review(binding, sub="binding")))
+            )
+            await plain(namespace, name, uid, node, annotations, labels, **kwargs)
+
+        bench.cluster.bind = through_admission  # type: ignore[method-assign]
+        question = {
+            "PodName": "p",
+            "PodNamespace": "default",
+            "PodUID": "uid-p",
+            "Node": "n1",
+        }
+        assert await asked(KubeFlow(bench.service).bind(body(question))) == {"Error": ""}
+        return seen[0], bench
+
+    answer, bench = run(work())
+
+    assert response(answer) == {"uid": "r1", "allowed": True}
+    assert (bench.store.writes, bench.cluster.bindings) == (1, 1)
+
+
+def test_a_dry_run_commits_nothing() -> None:
+    async def work() -> tuple[Json, Json, Bench]:
+        bench = await a_service(pods=[a_pod(), a_pod("huge", memory=90_000)])
+        fits = await bind(bench, "p", "n1", dry=True)
+        return fits, await bind(bench, "huge", "n1", dry=True), bench
+
+    fits, huge, bench = run(work())
+
+    assert response(fits)["allowed"] is True
+    assert response(huge)["allowed"] is False
+    assert bench.store.writes == 0
+
+
+def test_an_unknown_pod_is_not_bound_and_one_without_a_share_is() -> None:
+    async def work() -> tuple[Json, Json]:
+        bench = await a_service(pods=[a_pod("plain", limits={"cpu": 1})])
+        return await bind(bench, "nobody", "n1"), await bind(bench, "plain", "anywhere")
+
+    nobody, plain = run(work())
+
+    assert response(nobody)["allowed"] is False
+    assert response(plain) == {"uid": "r1", "allowed": True}
+
+
+def test_a_metax_binding_takes_labels_along() -> None:
+    async def work() -> Json:
+        bench = await a_service(a_metax_node("m1"), pods=[a_pod(limits=METAX)])
+        return await bind(bench, "p", "m1", {"author": "wrote"})
+
+    meta = bound(a_pod(), "m1", run(work()), {"author": "wrote"})["metadata"]
+
+    assert meta["labels"] == {"hami.io/vgpu-node": "m1"}
+    assert meta["annotations"]["author"] == "wrote"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "volcano/v1.14.1/binding-review.json",
+        "koordinator/v1.8.0/binding-review.json",
+        "koordinator/v1.8.0/binding-review-deviceshare.json",
+        "kube-scheduler/v1.37.1/binding-review.json",
+        "admission/binding-by-hand.json",
+    ],
+)
+def test_captured_reviews_of_bindings_are_understood(path: str) -> None:
+    async def work() -> Json:
+        question = capture(path)
+        binding = json.loads(question)["request"]["object"]
+        pod = a_pod(binding["metadata"]["name"])
+        pod["metadata"]["namespace"] = binding["metadata"]["namespace"]
+        pod["metadata"]["uid"] = binding["metadata"].get("uid", "some-uid")
+        bench = await a_service(a_node(binding["target"]["name"]), pods=[pod])
+        return await asked(AdmissionFlow(bench.service).bindings(question))
+
+    answer = run(work())
+
+    assert response(answer)["allowed"] is True
+    assert any("vgpu-ids-new" in json.dumps(one) for one in patch_of(answer))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", body({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1beta1"})],
+)
+def test_what_is_no_review_of_this_version_is_refused(content: bytes) -> None:
+    async def work() -> None:
+        bench = await a_service()
+        await AdmissionFlow(bench.service).pods(content)
+
+    with pytest.raises(BodyError):
+        run(work())

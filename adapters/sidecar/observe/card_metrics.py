@@ -1,0 +1,216 @@
+"""What Prometheus is told of every card: our names, and those of the peers' dashboards of today.
+
+A node's lines are made once and kept until its ledger changes, so a scrape of 40,000 cards costs
+what has changed since the last one.
+"""
+
+from asyncio import sleep
+from collections.abc import Callable, Mapping
+
+from adapters.sidecar.decide.ledger_cache import Book
+from core.hardware.card import Card
+from core.hardware.quantity import FULL, MIB
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUse
+
+BATCH = 50
+"""Nodes whose lines are made before others get a turn."""
+
+_OURS = ("node", "uuid", "index", "vendor", "model")
+# Source: HAMi v2.10.0 cmd/scheduler/metrics.go:106-397; all of them have its constant zone.
+ZONE = "vGPU"
+_HAMI = ("zone", "node", "device_uuid", "device_index", "device_type")
+_HAMI_CORES = (*_HAMI, "device_cores")
+_HAMI_OVERVIEW = (*_HAMI_CORES, "device_memory_limit")
+_HAMI_POD = ("zone", "namespace", "node", "pod", "container_index", "device_uuid")
+# Its ids of instances are the node's to know.
+_HAMI_SLICE = (
+    "zone", "node", "device_uuid", "device_index", "profile", "placement_start", "placement_size",
+)  # fmt: skip
+# Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go:35-84
+_VOLCANO = ("devID", "NodeName")
+
+Value = Callable[[Card, CardUse], float]
+
+_CARDS: tuple[tuple[str, str, tuple[str, ...], Value], ...] = (
+    ("dragoman_card_memory_bytes", "Memory of a card.", _OURS, lambda c, _: c.memory),
+    (
+        "dragoman_card_memory_granted_bytes",
+        "Memory of a card that is given away.",
+        _OURS,
+        lambda _, u: u.memory,
+    ),
+    (
+        "dragoman_card_compute_granted_ratio",
+        "Compute of a card that is given away, 0 to 1.",
+        _OURS,
+        lambda _, u: u.compute / FULL,
+    ),
+    ("dragoman_card_sharers", "Pods on a card.", _OURS, lambda _, u: len(u.holders)),
+    ("dragoman_card_healthy", "1 for a healthy card.", _OURS, lambda c, _: int(c.healthy)),
+    ("hami_gpu_memory_limit_bytes", "As HAMi names it.", _HAMI, lambda c, _: c.memory),
+    ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda _c, _u: FULL),
+    ("hami_gpu_memory_allocated_bytes", "As HAMi names it.", _HAMI_CORES, lambda _, u: u.memory),
+    ("hami_gpu_core_allocated_ratio", "As HAMi names it.", _HAMI, lambda _, u: u.compute),
+    ("hami_gpu_shared_count", "As HAMi names it.", _HAMI, lambda _, u: u.slots),
+    ("hami_node_gpu_overview", "As HAMi names it.", _HAMI_OVERVIEW, lambda _, u: u.memory),
+    (
+        "hami_node_gpu_memory_allocated_ratio",
+        "As HAMi names it.",
+        _HAMI,
+        lambda c, u: u.memory / c.memory if c.memory else 0,
+    ),
+    (
+        "volcano_vgpu_device_memory_limit",
+        "As Volcano names it, in MiB.",
+        _VOLCANO,
+        lambda c, _: c.memory // MIB,
+    ),
+    (
+        "volcano_vgpu_device_allocated_memory",
+        "As Volcano names it, in MiB.",
+        _VOLCANO,
+        lambda _, u: u.memory // MIB,
+    ),
+    (
+        "volcano_vgpu_device_allocated_cores",
+        "As Volcano names it.",
+        _VOLCANO,
+        lambda _, u: u.compute,
+    ),
+    ("volcano_vgpu_device_shared_number", "As Volcano names it.", _VOLCANO, lambda _, u: u.slots),
+)
+
+_OF_CARDS: tuple[tuple[str, ...], ...] = tuple(dict.fromkeys(row[2] for row in _CARDS))
+
+_PODS = (
+    ("hami_vgpu_memory_allocated_bytes", "As HAMi names it."),
+    ("hami_vgpu_core_allocated_ratio", "As HAMi names it."),
+    ("volcano_vgpu_device_memory_allocation_for_a_certain_pod", "As Volcano names it, in MiB."),
+    ("volcano_vgpu_device_core_allocation_for_a_certain_pod", "As Volcano names it."),
+)
+
+_SLICES = ("hami_node_gpu_mig_instance_info", "As HAMi names it: 1 for a slice that is given away.")
+
+Lines = tuple[bytes, ...]
+"""The lines of one node, family by family."""
+
+
+class CardMetrics:
+    """The lines of all nodes."""
+
+    def __init__(self, book: Book, *, peers: bool = True) -> None:
+        """Nothing is made yet.
+
+        Args:
+            book: whose cards are told.
+            peers: whether under the peers' names too.
+        """
+        self._book = book
+        self._peers = peers
+        self._cards = _CARDS if peers else tuple(each for each in _CARDS if each[2] is _OURS)
+        self._known: dict[str, tuple[NodeLedger, Lines]] = {}
+
+    async def text(self) -> list[bytes]:
+        """All of it in pieces, as Prometheus reads it; others get their turns while it is made."""
+        fresh = 0
+        ledgers = [*self._book.inventory]
+        known: dict[str, tuple[NodeLedger, Lines]] = {}
+        for ledger in ledgers:
+            earlier = self._known.get(ledger.node.name)
+            if earlier is None or earlier[0] is not ledger:
+                earlier = (ledger, self._lines(ledger))
+                fresh += 1
+                if fresh % BATCH == 0:
+                    await sleep(0)
+            known[ledger.node.name] = earlier
+        self._known = known
+        heads = [(name, text) for name, text, _, _ in self._cards]
+        heads += [*_PODS, _SLICES] if self._peers else []
+        pieces: list[bytes] = []
+        for place, (name, text) in enumerate(heads):
+            pieces.append(f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode())
+            pieces.append(b"".join([lines[place] for _, lines in known.values()]))
+            await sleep(0)
+        return pieces
+
+    def _lines(self, ledger: NodeLedger) -> Lines:
+        cards = tuple(zip(ledger.node.cards, ledger.uses, strict=True))
+        facts = [_facts(card) for card in ledger.node.cards]
+        labels: dict[tuple[str, ...], list[str]] = {
+            names: [_labels(names, each) for each in facts] for names in _OF_CARDS
+        }
+        of_cards = tuple(
+            "".join(
+                f"{name}{label} {value(card, use)}\n"
+                for (card, use), label in zip(cards, labels[names], strict=True)
+            ).encode()
+            for name, _, names, value in self._cards
+        )
+        return (*of_cards, *_of_pods(ledger), _of_slices(ledger)) if self._peers else of_cards
+
+
+def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
+    amounts: tuple[dict[str, int], ...] = tuple({} for _ in _PODS)
+    for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+        facts = _facts(card)
+        for holder in use.holders:
+            namespace, _, name = ledger.allocations[holder.uid].pod.partition("/")
+            facts |= {"namespace": namespace, "pod": name, "podName": name}
+            hami = _labels(_HAMI_POD, facts)
+            volcano = _labels((*_VOLCANO, "podName"), facts)
+            held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)
+            labels = (hami, hami, volcano, volcano)
+            # Volcano's have no namespace: pods of one name on a card are one line, as must be.
+            for family, label, amount in zip(amounts, labels, held, strict=True):
+                family[label] = family.get(label, 0) + amount
+    return tuple(
+        "".join(f"{metric}{label} {amount}\n" for label, amount in family.items()).encode()
+        for (metric, _), family in zip(_PODS, amounts, strict=True)
+    )
+
+
+def _of_slices(ledger: NodeLedger) -> bytes:
+    facts = {card.uuid: _facts(card) for card in ledger.node.cards}
+    lines: dict[str, None] = {}
+    for allocation in ledger.allocations.values():
+        for grant in allocation.grants:
+            if grant.slice is None or grant.card not in facts:
+                continue
+            place = {
+                "profile": grant.slice.profile,
+                "placement_start": str(grant.slice.start),
+                "placement_size": str(grant.slice.size),
+            }
+            label = _labels(_HAMI_SLICE, facts[grant.card] | place)
+            lines[f"{_SLICES[0]}{label} 1\n"] = None
+    return "".join(lines).encode()
+
+
+def _facts(card: Card) -> dict[str, str]:
+    """The values of all labels that a card has."""
+    index, model = str(card.index), card.model
+    return {
+        "node": card.node,
+        "uuid": card.uuid,
+        "index": index,
+        "vendor": card.vendor,
+        "model": model,
+        "zone": ZONE,
+        "device_uuid": card.uuid,
+        "device_index": index,
+        "device_type": model,
+        "device_cores": str(FULL),
+        "device_memory_limit": str(card.memory // MIB),
+        "container_index": "0",
+        "devID": card.uuid,
+        "NodeName": card.node,
+    }
+
+
+def _labels(names: tuple[str, ...], facts: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(facts[name])}"' for name in names) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

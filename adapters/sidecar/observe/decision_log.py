@@ -1,0 +1,135 @@
+"""Decisions as log lines, metrics, and the latest of them for people to look at."""
+
+import secrets
+import sys
+from collections import deque
+from collections.abc import Mapping
+from itertools import count
+from time import perf_counter
+
+import orjson
+import structlog
+
+from adapters.sidecar.decide.ports import Decided
+from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.observe.request_timer import RequestTimer
+
+LATEST = 100
+"""Decisions that are remembered."""
+
+Logger = structlog.typing.FilteringBoundLogger
+
+
+def logger(level: str, form: str) -> Logger:
+    """A logger to standard error.
+
+    Args:
+        level: the least that is written, such as ``info``.
+        form: ``json`` for one object a line, ``text`` for people.
+    """
+    shared: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer(serializer=_json)]
+        if form == "json"
+        else [*shared, _sentence],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer)
+        if form == "json"
+        else structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    made: Logger = structlog.get_logger()
+    return made
+
+
+class Journal:
+    """Tells decisions; implements ``ports.Journal`` and counts calls for ``web.app``."""
+
+    def __init__(self, log: Logger, metrics: Metrics) -> None:
+        self._log = log
+        self._metrics = metrics
+        self._prefix = secrets.token_hex(3)
+        self._numbers = count(1)
+        self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
+
+    def decided(self, decided: Decided) -> None:
+        """Tell a decision: one line, one count."""
+        self._metrics.decided(decided)
+        told: dict[str, object] = {
+            "decision": self._number(),
+            "pod": decided.pod,
+            "uid": decided.uid,
+            "dialect": decided.dialect,
+            "node": decided.node,
+        }
+        if decided.cause:
+            told["reason"] = decided.cause
+        if decided.text:
+            told["text"] = decided.text
+        if decided.asked:
+            told["nodes"], told["asked"] = decided.nodes, decided.asked
+        self._log.info(f"{decided.verb}.{decided.outcome.value}", **told)
+        self._latest.appendleft(
+            {
+                **told,
+                "verb": decided.verb,
+                "outcome": decided.outcome.value,
+                "text": decided.text or _count(decided),
+            }
+        )
+
+    def conflict(self, node: str) -> None:
+        """Count a lost race."""
+        self._metrics.conflict()
+        self._log.debug("ledger.conflict", node=node)
+
+    def latest(self) -> list[Mapping[str, object]]:
+        """The latest decisions, newest first."""
+        return list(self._latest)
+
+    def __call__(self, verb: str) -> RequestTimer:
+        """Time a call, if it has a name."""
+        return _Call(verb, self._metrics) if verb else RequestTimer()
+
+    def failed(self, path: str, error: Exception) -> str:
+        """Tell of a failure that nobody foresaw, with all that is known of it."""
+        number = self._number()
+        self._log.error("call.failed", path=path, decision=number, exc_info=error)
+        return number
+
+    def _number(self) -> str:
+        return f"{self._prefix}-{next(self._numbers)}"
+
+
+class _Call(RequestTimer):
+    def __init__(self, verb: str, metrics: Metrics) -> None:
+        self._verb = verb
+        self._metrics = metrics
+        self._start = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        taken = perf_counter() - self._start
+        self._metrics.called(self._verb, self.status, taken, self.size)
+
+
+def _count(decided: Decided) -> str:
+    return f"{decided.nodes} of {decided.asked} fit" if decided.asked else ""
+
+
+def _json(value: object, **_: object) -> bytes:
+    return orjson.dumps(value, default=str)
+
+
+def _sentence(_: object, __: str, event: structlog.typing.EventDict) -> str:
+    """``12:00:00 bind.bound  pod=default/a node=n1``; what is empty is left out."""
+    trace = event.pop("exception", "")
+    clock = str(event.pop("timestamp"))[11:19]
+    level = str(event.pop("level"))
+    name = str(event.pop("event"))
+    said = " ".join(f"{key}={value}" for key, value in event.items() if value not in ("", None))
+    mark = "" if level == "info" else f"{level}: "
+    return f"{clock} {mark}{name:<20} {said}" + (f"\n{trace}" if trace else "")

@@ -1,0 +1,1 @@
+"""What the elected leader repairs: node inventories, adopted pods, orphaned allocations."""

@@ -1,0 +1,69 @@
+"""Pods are read once, and anew when anything about them is another."""
+
+from dataclasses import replace
+
+import pytest
+
+from adapters.dialects.adopt import adopt
+from adapters.dialects.merge import read_node
+from adapters.sidecar.reconcile import adoption_cache as said
+from adapters.sidecar.reconcile.adoption_cache import Said
+from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
+from adapters.wire.kube import Pod
+from core.hardware.node import Node
+
+CHOICE = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods that were read, by name."""
+    names: list[str] = []
+
+    def counting(pod: Pod, *rest: object) -> object:
+        names.append(pod.metadata.name)
+        return adopt(pod, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(said, "adopt", counting)
+    return names
+
+
+def a_described_node() -> Node:
+    node, _ = read_node(a_node("n1"), None, DIALECTS)
+    assert node is not None
+    return node
+
+
+def test_a_pod_is_read_once_for_as_long_as_it_is_looked_at(read: list[str]) -> None:
+    node = a_described_node()
+    pods = [read_pod(a_pod(name, annotations=CHOICE)) for name in ("a", "b")]
+    first = Said()
+    found = [first(pod, node, DIALECTS) for pod in pods]
+
+    second = Said(first)
+    again = [second(pod, replace(node), DIALECTS) for pod in pods for _ in range(2)]
+    third = Said(Said(second))
+    last = third(pods[0], node, DIALECTS)
+
+    assert again == [found[0], found[0], found[1], found[1]]
+    assert found[0] is not None
+    assert found[0].grants[0].card == "GPU-n1-0"
+    assert last == found[0]
+    assert read == ["a", "b", "a"]
+
+
+def test_a_pod_a_node_or_a_policy_that_is_another_is_read_anew(read: list[str]) -> None:
+    node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
+    one = Said()
+    one(pod, node, DIALECTS)
+
+    other = Said(one)
+    found = [
+        other(read_pod(a_pod()), node, DIALECTS),
+        other(pod, replace(node, cards=()), DIALECTS),
+        other(pod, node, (*DIALECTS,)[::-1]),
+    ]
+
+    assert len(read) == 4
+    assert found[0] is not None
+    assert found[0].unread is not None

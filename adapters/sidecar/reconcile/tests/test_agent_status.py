@@ -1,0 +1,68 @@
+import msgspec
+
+from adapters.sidecar.reconcile.agent_status import Agents
+from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.stores.kubernetes import LedgerObject, Named
+from adapters.wire.hardware import NodeHardware, encode
+from adapters.wire.kube import Metadata
+from core.hardware.card import Card
+from core.hardware.quantity import GIB
+
+HARDWARE = NodeHardware((Card("GPU-0", "a", 0, "nvidia", "A", GIB, 1),))
+
+
+class Inner:
+    """A sink that counts."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def changed(self, thing: LedgerObject) -> None:
+        self.told.append(f"changed {thing.metadata.name}")
+
+    def gone(self, what: Named) -> None:
+        self.told.append(f"gone {what.name}")
+
+    def unreadable(self, what: Named, problem: str) -> None:
+        self.told.append(f"{what.name}: {problem}")
+
+    def synced(self) -> None:
+        self.told.append("synced")
+
+
+def thing(status: bytes) -> LedgerObject:
+    return LedgerObject(Metadata(name="a"), msgspec.Raw(b"{}"), msgspec.Raw(status))
+
+
+def test_what_was_said_before_anybody_listened_is_told_and_then_each_change_once() -> None:
+    named: list[str] = []
+    agents, inner, mirror = Agents(lambda *_: None), Inner(), Mirror(named.append)
+    sink = agents.beside(inner)
+
+    sink.changed(thing(encode(HARDWARE)))
+    sink.synced()
+    agents.tell(mirror.put_hardware)
+    sink.changed(thing(encode(HARDWARE)))
+    sink.changed(thing(b""))
+    sink.changed(thing(encode(HARDWARE)))
+    sink.gone(Metadata(name="a"))
+
+    assert named == ["a"] * 4
+    assert mirror.hardware == {}
+    assert inner.told == ["changed a", "synced", *["changed a"] * 3, "gone a"]
+
+
+def test_a_status_that_cannot_be_read_leaves_what_was_known_and_is_told() -> None:
+    unread: list[str] = []
+    agents, inner = Agents(lambda node, text: unread.append(f"{node}: {text}")), Inner()
+    mirror = Mirror(lambda _: None)
+    agents.tell(mirror.put_hardware)
+    sink = agents.beside(inner)
+    sink.changed(thing(encode(HARDWARE)))
+
+    sink.changed(thing(b"[]"))
+    sink.unreadable(Metadata(name="a"), "what a mess")
+
+    assert mirror.hardware == {"a": HARDWARE}
+    assert unread[0].startswith("a: the status of the ledger cannot be read")
+    assert inner.told == ["changed a", "changed a", "a: what a mess"]

@@ -1,0 +1,60 @@
+"""Many things at once, and never more than are allowed."""
+
+import asyncio
+
+import pytest
+
+from adapters.sidecar.reconcile.concurrency import ABREAST, abreast
+
+
+def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
+    async def main() -> tuple[list[int], int]:
+        done: list[int] = []
+        running = most = 0
+
+        async def work(thing: int) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            for _ in range(thing % 7):
+                await asyncio.sleep(0)
+            running -= 1
+            done.append(thing)
+
+        await abreast(work, range(200))
+        return done, most
+
+    done, most = asyncio.run(main())
+
+    assert sorted(done) == list(range(200))
+    assert most == ABREAST
+
+
+def test_one_that_hangs_does_not_hold_the_others() -> None:
+    async def main() -> list[int]:
+        done: list[int] = []
+        others = asyncio.Event()
+
+        async def work(thing: int) -> None:
+            if thing == 0:
+                await others.wait()
+            done.append(thing)
+            if len(done) == 49:
+                others.set()
+
+        await abreast(work, range(50))
+        return done
+
+    assert asyncio.run(main())[-1] == 0
+
+
+def test_a_failure_ends_it() -> None:
+    async def work(thing: int) -> None:
+        await asyncio.sleep(0)
+        if thing == 3:
+            raise LookupError("three")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(abreast(work, range(1000)))
+
+    assert caught.group_contains(LookupError, match="three")

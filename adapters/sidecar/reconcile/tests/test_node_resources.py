@@ -1,0 +1,318 @@
+"""Extended resources of nodes: the amounts, when they are written, and when they are not."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.node_resources import LONGEST, Publisher, amounts, patch
+from adapters.sidecar.reconcile.published_resources import MARK, written
+from adapters.sidecar.settings import read
+from adapters.sidecar.tests.builders import DIALECTS, a_metax_node, a_node
+from adapters.wire.kube import Device, KubeNode, Metadata, NodeStatus
+from core.hardware.quantity import GIB
+
+ALL = frozenset({"volcano", "koordinator", "metax"})
+
+
+def stating(node: KubeNode, amounts: Mapping[str, str | int | float]) -> KubeNode:
+    status = NodeStatus(capacity=dict(amounts), allocatable=dict(amounts))
+    return msgspec.structs.replace(node, status=status)
+
+
+def a_device(name: str, healthy: str) -> Device:
+    devices = [
+        {
+            "type": "gpu",
+            "id": f"GPU-{minor}",
+            "minor": minor,
+            "health": each == "y",
+            "resources": {
+                "koordinator.sh/gpu-core": "100",
+                "koordinator.sh/gpu-memory": "80Gi",
+                "koordinator.sh/gpu-memory-ratio": "100",
+            },
+        }
+        for minor, each in enumerate(healthy)
+    ]
+    return msgspec.json.decode(
+        json.dumps({"metadata": {"name": name}, "spec": {"devices": devices}}), type=Device
+    )
+
+
+def test_volcano_counts_sharers_percent_and_units() -> None:
+    assert amounts(a_node("n", cards=8, memory=40960), None, DIALECTS, ALL) == {
+        "volcano.sh/vgpu-number": 80,
+        "volcano.sh/vgpu-cores": 800,
+        "volcano.sh/vgpu-memory": 8 * 40960,
+    }
+
+
+def test_koordinator_sums_up_healthy_cards() -> None:
+    found = amounts(a_node("n", cards=0), a_device("n", "yyn"), DIALECTS, ALL)
+
+    assert found == {
+        "koordinator.sh/gpu": 200,
+        "koordinator.sh/gpu-core": 200,
+        "koordinator.sh/gpu-memory": 160 * GIB,
+        "koordinator.sh/gpu-memory-ratio": 200,
+        "koordinator.sh/gpu.shared": 200,
+    }
+
+
+def test_metax_counts_sharers_alone() -> None:
+    assert amounts(a_metax_node("n"), None, DIALECTS, ALL) == {"metax-tech.com/sgpu": 32}
+
+
+def test_only_what_is_asked_for_is_stated() -> None:
+    assert amounts(a_node("n"), a_device("n", "y"), DIALECTS, ()) == {}
+    assert amounts(a_node("n"), None, DIALECTS, {"metax"}) == {}
+
+
+def test_cards_that_a_kubelet_reset_to_none_come_back() -> None:
+    wanted = amounts(a_node("n"), None, DIALECTS, ALL)
+    reset = stating(a_node("n"), dict.fromkeys(wanted, "0"))
+
+    assert amounts(reset, None, DIALECTS, ALL) == wanted
+    assert patch(reset, wanted) == {name: str(amount) for name, amount in wanted.items()}
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**15)))
+def test_a_node_that_states_it_in_any_form_is_not_written_to(stated: dict[str, int]) -> None:
+    forms = {
+        name: f"{amount // 1000}k" if amount % 1000 == 0 else str(amount)
+        for name, amount in stated.items()
+    }
+
+    assert patch(stating(a_node("n"), forms), stated) == {}
+
+
+def test_garbage_in_a_status_is_written_over() -> None:
+    assert patch(stating(a_node("n"), {"a": "lots"}), {"a": 1, "b": 0}) == {"a": "1", "b": "0"}
+
+
+def test_what_is_published_is_set_by_file_and_environment() -> None:
+    assert read(None, {}).publish == ()
+    assert read(None, {"DRAGOMAN_PUBLISH": "volcano, metax"}).publish == ("volcano", "metax")
+
+
+# --- the runner -----------------------------------------------------------------------------------
+
+
+@dataclass
+class FakeStatus:
+    mirror: Mirror
+    writes: list[Mapping[str, str | None]] = field(default_factory=list)
+    failures: int = 0
+    ignored: bool = False
+
+    async def publish(
+        self,
+        name: str,
+        resources: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+    ) -> None:
+        self.writes.append(resources)
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no answer")
+        if not self.ignored:
+            node = self.mirror.nodes[name]
+            stated = {key: value for key, value in resources.items() if value is not None}
+            noted = {**(node.metadata.annotations or {}), **annotations}
+            kept = {key: value for key, value in noted.items() if value is not None}
+            made = msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, annotations=kept)
+            )
+            self.mirror.put_node(stating(made, {**(node.status.capacity or {}), **stated}))
+
+
+@dataclass
+class Rig:
+    mirror: Mirror
+    status: FakeStatus
+    publisher: Publisher
+    failed: list[str]
+    time: float = 0.0
+
+
+def a_rig() -> Rig:
+    mirror = Mirror(lambda node: made.publisher.look_at(node))
+    status, failed = FakeStatus(mirror), list[str]()
+    publisher = Publisher(
+        mirror,
+        status,
+        lambda: DIALECTS,
+        ALL,
+        lambda: made.time,
+        lambda _, text: failed.append(text),
+    )
+    made = Rig(mirror, status, publisher, failed)
+    return made
+
+
+def test_a_node_is_written_to_once_and_again_after_a_reset() -> None:
+    async def tried() -> None:
+        rig = a_rig()
+        running = asyncio.create_task(rig.publisher.run())
+        rig.mirror.put_node(a_node("n"))
+        await asyncio.sleep(0.01)
+        assert len(rig.status.writes) == 1
+        rig.time += 3600
+        rig.publisher.look_at("n")
+        await asyncio.sleep(0.01)
+        assert len(rig.status.writes) == 1
+
+        rig.mirror.put_node(a_node("n"))
+        await asyncio.sleep(0.01)
+
+        assert len(rig.status.writes) == 2
+        running.cancel()
+
+    asyncio.run(tried())
+
+
+def test_who_sets_something_else_again_and_again_is_answered_less_and_less() -> None:
+    async def tried() -> None:
+        rig = a_rig()
+        rig.status.ignored = True
+        rig.mirror.put_node(a_node("n"))
+        for _ in range(36000):
+            await rig.publisher.publish("n")
+            rig.time += 1
+
+        assert len(rig.status.writes) < 12 + 36000 / LONGEST
+
+    asyncio.run(tried())
+
+
+def test_a_write_that_fails_is_told_and_made_again() -> None:
+    async def tried() -> None:
+        rig = a_rig()
+        rig.status.failures = 1
+        rig.mirror.put_node(a_node("n"))
+
+        assert not await rig.publisher.publish("n")
+        rig.time += 1
+        assert await rig.publisher.publish("n")
+
+        assert rig.failed == ["no answer"]
+        assert await rig.publisher.publish("gone")
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_publisher_that_is_woken_just_before_its_end_ends(turns: int) -> None:
+    async def main() -> None:
+        rig = a_rig()
+        running = asyncio.create_task(rig.publisher.run())
+        await asyncio.sleep(0.05)
+        rig.publisher.look_at("n1")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+
+        await asyncio.wait({running}, timeout=2)
+
+        assert running.cancelled()
+
+    asyncio.run(main())
+
+
+def without_cards(node: KubeNode) -> KubeNode:
+    """The node after its plugin has taken back what it said of the cards."""
+    kept = {key: value for key, value in (node.metadata.annotations or {}).items() if key == MARK}
+    metadata = msgspec.structs.replace(node.metadata, annotations=kept)
+    return msgspec.structs.replace(node, metadata=metadata)
+
+
+def left_by(
+    *before: KubeNode, after: Mapping[str, str | int | float] | None = None
+) -> tuple[Rig, Mapping[str, str | int | float]]:
+    """What a node states after its cards have gone.
+
+    Args:
+        before: the node as it was told one time after the other, while it had its cards.
+        after: what somebody else states by then, in the place of what was published.
+    """
+
+    async def tried() -> tuple[Rig, Mapping[str, str | int | float]]:
+        rig = a_rig()
+        for node in before:
+            rig.mirror.put_node(node)
+            await rig.publisher.publish("n")
+            rig.time += 3600
+        bare = without_cards(rig.mirror.nodes["n"])
+        rig.mirror.put_node(bare if after is None else stating(bare, after))
+        rig.status.writes.clear()
+        for _ in range(3):
+            await rig.publisher.publish("n")
+            rig.time += 3600
+        return rig, rig.mirror.nodes["n"].status.allocatable or {}
+
+    return asyncio.run(tried())
+
+
+def test_a_node_that_lost_its_cards_states_none_and_is_left_alone_then() -> None:
+    rig, stated = left_by(a_node("n"))
+
+    assert stated == dict.fromkeys(amounts(a_node("n"), None, DIALECTS, ALL), "0")
+    assert len(rig.status.writes) == 1
+    assert MARK not in (rig.mirror.nodes["n"].metadata.annotations or {})
+
+
+def test_what_a_device_plugin_states_in_the_place_of_ours_stays() -> None:
+    theirs = {
+        name: amount + 1 for name, amount in amounts(a_node("n"), None, DIALECTS, ALL).items()
+    }
+
+    _, stated = left_by(a_node("n"), after=theirs)
+
+    assert stated == theirs
+
+
+def test_what_a_device_plugin_stated_before_us_stays() -> None:
+    theirs = amounts(a_node("n"), None, DIALECTS, ALL)
+
+    rig, stated = left_by(stating(a_node("n"), theirs))
+
+    assert stated == theirs
+    assert rig.status.writes == []
+
+
+def test_one_resource_that_is_not_wanted_any_more_is_taken_back_and_the_others_stay() -> None:
+    both = msgspec.structs.replace(
+        a_node("n"),
+        metadata=msgspec.structs.replace(
+            a_node("n").metadata,
+            annotations={
+                **(a_node("n").metadata.annotations or {}),
+                MARK: '{"gone.io/x":5,"gone.io/y":6,"volcano.sh/vgpu-number":20}',
+            },
+        ),
+    )
+    stated = {**amounts(a_node("n"), None, DIALECTS, ALL), "gone.io/x": 5, "gone.io/y": 7}
+
+    async def tried() -> Rig:
+        rig = a_rig()
+        rig.mirror.put_node(stating(both, stated))
+        await rig.publisher.publish("n")
+        return rig
+
+    rig = asyncio.run(tried())
+
+    assert rig.status.writes == [{"gone.io/x": "0"}]
+    noted = rig.mirror.nodes["n"].metadata.annotations or {}
+    assert noted[MARK] == '{"volcano.sh/vgpu-number":20}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a":"b"}', "\x00"])
+def test_a_mark_that_nobody_can_read_is_none(text: str) -> None:
+    assert written(KubeNode(Metadata(name="n", annotations={MARK: text}))) == {}

@@ -1,0 +1,87 @@
+"""Whose ledgers are looked at because of cards that nobody came for."""
+
+import msgspec
+
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import dialect_of
+from adapters.sidecar.decide.ledger_cache import Book
+from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.unbound import Leftover
+from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
+from adapters.stores.store import Change, Stored
+from adapters.wire.kube import Pod
+from core.feasibility.fit import fit
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+
+POD = read_pod(a_pod("p"))
+
+
+def a_record(*pods: Pod) -> Change:
+    ledger = NodeLedger.of(read_node(a_node("n1"), None, DIALECTS)[0])
+    for pod in pods:
+        dialect = dialect_of(pod, DIALECTS)
+        assert dialect is not None
+        request = dialect.read_pod(pod)
+        placement = fit(request, ledger)
+        assert isinstance(placement, Placement)
+        ledger = ledger.hold(Allocation.of(request, placement)).commit(request.uid)
+    return Change("n1", Stored(ledger, "1"))
+
+
+class Rig:
+    def __init__(self, record: Change) -> None:
+        self.named: list[str] = []
+        self.book, self.mirror = Book(), Mirror(lambda _: None)
+        self.leftover = Leftover(self.book, self.mirror, self.named.append)
+        self.tell(record)
+
+    def tell(self, record: Change) -> None:
+        self.book.apply(record)
+        self.leftover.changed(record.node)
+
+    def bind(self, pod: Pod) -> None:
+        spec = msgspec.structs.replace(pod.spec, node_name="n1")
+        self.mirror.put_pod(msgspec.structs.replace(pod, spec=spec))
+
+
+def test_a_node_whose_pod_is_not_bound_a_turn_later_is_named_once() -> None:
+    rig = Rig(a_record(POD))
+    rig.mirror.put_pod(POD)
+
+    rig.leftover.turn()
+    at_once = [*rig.named]
+    rig.leftover.turn()
+    rig.leftover.turn()
+
+    assert at_once == [], "its Binding may be on the way"
+    assert rig.named == ["n1"]
+
+
+def test_a_node_whose_pod_is_gone_is_named() -> None:
+    rig = Rig(a_record(POD))
+
+    rig.leftover.turn()
+    rig.leftover.turn()
+
+    assert rig.named == ["n1"]
+
+
+def test_a_node_whose_pods_are_all_bound_is_not_looked_at_for_its_ledgers_sake() -> None:
+    rig = Rig(a_record(POD))
+    rig.bind(POD)
+
+    rig.leftover.turn()
+    rig.leftover.turn()
+
+    assert rig.named == []
+
+
+def test_a_record_that_is_gone_by_then_is_nobodys() -> None:
+    rig = Rig(a_record(POD))
+
+    rig.leftover.turn()
+    rig.book.apply(Change("n1", None))
+    rig.leftover.turn()
+
+    assert rig.named == []

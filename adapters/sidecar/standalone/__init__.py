@@ -1,0 +1,1 @@
+"""The service without a cluster: nodes and pods from files."""

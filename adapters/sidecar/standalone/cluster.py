@@ -1,0 +1,167 @@
+"""A cluster for one process without Kubernetes: a table of pods that lives as long as it does.
+
+It takes the place of the API server for ``dragoman serve`` with an inventory from files: Bindings
+write into the table, and pods come and go over HTTP.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import orjson
+
+from adapters.sidecar.decide.ports import BindError
+from adapters.sidecar.decide.service import Service, with_annotations
+from adapters.sidecar.web.app import Answer, Call, Route, problem
+from adapters.wire import body
+from adapters.wire.admission import Binding
+from adapters.wire.body import BodyError
+from adapters.wire.kube import Pod, annotations, full_name, labels
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
+"""In which a pod without a uid gets one: the same for the same namespace and name."""
+
+_POD = msgspec.json.Decoder(Pod)
+_BINDING = msgspec.json.Decoder(Binding)
+
+
+def with_uid(pod: Pod) -> Pod:
+    """The pod, with a uid if it has none, and in a namespace."""
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        namespace=pod.metadata.namespace or "default",
+        uid=pod.metadata.uid or str(uuid.uuid5(NAMESPACE, full_name(pod))),
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+class LocalCluster:
+    """The table of pods; implements ``ports.Binder``, ``ports.Pods`` and ``ports.Events``."""
+
+    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+        self._pods = {full_name(pod): with_uid(pod) for pod in pods}
+        self.events: list[tuple[str, str, str]] = []
+
+    def pods(self) -> list[Pod]:
+        """All pods."""
+        return list(self._pods.values())
+
+    def put(self, pod: Pod) -> Pod:
+        """Create a pod, or put it in the place of the earlier one."""
+        made = with_uid(pod)
+        self._pods[full_name(made)] = made
+        return made
+
+    def remove(self, name: str) -> Pod | None:
+        """Forget a pod, by ``namespace/name``."""
+        return self._pods.pop(name, None)
+
+    async def get(self, namespace: str, name: str) -> Pod | None:
+        """A pod of the table."""
+        return self._pods.get(f"{namespace}/{name}")
+
+    async def newest(self, namespace: str, name: str) -> Pod | None:
+        """The same."""
+        return await self.get(namespace, name)
+
+    async def bind(
+        self,
+        pod_namespace: str,
+        pod_name: str,
+        pod_uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> None:
+        """Write the node, the annotations and the labels into the table.
+
+        Raises:
+            BindError: the pod is bound already, or is another one.
+        """
+        name = f"{pod_namespace}/{pod_name}"
+        pod = self._pods.get(name)
+        if pod is None:
+            raise BindError(404, f"pods {name!r} not found")
+        if pod_uid not in ("", pod.metadata.uid):
+            raise BindError(409, f"pod {name} has another uid")
+        if pod.spec.node_name:
+            raise BindError(409, f"pod {name} is already assigned to node {pod.spec.node_name}")
+        self._pods[name] = _bound(pod, node, annotations, labels)
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Keep the last hundred."""
+        del warning
+        self.events = [*self.events[-99:], (full_name(pod), reason, message)]
+
+
+def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Route]:
+    """What stands in for the API server: pods come, are bound, are shown and go."""
+
+    async def create(call: Call) -> Answer:
+        pod = body.read(call.body, _POD)
+        if not pod.metadata.name or not pod.spec.containers:
+            raise BodyError("metadata.name or spec.containers is missing")
+        made = cluster.put(pod)
+        return Answer(orjson.dumps(_shown(made)), 201)
+
+    async def bind(call: Call) -> Answer:
+        binding = body.read(call.body, _BINDING)
+        meta = binding.metadata
+        try:
+            await cluster.bind(
+                meta.namespace or "default",
+                meta.name,
+                meta.uid,
+                binding.target.name,
+                meta.annotations or {},
+                meta.labels or {},
+            )
+        except BindError as error:
+            return problem(error.status, error.message)
+        return Answer(b"{}", 201)
+
+    async def show(call: Call) -> Answer:
+        if not call.rest:
+            return Answer(orjson.dumps([_shown(pod) for pod in cluster.pods()]))
+        namespace, _, name = call.rest.rpartition("/")
+        pod = await cluster.get(namespace or "default", name)
+        return problem(404, "no such pod") if pod is None else Answer(orjson.dumps(_shown(pod)))
+
+    async def delete(call: Call) -> Answer:
+        service.check_ready()
+        namespace, _, name = call.rest.rpartition("/")
+        full = f"{namespace or 'default'}/{name}"
+        pod = cluster.remove(full)
+        uids = {
+            held.uid
+            for one in service.book.inventory
+            for held in one.allocations.values()
+            if held.pod == full
+        }
+        if pod is None and not uids:
+            return problem(404, f"no pod {full}")
+        freed = [node for uid in uids for node in await service.release(uid)]
+        return Answer(orjson.dumps({"deleted": full, "freed": freed}))
+
+    return {
+        ("POST", "/local/pods"): Route(create),
+        ("POST", "/local/bindings"): Route(bind),
+        ("GET", "/local/pods"): Route(show),
+        ("GET", "/local/pods/"): Route(show),
+        ("DELETE", "/local/pods/"): Route(delete),
+    }
+
+
+def _bound(pod: Pod, node: str, added: Mapping[str, str], added_labels: Mapping[str, str]) -> Pod:
+    pod = with_annotations(pod, {**annotations(pod), **added})
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(
+            pod.metadata, labels={**labels(pod), **added_labels} or None
+        ),
+        spec=msgspec.structs.replace(pod.spec, node_name=node),
+    )
+
+
+def _shown(pod: Pod) -> object:
+    return msgspec.to_builtins(pod)

@@ -1,0 +1,88 @@
+"""The store's records of an inventory that comes from files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from adapters.dialects.adopt import adopt, holds
+from adapters.dialects.dialect import Dialect
+from adapters.dialects.merge import read_node
+from adapters.stores.store import Conflict, Store
+from adapters.wire.kube import Device, KubeNode, Pod, full_name
+from adapters.wire.ledger import LedgerRecordError
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the files say.
+
+    Attributes:
+        nodes: all of them.
+        devices: by the name of their node.
+        pods: bound ones hold their cards, the others wait to be scheduled.
+    """
+
+    nodes: Sequence[KubeNode] = ()
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    pods: Sequence[Pod] = ()
+
+
+async def seed(
+    given: Given, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
+) -> list[str]:
+    """Write a record for each node, and adopt what bound pods hold.
+
+    What the store already has of a node's allocations stays.
+
+    Args:
+        given: the nodes and devices.
+        pods: with their uids.
+        store: where to.
+        dialects: the vocabularies.
+
+    Returns:
+        what could not be read or does not hold together, as sentences.
+
+    Raises:
+        LedgerRecordError: a record that is there cannot be read.
+        OSError: the store did not answer.
+    """
+    told: list[str] = []
+    for kube in given.nodes:
+        name = kube.metadata.name
+        node, problems = read_node(kube, given.devices.get(name), dialects)
+        told += [f"node {name}: {problem}" for problem in problems]
+        here = [pod for pod in pods if pod.spec.node_name == name and holds(pod)]
+        await _write(store, node, here, dialects)
+    known = {kube.metadata.name for kube in given.nodes}
+    told += [
+        f"pod {full_name(pod)}: is bound to {pod.spec.node_name}, which is not among the input"
+        for pod in pods
+        if holds(pod) and pod.spec.node_name not in known
+    ]
+    return told
+
+
+async def _write(
+    store: Store, node: Node, pods: Sequence[Pod], dialects: Sequence[Dialect]
+) -> None:
+    for _ in range(ATTEMPTS):
+        stored = await store.read(node.name)
+        ledger = NodeLedger.of(node) if stored is None else stored.ledger
+        if ledger.node != node:
+            ledger = ledger.describe(node)
+        for pod in pods:
+            held = adopt(pod, node, dialects)
+            if held is not None and pod.metadata.uid not in ledger.allocations:
+                ledger = ledger.adopt(held)
+        if stored is not None and ledger is stored.ledger:
+            return
+        try:
+            await store.write(ledger, stored.version if stored else None)
+        except Conflict:
+            continue
+        return
+    raise LedgerRecordError(f"the ledger of node {node.name} is being written by others")

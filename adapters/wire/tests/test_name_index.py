@@ -1,0 +1,87 @@
+"""Names as columns: the same answers as strings in a dictionary would give."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.wire.body import BodyError
+from adapters.wire.name_index import Names, Roster
+
+plain = st.text(
+    st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters='"\\'), max_size=40
+)
+alike = st.text("ab", max_size=20)
+rosters = st.lists(st.one_of(plain, alike), unique=True, max_size=40)
+
+
+@given(rosters, st.data())
+def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject) -> None:
+    asked = data.draw(st.lists(st.one_of(plain, alike, st.sampled_from(["", *known]))))
+    places = {name: place for place, name in enumerate(known) if name}
+
+    found = Roster(known).places(Names.of(asked))
+
+    assert found.tolist() == [places.get(name, len(known)) for name in asked]
+
+
+def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
+    known = [f"gpu-node-{number:05}.rack-{number % 40}.example" for number in range(5_000)]
+
+    found = Roster(known).places(Names.of(known[::-1]))
+
+    assert found.tolist() == list(range(4_999, -1, -1))
+
+
+def test_a_name_that_begins_like_a_known_one_is_another() -> None:
+    roster = Roster(["12345678", "1234567"])
+
+    found = roster.places(Names.of(["123456789", "12345678", "123456", "1234567"]))
+
+    assert found.tolist() == [2, 0, 2, 1]
+
+
+@given(st.lists(plain), st.data())
+def test_an_array_of_some_is_json_of_some(names: list[str], data: st.DataObject) -> None:
+    wanted = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
+    mask = np.array(wanted, np.bool_)
+    expected = [name for name, one in zip(names, wanted, strict=True) if one]
+
+    found = Names.of(names)
+
+    assert json.loads(found.array(mask)) == expected
+    assert found.some(mask) == expected
+    assert found.strings() == names
+    assert len(found) == len(names)
+
+
+@given(st.recursive(st.one_of(st.none(), st.integers(), st.text()), st.lists, max_leaves=5))
+def test_only_arrays_of_plain_names_without_white_space_are_taken(value: object) -> None:
+    compact = json.dumps(value, separators=(",", ":")).encode()
+
+    try:
+        found: object = Names(compact).strings()
+    except BodyError:
+        found = None
+
+    assert found is None or found == value
+
+
+@pytest.mark.parametrize("compact", [b'["a", "b"]', b'[ "a"]', b'["\xc3\xa4"]', b'["\\u0061"]'])
+def test_what_go_would_not_write_is_not_taken_as_it_is(compact: bytes) -> None:
+    with pytest.raises(BodyError):
+        Names(compact)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "ä", "a\n", "a\x7f"])
+def test_what_cannot_be_a_name_is_refused_with_its_place(name: str) -> None:
+    with pytest.raises(BodyError, match=r"NodeNames\[1\]"):
+        Names.of(["n", name])
+
+
+def test_a_known_name_that_is_not_plain_is_never_found() -> None:
+    found = Roster(["ä", "n"]).places(Names.of(["n", "", "a"]))
+
+    assert found.tolist() == [1, 2, 2]

@@ -1,0 +1,218 @@
+"""The ledgers of many nodes, and beside them what their cards have left, as columns of numbers.
+
+The ledgers are the truth. The columns mirror them, so that one look at all nodes takes
+microseconds: ``candidates`` leaves out only nodes that ``fit`` would refuse.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.feasibility.columns import Mask, Numbers, Table
+from core.feasibility.equivalence import Kinds, shape
+from core.hardware.card import Mode
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.placement.rank import load
+from core.requests.request import NodeKey, Request, Weights
+
+
+class Inventory:
+    """The ledgers of all nodes, in the order in which the nodes were first put.
+
+    Attributes:
+        roster: counts the changes of which nodes there are. Their order changes with it alone.
+    """
+
+    def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
+        self.roster = 0
+        self._ledgers: dict[str, NodeLedger] = {}
+        self._places: dict[str, int] = {}
+        self._homes: dict[str, tuple[Table, int]] = {}
+        self._tables: dict[Hashable, Table] = {}
+        self._of_card: dict[str, tuple[str, ...]] = {}
+        self._of_pod: dict[str, tuple[str, ...]] = {}
+        self._kinds = Kinds()
+        self._kind_of = np.full(1, -1, np.int64)
+        for ledger in ledgers:
+            self.put(ledger)
+
+    def __len__(self) -> int:
+        return len(self._ledgers)
+
+    def __iter__(self) -> Iterator[NodeLedger]:
+        return iter(self._ledgers.values())
+
+    def ledger(self, node: str) -> NodeLedger:
+        """The ledger of a node that must be known."""
+        return self._ledgers[node]
+
+    def get(self, node: str) -> NodeLedger | None:
+        """The ledger of a node; None where the node is not known."""
+        return self._ledgers.get(node)
+
+    def names(self) -> tuple[str, ...]:
+        """All nodes, in order."""
+        return tuple(self._ledgers)
+
+    def nodes_of(self, uid: str) -> tuple[str, ...]:
+        """The nodes on which a pod holds something."""
+        return self._of_pod.get(uid, ())
+
+    def put(self, ledger: NodeLedger) -> None:
+        """Add a node's ledger, or put it in the place of the earlier one."""
+        name = ledger.node.name
+        earlier = self._ledgers.get(name)
+        if earlier is not None and earlier.node is ledger.node:
+            table, column = self._homes[name]
+            table.update(column, earlier, ledger)
+        else:
+            if earlier is None:
+                self.roster += 1
+            else:
+                self._leave(name)
+            self._enter(name, ledger)
+        self._ledgers[name] = ledger
+        self._kind_of[self._places[name]] = -1
+        before = () if earlier is None else earlier.allocations.keys()
+        for uid in ledger.allocations.keys() ^ before:
+            _turn(self._of_pod, uid, name)
+
+    def remove(self, node: str) -> None:
+        """Forget a node; nothing happens where it is not known."""
+        if node not in self._ledgers:
+            return
+        self.roster += 1
+        self._leave(node)
+        for uid in self._ledgers.pop(node).allocations:
+            _turn(self._of_pod, uid, node)
+        self._kind_of = np.append(np.delete(self._kind_of, self._places[node]), -1)
+        self._places = {name: place for place, name in enumerate(self._ledgers)}
+        for table in self._tables.values():
+            table.renumber(self._places)
+
+    def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
+        """The nodes that a request may fit, by their numbers alone; all others are sure to refuse.
+
+        Args:
+            request: what is asked.
+            names: the nodes to look at, in the order of the answer; None for all of them.
+                Unknown ones are left out.
+        """
+        mask = self.mask(request).tobytes()
+        if names is None:
+            return list(compress(self._ledgers, mask))
+        place_of = self._places.get
+        return [n for n in names if (place := place_of(n)) is not None and mask[place]]
+
+    def sliced(self) -> bool:
+        """Whether any node has a card in MIG mode."""
+        return any(card.mode is Mode.MIG for table in self._tables.values() for card in table.makes)
+
+    def mask(self, request: Request) -> Mask:
+        """For each node, in order, whether the request may fit."""
+        mask = np.zeros(len(self._ledgers), np.bool_)
+        for table in self._tables.values():
+            table.mark(request, mask)
+        for name in self._of_pod.get(request.uid, ()):
+            mask[self._places[name]] = True
+        if request.allow_uuids is not None:
+            mask &= self._with_cards(request.allow_uuids)
+        return mask
+
+    def loads(self, weights: Weights) -> Numbers:
+        """For each node, in order, what ``core.placement.rank.load`` gives."""
+        loads = np.zeros(len(self._ledgers), np.int64)
+        for table in self._tables.values():
+            table.weigh(self._ledgers, weights, loads)
+        return loads
+
+    def ranked(
+        self, request: Request, names: Sequence[str] | None = None
+    ) -> Iterator[tuple[str, ...]]:
+        """The candidates, in groups that differ in the first criterion for nodes, best first.
+
+        One group where that criterion looks at the chosen cards, or there is none.
+        """
+        found: list[str] = self.candidates(request, names)
+        first = next(iter(request.ranking.nodes), None)
+        if first not in (NodeKey.FULLEST, NodeKey.EMPTIEST):
+            yield tuple(found)
+            return
+        loads = self.loads(request.ranking.weights)
+        for name in self._of_pod.get(request.uid, ()):
+            alone = self._ledgers[name].release(request.uid)
+            loads[self._places[name]] = load(alone, request.ranking.weights)
+        worth = (loads if first is NodeKey.FULLEST else -loads)[[self._places[n] for n in found]]
+        while found:
+            best = worth == worth.max()
+            yield tuple(compress(found, best.tobytes()))
+            found = list(compress(found, (~best).tobytes()))
+            worth = worth[~best]
+
+    def kind(self, node: str) -> int:
+        """A number that two nodes share only if they differ in nothing but names and uuids.
+
+        The node must be known. The number holds until the node is put again.
+        """
+        place = self._places[node]
+        known = int(self._kind_of[place])
+        if known < 0:
+            known = self._kinds.of(self._ledgers[node])
+            self._kind_of[place] = known
+        return known
+
+    def kinds(self) -> Numbers:
+        """For each node, in order, its ``kind``; -1 where that has still to be worked out."""
+        return self._kind_of[: len(self._ledgers)]
+
+    def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
+        """The columns themselves, to be measured: the three that ``mask`` reads come first."""
+        return (table.columns() for table in self._tables.values())
+
+    def _enter(self, name: str, ledger: NodeLedger) -> None:
+        made = shape(ledger.node)
+        table = self._tables.get(made)
+        if table is None:
+            table = self._tables[made] = Table(ledger.node)
+        place = self._places.setdefault(name, len(self._places))
+        if place == self._kind_of.size:
+            self._kind_of = np.append(self._kind_of, np.full(place, -1))
+        self._homes[name] = (table, table.add(name, place))
+        table.write(self._homes[name][1], ledger)
+        self._index_cards(ledger.node)
+
+    def _leave(self, name: str) -> None:
+        table, column = self._homes.pop(name)
+        moved = table.drop(column)
+        if moved != name:
+            self._homes[moved] = (table, column)
+        node = self._ledgers[name].node
+        if not table.names:
+            del self._tables[shape(node)]
+        self._index_cards(node)
+
+    def _index_cards(self, node: Node) -> None:
+        for uuid in dict.fromkeys(card.uuid for card in node.cards):
+            _turn(self._of_card, uuid, node.name)
+
+    def _with_cards(self, uuids: Iterable[str]) -> Mask:
+        mask = np.zeros(len(self._ledgers), np.bool_)
+        for uuid in uuids:
+            for name in self._of_card.get(uuid, ()):
+                mask[self._places[name]] = True
+        return mask
+
+
+def _turn(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
+    """Add a name under a key, or take it away if it is there."""
+    names = index.get(key, ())
+    left = tuple(other for other in names if other != name)
+    if left == names:
+        index[key] = (*names, name)
+    elif left:
+        index[key] = left
+    else:
+        del index[key]

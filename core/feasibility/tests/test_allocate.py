@@ -1,0 +1,131 @@
+from dataclasses import replace
+
+from hypothesis import given
+
+from core.feasibility.allocate import allocate
+from core.feasibility.fit import fit
+from core.feasibility.inventory import Inventory
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.placement.rank import node_value
+from core.requests.decision import Decision
+from core.requests.grant import Placement
+from core.requests.reason import Cause, Reason
+from core.requests.request import NodeKey, Ranking, Request
+from core.tests.builders import (
+    a_grant,
+    a_request,
+    an_ask,
+    cards_of,
+    empty,
+    held,
+    like_cards,
+    placed,
+)
+from core.tests.strategies import clusters, requests
+
+
+def obvious(request: Request, ledgers: list[NodeLedger]) -> Decision:
+    """The slow twin: fit every node, keep the first of the best."""
+    best: tuple[tuple[int, ...], Placement] | None = None
+    reasons: dict[str, Reason] = {}
+    for ledger in ledgers:
+        alone = ledger.release(request.uid)
+        result = fit(request, alone)
+        if isinstance(result, Reason):
+            reasons[ledger.node.name] = result
+            continue
+        values = tuple(node_value(key, request, alone, result) for key in request.ranking.nodes)
+        if best is None or values > best[0]:
+            best = (values, result)
+    return Decision(None if best is None else best[1], reasons)
+
+
+def ledger(name: str, memory: int = 16 * GIB) -> NodeLedger:
+    return empty(*like_cards(2, f"{name}-", memory), name=name)
+
+
+@given(clusters(), requests(uid="n0.0"))
+def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Request) -> None:
+    decision = allocate(request, Inventory(ledgers), explain=True)
+
+    assert decision == obvious(request, ledgers)
+
+
+@given(clusters(), requests())
+def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: Request) -> None:
+    names = [ledger.node.name for ledger in reversed(ledgers)]
+
+    decision = allocate(request, Inventory(ledgers), names, explain=True)
+
+    assert decision == obvious(request, ledgers[::-1])
+
+
+@given(clusters(), requests())
+def test_reasons_come_unasked_only_when_nothing_fits(
+    ledgers: list[NodeLedger], request: Request
+) -> None:
+    decision = allocate(request, Inventory(ledgers))
+
+    expected = obvious(request, ledgers)
+    assert decision.placement == expected.placement
+    assert decision.reasons == ({} if expected.placement else expected.reasons)
+
+
+def test_a_full_node_is_preferred_by_binpack_and_shunned_by_spread() -> None:
+    inventory = Inventory([ledger("n0"), ledger("n1").adopt(held(a_grant("n1-0"), node="n1"))])
+    pack = replace(a_request(), ranking=Ranking(nodes=(NodeKey.FULLEST,)))
+    spread = replace(a_request(), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
+
+    assert cards_of(allocate(pack, inventory).placement) == ["n1-0"]
+    assert cards_of(allocate(spread, inventory).placement) == ["n0-0"]
+
+
+def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
+    inventory = Inventory([ledger("n0"), ledger("n1")])
+    request = replace(
+        a_request(an_ask(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
+    )
+    first = allocate(request, inventory).placement
+    inventory.put(placed(inventory.ledger("n0"), request, first))
+
+    second = allocate(replace(request, uid="next"), inventory).placement
+
+    assert cards_of(first) == ["n0-0", "n0-1"]
+    assert cards_of(second) == ["n1-0", "n1-1"]
+
+
+def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
+    keys = (NodeKey.EMPTIEST, NodeKey.CHOSEN_FULLEST)
+    inventory = Inventory([ledger("n0", 32 * GIB), ledger("n1")])
+    request = replace(a_request(), ranking=Ranking(nodes=keys))
+
+    assert cards_of(allocate(request, inventory).placement) == ["n1-0"]
+
+
+def test_a_named_node_that_nobody_knows_has_no_cards() -> None:
+    decision = allocate(a_request(), Inventory(), ["ghost"])
+
+    assert decision.placement is None
+    assert decision.reasons == {"ghost": Reason("ghost", 0, cause=Cause.NO_CARDS)}
+
+
+def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
+    inventory = Inventory([ledger("n0"), ledger("n1")])
+
+    decision = allocate(a_request(an_ask(17 * GIB)), inventory)
+
+    assert {name: reason.node for name, reason in decision.reasons.items()} == {
+        "n0": "n0",
+        "n1": "n1",
+    }
+
+
+def test_forbidden_uuids_are_told_apart_on_nodes_of_one_kind() -> None:
+    inventory = Inventory([ledger("n0"), ledger("n1")])
+    request = replace(a_request(), deny_uuids=frozenset({"n0-0", "n0-1"}))
+
+    decision = allocate(request, inventory, explain=True)
+
+    assert cards_of(decision.placement) == ["n1-0"]
+    assert list(decision.reasons) == ["n0"]

@@ -1,0 +1,450 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.feasibility import fit as fit_module
+from core.feasibility.fit import distinct, fit, unsuitable, wanted
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import UNCUT, Slice
+from core.hardware.node import Partition
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.reason import Cause, Reason, Tally
+from core.requests.request import Ask, CardKey, Linking, Phase, Ranking, Request
+from core.tests.builders import (
+    a_card,
+    a_grant,
+    a_mig_card,
+    a_request,
+    an_ask,
+    cards_of,
+    empty,
+    held,
+    like_cards,
+    placed,
+    unreadable,
+)
+from core.tests.strategies import ledgers, requests
+
+
+def refused(result: Placement | Reason) -> Reason:
+    assert isinstance(result, Reason)
+    return result
+
+
+# --- against the obvious --------------------------------------------------------------------------
+
+
+def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Grant, ...]]:
+    """All ways to give the containers suitable cards, whether there is room or not."""
+    suitable = [card for card in ledger.node.cards if unsuitable(request, card) is None]
+    for groups in product(*(combinations(suitable, ask.count) for ask in request.asks)):
+        pairs = [(a, card) for a, group in zip(request.asks, groups, strict=True) for card in group]
+        if all(linked(request, a, group) for a, group in zip(request.asks, groups, strict=True)):
+            yield from product(*(every_grant(ask, card) for ask, card in pairs))
+
+
+def every_grant(ask: Ask, card: Card) -> list[Grant]:
+    memory = wanted(ask, card)
+    plain = Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
+    if card.mode is not Mode.MIG:
+        return [plain]
+    return [
+        replace(plain, memory=slot.memory, compute=slot.compute, slice=slot)
+        for layout in card.geometry.layouts
+        for slot in layout.slices
+        if slot.memory >= memory and slot.compute >= ask.compute
+    ]
+
+
+def linked(request: Request, ask: Ask, group: tuple[Card, ...]) -> bool:
+    level = request.linking.required
+    if level is None or not ask.linked:
+        return True
+    return len({card.scope(level) for card in group}) == 1 and group[0].scope(level) is not None
+
+
+def holds(request: Request, ledger: NodeLedger, grants: tuple[Grant, ...]) -> bool:
+    try:
+        ledger.hold(Allocation.of(request, Placement(ledger.node.name, grants)))
+    except LedgerError:
+        return False
+    return True
+
+
+def possible(request: Request, ledger: NodeLedger) -> bool:
+    if request.isolation not in (None, ledger.node.isolation):
+        return False
+    return any(holds(request, ledger, grants) for grants in every_assignment(request, ledger))
+
+
+@given(requests(), ledgers())
+def test_fit_agrees_with_trying_every_assignment(request: Request, ledger: NodeLedger) -> None:
+    result = fit(request, ledger)
+
+    assert isinstance(result, Placement) == possible(request, ledger)
+
+
+@given(requests(), ledgers(most=4))
+def test_the_ledger_takes_every_placement(request: Request, ledger: NodeLedger) -> None:
+    result = fit(request, ledger)
+
+    if isinstance(result, Placement):
+        assert [g.container for g in result.grants] == [
+            ask.container for ask in request.asks for _ in range(ask.count)
+        ]
+        assert holds(request, ledger, result.grants)
+
+
+@given(requests(containers=1), ledgers(most=4))
+def test_every_card_of_a_refused_container_is_either_counted_or_would_do(
+    request: Request, ledger: NodeLedger
+) -> None:
+    result = fit(request, ledger)
+
+    if isinstance(result, Reason) and result.asked and result.cause is None:
+        alone = replace(request, asks=(replace(request.asks[0], count=1, linked=False),))
+        fitting = sum(
+            isinstance(fit(replace(alone, allow_uuids=frozenset({card.uuid})), ledger), Placement)
+            for card in ledger.node.cards
+            if unsuitable(request, card) is None
+        )
+        assert sum(tally.cards for tally in result.tallies) == result.cards - fitting
+        assert fitting < result.asked
+
+
+# --- one card -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"dialects": frozenset({"other"})}, Cause.DIALECT),
+        ({"healthy": False}, Cause.UNHEALTHY),
+        ({"vendor": "metax"}, Cause.VENDOR),
+        ({"mode": Mode.WHOLE}, Cause.MODE),
+        ({"uuid": "denied"}, Cause.UUID),
+        ({"uuid": "stranger"}, Cause.UUID),
+        ({"model": "V100"}, Cause.TYPE),
+        ({}, None),
+    ],
+)
+def test_what_a_card_is_may_make_it_unsuitable(
+    change: dict[str, object], cause: Cause | None
+) -> None:
+    request = replace(
+        a_request(),
+        vendor="nvidia",
+        allow_uuids=frozenset({"a", "denied"}),
+        deny_uuids=frozenset({"denied"}),
+        allow_types=("a100",),
+    )
+
+    assert unsuitable(request, replace(a_card(), **change)) is cause  # type: ignore[arg-type]
+
+
+def test_any_of_a_cards_names_may_be_allowed_or_denied_in_any_case() -> None:
+    card = replace(a_card(), names=("NVIDIA-Tesla",))
+
+    assert unsuitable(replace(a_request(), allow_types=("tesla",)), card) is None
+    assert unsuitable(replace(a_request(), deny_types=("TESLA",)), card) is Cause.TYPE
+    assert unsuitable(replace(a_request(), deny_types=("H100",)), card) is None
+
+
+def test_a_list_of_allowed_types_decides_alone() -> None:
+    both = replace(a_request(), allow_types=("A100",), deny_types=("A100",))
+
+    assert unsuitable(both, a_card()) is None
+
+
+# --- one container --------------------------------------------------------------------------------
+
+
+def test_a_request_gets_a_share_of_the_first_card_in_order() -> None:
+    assert fit(a_request(an_ask(GIB, compute=20)), empty(*like_cards(2))) == Placement(
+        "n", (Grant("main", "c0", GIB, 20),)
+    )
+
+
+def test_the_ranking_orders_the_cards_of_a_container() -> None:
+    request = replace(a_request(an_ask(count=2)), ranking=Ranking((CardKey.HIGH_INDEX,)))
+
+    assert cards_of(fit(request, empty(*like_cards(3)))) == ["c2", "c1"]
+
+
+def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() -> None:
+    ask = Ask("main", 2, memory_percent=50, step=GIB)
+    cards = (a_card("a", 0, 5 * GIB), a_card("b", 1, 8 * GIB))
+
+    result = fit(a_request(ask), empty(*cards))
+
+    assert isinstance(result, Placement)
+    assert [grant.memory for grant in result.grants] == [2 * GIB, 4 * GIB]
+
+
+def test_what_the_pod_holds_itself_counts_as_free() -> None:
+    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB), uid="new"))
+
+    assert cards_of(fit(a_request(an_ask(9 * GIB)), ledger)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("ledger", "request_", "cause", "text"),
+    [
+        (empty(), a_request(), Cause.NO_CARDS, "no cards"),
+        (
+            empty(replace(a_card(), dialects=frozenset())),
+            a_request(),
+            Cause.NO_DIALECT,
+            "no card is described in the pod's vocabulary",
+        ),
+        (
+            empty(a_card()),
+            replace(a_request(), isolation="core"),
+            Cause.ISOLATION,
+            "node lacks the isolation provider asked for",
+        ),
+        (
+            empty(a_card()),
+            a_request(an_ask(count=2)),
+            Cause.TOO_FEW,
+            "2 cards asked for one container, node has 1",
+        ),
+    ],
+)
+def test_a_node_may_fail_as_a_whole(
+    ledger: NodeLedger, request_: Request, cause: Cause, text: str
+) -> None:
+    reason = refused(fit(request_, ledger))
+
+    assert reason.cause is cause
+    assert reason.text() == text
+
+
+def test_a_refusal_counts_its_causes_and_the_least_that_is_missing() -> None:
+    ledger = empty(*like_cards(3), replace(a_card("x", 3), healthy=False))
+    ledger = ledger.adopt(held(a_grant("c0", 10 * GIB), a_grant("c1", 9 * GIB)))
+
+    reason = refused(fit(a_request(an_ask(8 * GIB, count=2)), ledger))
+
+    assert reason == Reason(
+        "n",
+        4,
+        2,
+        "main",
+        None,
+        (Tally(Cause.MEMORY, 2, GIB), Tally(Cause.UNHEALTHY, 1)),
+    )
+
+
+def test_an_unreadable_allocation_keeps_its_cards() -> None:
+    ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
+
+    assert refused(fit(a_request(), ledger)).tallies == (Tally(Cause.BLOCKED, 1),)
+
+
+# --- several containers ---------------------------------------------------------------------------
+
+
+def wants(container: str, memory: int, phase: Phase = Phase.MAIN) -> Ask:
+    return Ask(container, 1, memory=memory, phase=phase)
+
+
+def test_a_container_gives_way_when_the_next_one_needs_its_card() -> None:
+    ledger = empty(a_card("large", 0, 8 * GIB), a_card("small", 1, 2 * GIB))
+    request = a_request(wants("x", GIB), wants("y", 8 * GIB))
+
+    assert cards_of(fit(request, ledger)) == ["small", "large"]
+
+
+def test_an_init_container_uses_what_the_main_one_uses_later() -> None:
+    request = a_request(wants("x", 16 * GIB, Phase.INIT), wants("y", 16 * GIB))
+
+    assert cards_of(fit(request, empty(a_card()))) == ["a", "a"]
+
+
+def test_a_spread_pod_uses_one_card_first_for_its_init_container_then_for_its_main_one() -> None:
+    ranking = Ranking(cards=(CardKey.EMPTIEST,))
+    asks = (wants("x", GIB, Phase.INIT), wants("y", GIB))
+
+    assert cards_of(fit(replace(a_request(*asks), ranking=ranking), empty(*like_cards(2)))) == [
+        "c0",
+        "c0",
+    ]
+
+
+def test_a_sidecar_keeps_its_share_beside_the_main_container() -> None:
+    request = a_request(wants("x", 9 * GIB, Phase.SIDECAR), wants("y", 8 * GIB))
+
+    assert refused(fit(request, empty(a_card()))).cause is Cause.TOGETHER
+    assert cards_of(fit(request, empty(*like_cards(2)))) == ["c0", "c1"]
+
+
+def test_containers_that_fit_alone_but_not_together_are_told_apart_from_those_that_never_do() -> (
+    None
+):
+    together = a_request(wants("x", 9 * GIB), wants("y", 9 * GIB))
+    never = a_request(wants("x", 9 * GIB), wants("y", 17 * GIB))
+
+    assert refused(fit(together, empty(a_card()))) == Reason(
+        "n", 1, 1, "y", Cause.TOGETHER, (Tally(Cause.MEMORY, 1, 2 * GIB),)
+    )
+    assert refused(fit(never, empty(a_card()))) == Reason(
+        "n", 1, 1, "y", None, (Tally(Cause.MEMORY, 1, GIB),)
+    )
+
+
+def test_an_exclusive_container_shares_with_no_other_of_its_pod() -> None:
+    alone = replace(wants("x", GIB), exclusive=True)
+    for asks in ((alone, wants("y", GIB)), (wants("y", GIB), alone)):
+        assert refused(fit(a_request(*asks), empty(a_card()))).cause is Cause.TOGETHER
+        assert cards_of(fit(a_request(*asks), empty(*like_cards(2)))) == ["c0", "c1"]
+
+
+def test_like_cards_are_not_all_tried() -> None:
+    asks = [wants(str(number), 9 * GIB) for number in range(17)]
+
+    reason = refused(fit(a_request(*asks), empty(*like_cards(16))))
+
+    assert (reason.cause, reason.container) == (Cause.TOGETHER, "16")
+
+
+def test_no_state_of_the_cards_is_tried_twice() -> None:
+    ledger = empty(a_card("small", 0, 14 * GIB, 20), a_card("large", 1, 15 * GIB, 20))
+    asks = [wants(str(number), GIB) for number in range(14)]
+    request = a_request(*asks, wants("large", 15 * GIB))
+
+    result = fit(replace(request, ranking=Ranking((CardKey.HIGH_INDEX,))), ledger)
+
+    assert cards_of(result) == ["small"] * 14 + ["large"]
+
+
+def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "TRIES", 1)
+    ledger = empty(a_card("large", 0, 8 * GIB), a_card("small", 1, 2 * GIB))
+    request = a_request(wants("x", GIB), wants("y", 8 * GIB))
+
+    assert refused(fit(request, ledger)).cause is Cause.TOGETHER
+
+
+@given(st.lists(st.sampled_from("pqr"), max_size=6), st.integers(0, 4))
+def test_of_choices_that_differ_in_like_cards_the_first_is_tried(
+    labels: list[str], count: int
+) -> None:
+    first: dict[tuple[str, ...], tuple[int, ...]] = {}
+    for chosen in combinations(range(len(labels)), count):
+        first.setdefault(tuple(sorted(labels[position] for position in chosen)), chosen)
+
+    assert list(distinct(range(len(labels)), count, labels)) == list(first.values())
+
+
+# --- slices and links -----------------------------------------------------------------------------
+
+CUT = replace(a_request(), modes=frozenset({Mode.MIG}))
+
+
+def slots_of(result: Placement | Reason) -> list[tuple[int, int]]:
+    assert isinstance(result, Placement)
+    return [(g.slice.start, g.slice.size) for g in result.grants if g.slice is not None]
+
+
+def test_a_slice_is_granted_with_all_that_it_has() -> None:
+    result = fit(replace(CUT, asks=(wants("x", GIB + 1),)), empty(a_mig_card()))
+
+    assert isinstance(result, Placement)
+    assert [(g.memory, g.compute) for g in result.grants] == [(2 * GIB, 50)]
+    assert slots_of(result) == [(0, 2)]
+
+
+def test_a_small_slice_moves_when_a_large_one_needs_its_place() -> None:
+    ledger = empty(a_mig_card())
+    first = fit(replace(CUT, asks=(wants("x", GIB),), uid="first"), ledger)
+    ledger = placed(ledger, replace(CUT, uid="first"), first)
+    request = replace(CUT, asks=(wants("y", GIB), wants("z", GIB), wants("w", GIB)))
+
+    assert slots_of(fit(request, ledger)) == [(1, 1), (2, 1), (3, 1)]
+    both = replace(CUT, asks=(wants("y", GIB), wants("z", 2 * GIB)))
+    assert slots_of(fit(both, ledger)) == [(1, 1), (2, 2)]
+
+
+def test_slices_are_searched_until_all_containers_have_one() -> None:
+    request = replace(CUT, asks=(wants("x", GIB), wants("y", GIB), wants("z", 2 * GIB)))
+    ledger = empty(a_mig_card())
+    halved = Slice("1g", 1, 1, GIB, 25, "quarters", 1)
+    ledger = ledger.adopt(held(replace(a_grant(), slice=halved)))
+
+    result = fit(replace(request, asks=request.asks[1:]), ledger)
+
+    assert slots_of(result) == [(0, 1), (2, 2)]
+
+
+def test_the_slice_of_an_init_container_is_used_again() -> None:
+    asks = (wants("x", 2 * GIB, Phase.INIT), wants("y", 4 * GIB, Phase.INIT))
+    ledger = empty(a_mig_card())
+
+    assert slots_of(fit(replace(CUT, asks=(asks[1], wants("z", GIB))), ledger)) == [(0, 4), (0, 4)]
+    assert slots_of(fit(replace(CUT, asks=asks), ledger)) == [(0, 4), (0, 4)]
+
+
+def test_all_memory_of_a_card_that_is_cut_is_its_largest_slice() -> None:
+    larger = replace(a_mig_card(), memory=4 * GIB + 1)
+    ask = Ask("x", 1, memory_percent=100)
+
+    assert slots_of(fit(replace(CUT, asks=(ask,)), empty(larger))) == [(0, 4)]
+    uncut = replace(larger, geometry=UNCUT)
+    reason = refused(fit(replace(CUT, asks=(ask,)), empty(uncut)))
+    assert reason.tallies[0].cause is Cause.NO_PROFILE
+
+
+def test_too_large_for_any_slice_is_told_from_no_slice_free() -> None:
+    def cause(memory: int) -> Cause:
+        busy = empty(a_mig_card())
+        whole = fit(replace(CUT, asks=(wants("x", 4 * GIB),), uid="first"), busy)
+        busy = placed(busy, replace(CUT, uid="first"), whole)
+        return refused(fit(replace(CUT, asks=(wants("y", memory),)), busy)).tallies[0].cause
+
+    assert cause(GIB) is Cause.NO_SLICE
+    assert cause(5 * GIB) is Cause.NO_PROFILE
+
+
+def in_scope(card: Card, name: str) -> Card:
+    return replace(card, links=(Scope(Level.LINK, name),))
+
+
+def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
+    cards = [in_scope(c, name) for c, name in zip(like_cards(4), "pqqp", strict=True)]
+    ask = replace(an_ask(count=2), linked=True)
+    request = replace(a_request(ask), linking=Linking((), required=Level.LINK))
+
+    assert cards_of(fit(request, empty(*cards))) in (["c0", "c3"], ["c1", "c2"])
+    reason = refused(fit(request, empty(*cards[1:2], *cards[3:])))
+    assert (reason.cause, reason.text()) == (
+        Cause.NO_SCOPE,
+        "not enough fitting cards within one scope of the required level",
+    )
+
+
+def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
+    ask = replace(an_ask(count=2), linked=True, exclusive=True)
+    request = replace(a_request(ask), linking=Linking(must_partition=True))
+    node = replace(empty(*like_cards(4)).node, partitions=(Partition((0, 1)), Partition((2, 3))))
+    free = NodeLedger.of(node)
+    busy = free.adopt(held(a_grant("c0"), a_grant("c3")))
+
+    assert cards_of(fit(request, free)) == ["c0", "c1"]
+    assert refused(fit(request, busy)).cause is Cause.NO_PARTITION
+
+
+def test_two_linked_containers_find_the_one_division_that_serves_both() -> None:
+    ask = replace(an_ask(count=2), linked=True, exclusive=True)
+    asks = (replace(ask, container="x"), replace(ask, container="y"))
+    request = replace(a_request(*asks), linking=Linking(by_partition=True, must_partition=True))
+    table = (Partition((1, 2), score=9), Partition((0, 1)), Partition((2, 3)))
+    ledger = NodeLedger.of(replace(empty(*like_cards(4)).node, partitions=table))
+
+    assert cards_of(fit(request, ledger)) == ["c0", "c1", "c2", "c3"]

@@ -1,0 +1,76 @@
+"""One physical card, as every vocabulary that describes it agrees."""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from core.hardware.mig import UNCUT, Geometry
+
+
+class Mode(Enum):
+    """How a card can be divided."""
+
+    SHARED = "shared"
+    """By memory and compute, isolated in software (HAMi-core, sGPU)."""
+    MIG = "mig"
+    """By hardware slices."""
+    WHOLE = "whole"
+    """Not at all."""
+
+
+class Level(IntEnum):
+    """How closely the cards of one scope are connected; higher is closer."""
+
+    NODE = 1
+    NUMA = 2
+    PCIE = 3
+    LINK = 4
+    """Directly: NVLink, MetaXLink, HCCS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A set of cards of one node that are connected at one level; equal scopes are the same set."""
+
+    level: Level
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card that can be sold whole or in shares.
+
+    Attributes:
+        uuid: the vendor's identifier; unique in the cluster.
+        node: name of the node that it sits in.
+        index: the number by which the node's own tools call it (minor, position), 0 or more.
+        vendor: lower-case vendor name, such as ``nvidia`` or ``metax``.
+        model: product name for people.
+        memory: bytes of device memory.
+        slots: how many containers may share it, 1 or more.
+        healthy: False takes it out of every choice; what holds it keeps it.
+        mode: how it can be divided.
+        numa: NUMA node, or None where unknown.
+        links: the scopes that it belongs to, at most one of a level.
+        dialects: the vocabularies that describe it; only their requests may use it.
+        names: every product name under which a vocabulary knows it, for allow and deny lists.
+        geometry: what slices it can be cut into; empty where not known, or not in MIG mode.
+    """
+
+    uuid: str
+    node: str
+    index: int
+    vendor: str
+    model: str
+    memory: int
+    slots: int
+    healthy: bool = True
+    mode: Mode = Mode.SHARED
+    numa: int | None = None
+    links: tuple[Scope, ...] = ()
+    dialects: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    geometry: Geometry = UNCUT
+
+    def scope(self, level: Level) -> Scope | None:
+        """The card's scope at one level, if it is known."""
+        return next((scope for scope in self.links if scope.level is level), None)

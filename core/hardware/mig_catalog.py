@@ -1,0 +1,139 @@
+"""The MIG profiles that NVIDIA publishes, by product, and built-in ways to cut a card.
+
+Names, fractions and placements: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles".
+Memory of A30, A100 40GB and A100 80GB: the table that the Volcano device plugin ships
+(volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104). Memory of
+H100, GH200 and H200: what ``nvidia-smi mig -lgip`` prints on them, which is less than the name
+says. Where no such figure is known (H100 94GB, B200, half an H200): the name's decimal gigabytes.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.hardware.mig import UNCUT, Geometry, Profile, lay_out
+from core.hardware.quantity import FULL, MIB
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    profiles: Mapping[str, Profile]
+    geometry: Geometry
+
+
+def profile(names: Sequence[str], profile_name: str) -> Profile | None:
+    """A published profile of a card.
+
+    Args:
+        names: the product names under which the card is known; one that is recognised will do.
+        profile_name: such as ``1g.5gb``, in any case.
+    """
+    product = _product(names)
+    return None if product is None else product.profiles.get(profile_name.lower())
+
+
+def geometry(names: Sequence[str]) -> Geometry:
+    """The built-in layouts of a card; ``UNCUT`` where none of its product names is known.
+
+    ``group1`` to ``group4`` (A30: ``group3``) are as in the table that Volcano ships; later groups
+    reach the profiles that those leave out.
+
+    Args:
+        names: the product names under which the card is known.
+    """
+    product = _product(names)
+    return UNCUT if product is None else product.geometry
+
+
+def _product(names: Sequence[str]) -> _Product | None:
+    for name in names:
+        words = set(re.findall(r"[a-z0-9]+", name.lower()))
+        for needed, product in _PRODUCTS:
+            if needed <= words:
+                return product
+    return None
+
+
+def _cut(profiles: Sequence[Profile], groups: Sequence[Sequence[tuple[int, int]]]) -> _Product:
+    """A product, with its groups as (place among the profiles, count) pairs."""
+    layouts = (
+        lay_out(f"group{number}", [profiles[place] for place, count in group for _ in range(count)])
+        for number, group in enumerate(groups, start=1)
+    )
+    return _Product(
+        {known.name: known for known in profiles},
+        Geometry(tuple(layout for layout in layouts if layout is not None)),
+    )
+
+
+def _quarters() -> _Product:
+    return _cut(
+        (
+            Profile("1g.6gb", 6144 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
+            Profile("2g.12gb", 12288 * MIB, 2, FULL // 2, (0, 2)),
+            Profile("4g.24gb", 24576 * MIB, 4, FULL, (0,)),
+        ),
+        (((0, 4),), ((1, 2),), ((2, 1),)),
+    )
+
+
+def _eighths(
+    gigabytes: tuple[int, int, int, int], mebibytes: tuple[int, int, int, int]
+) -> _Product:
+    """A card of seven compute and eight memory slices.
+
+    Args:
+        gigabytes: as the names say them, for 1, 2, 4 and all 8 memory slices.
+        mebibytes: as the profiles have them, for the same.
+    """
+
+    def kind(compute: int, part: int, size: int, starts: tuple[int, ...]) -> Profile:
+        name = f"{compute}g.{gigabytes[part]}gb"
+        return Profile(name, mebibytes[part] * MIB, size, FULL * compute // 7, starts)
+
+    return _cut(
+        (
+            kind(1, 0, 1, (0, 1, 2, 3, 4, 5, 6)),
+            kind(2, 1, 2, (0, 2, 4)),
+            kind(3, 2, 4, (0, 4)),
+            kind(7, 3, 8, (0,)),
+            kind(4, 2, 4, (0,)),
+            kind(1, 1, 2, (0, 2, 4, 6)),
+        ),
+        (((0, 7),), ((1, 3), (0, 1)), ((2, 2),), ((3, 1),), ((4, 1), (2, 1)), ((5, 4),)),
+    )
+
+
+_A30 = _quarters()
+_A100_40GB = _eighths((5, 10, 20, 40), (5120, 10240, 20480, 40960))
+_A100_80GB = _eighths((10, 20, 40, 80), (9728, 19968, 40192, 80896))
+_H100_80GB = _eighths((10, 20, 40, 80), (9984, 20096, 40448, 81152))
+_H100_94GB = _eighths((12, 24, 47, 94), (11444, 22888, 44822, 89645))
+_H100_96GB = _eighths((12, 24, 48, 96), (11264, 23552, 47616, 95232))
+_H200 = _eighths((18, 35, 71, 141), (16384, 33280, 67710, 143360))
+_B200 = _eighths((23, 45, 90, 180), (21934, 42915, 85830, 171661))
+
+# Words that must all stand in a product name as NVML says it; the first entry that matches counts.
+_PRODUCTS: tuple[tuple[frozenset[str], _Product], ...] = tuple(
+    (frozenset(words.split()), product)
+    for words, product in (
+        ("a30", _A30),
+        ("a100 40gb", _A100_40GB),
+        ("a100 80gb", _A100_80GB),
+        ("a800 40gb", _A100_40GB),
+        ("a800 80gb", _A100_80GB),
+        ("gh200 480gb", _H100_96GB),
+        ("gh200 96gb", _H100_96GB),
+        ("h100 96gb", _H100_96GB),
+        ("h100 94gb", _H100_94GB),
+        ("h100 nvl", _H100_94GB),
+        ("h100 80gb", _H100_80GB),
+        ("h100 pcie", _H100_80GB),
+        ("h800 80gb", _H100_80GB),
+        ("h800 pcie", _H100_80GB),
+        ("h20 3e", _H200),
+        ("h20", _H100_96GB),
+        ("h200", _H200),
+        ("b200", _B200),
+    )
+)

@@ -1,0 +1,202 @@
+"""Slices: where they go, one after the other, and what may never happen."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.hardware.mig import UNCUT, Geometry, Layout, Profile, Slice, choose, lay_out, options
+from core.hardware.mig_catalog import geometry
+from core.hardware.quantity import GIB, MIB
+
+A100_40GB = geometry(["NVIDIA-NVIDIA A100-SXM4-40GB"])
+CARDS = ["NVIDIA A30", "A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA H200"]
+
+
+def place(slot: Slice | None) -> tuple[str, str, int] | None:
+    """A slice as people tell it: profile and ``group-position``, and where it starts."""
+    return None if slot is None else (slot.profile, f"{slot.layout}-{slot.position}", slot.start)
+
+
+def take(*mebibytes: int, card: Geometry = A100_40GB) -> list[Slice]:
+    """Slices chosen one after the other, each of them held from then on."""
+    held: list[Slice] = []
+    for memory in mebibytes:
+        slot = choose(card, held, memory * MIB, 0)
+        assert slot is not None
+        held.append(slot)
+    return held
+
+
+def test_slices_overlap_where_they_need_a_common_part() -> None:
+    one = Slice("2g", 2, 2, 1, 1, "group1", 0)
+
+    assert one.overlaps(Slice("1g", 3, 1, 1, 1, "group1", 1))
+    assert one.overlaps(Slice("7g", 0, 8, 1, 1, "group1", 1))
+    assert not one.overlaps(Slice("1g", 1, 1, 1, 1, "group1", 1))
+    assert not one.overlaps(Slice("1g", 4, 1, 1, 1, "group1", 1))
+
+
+def test_three_gigabytes_get_the_smallest_profile_that_holds_them() -> None:
+    assert place(choose(A100_40GB, (), 3 * GIB, 0)) == ("1g.5gb", "group1-0", 0)
+
+
+def test_a_small_slice_beside_large_ones_is_reached() -> None:
+    slots = take(8000, 8000, 3000)
+
+    assert [place(slot) for slot in slots] == [
+        ("2g.10gb", "group2-0", 0),
+        ("2g.10gb", "group2-1", 2),
+        ("1g.5gb", "group2-3", 6),
+    ]
+
+
+def test_large_slices_beside_a_small_one_are_reached() -> None:
+    slots = take(3000, 8000, 8000)
+
+    assert [place(slot) for slot in slots] == [
+        ("1g.5gb", "group1-0", 0),
+        ("2g.10gb", "group2-1", 2),
+        ("2g.10gb", "group2-2", 4),
+    ]
+
+
+def test_two_shares_never_get_the_same_slice() -> None:
+    assert [place(slot) for slot in take(3000, 3000)] == [
+        ("1g.5gb", "group1-0", 0),
+        ("1g.5gb", "group1-1", 1),
+    ]
+
+
+def test_a_drained_card_is_free_for_any_layout() -> None:
+    held = take(*[3000] * 7)
+
+    assert choose(A100_40GB, held, 8000 * MIB, 0) is None
+    assert place(choose(A100_40GB, held[2:], 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
+    assert place(choose(A100_40GB, (), 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
+
+
+def test_a_card_is_cut_anew_only_where_slices_are_free() -> None:
+    low, _, _, _, middle = take(*[3000] * 5)
+
+    assert place(choose(A100_40GB, [low], 12000 * MIB, 0)) == ("3g.20gb", "group3-1", 4)
+    assert choose(A100_40GB, [low, middle], 12000 * MIB, 0) is None
+    assert choose(A100_40GB, [low], 40000 * MIB, 0) is None
+
+
+def test_a_whole_card_of_memory_is_one_slice() -> None:
+    assert place(choose(A100_40GB, (), 40960 * MIB, 0)) == ("7g.40gb", "group4-0", 0)
+    assert choose(A100_40GB, (), 40961 * MIB, 0) is None
+
+
+def test_compute_is_held_too() -> None:
+    assert place(choose(A100_40GB, (), 3 * GIB, 20)) == ("2g.10gb", "group2-0", 0)
+    assert place(choose(A100_40GB, (), 3 * GIB, 50)) == ("4g.20gb", "group5-0", 0)
+
+
+def test_every_free_place_is_an_option_once() -> None:
+    held = take(8000, 8000)
+
+    assert [place(slot) for slot in options(A100_40GB, held, 3000 * MIB)] == [
+        ("1g.5gb", "group2-3", 6),
+        ("1g.5gb", "group1-4", 4),
+        ("1g.5gb", "group1-5", 5),
+        ("2g.10gb", "group2-2", 4),
+        ("1g.10gb", "group6-2", 4),
+        ("1g.10gb", "group6-3", 6),
+        ("3g.20gb", "group3-1", 4),
+    ]
+
+
+def test_a_card_that_cannot_be_cut_has_no_slice() -> None:
+    assert choose(UNCUT, (), 1, 0) is None
+
+
+def test_profiles_are_laid_out_at_their_smallest_starts() -> None:
+    wide, narrow = Profile("2g", 2, 2, 28, (0, 2, 4)), Profile("1g", 1, 1, 14, tuple(range(7)))
+
+    found = lay_out("group2", [wide, wide, wide, narrow])
+
+    assert found is not None
+    assert [place(slot) for slot in found.slices] == [
+        ("2g", "group2-0", 0),
+        ("2g", "group2-1", 2),
+        ("2g", "group2-2", 4),
+        ("1g", "group2-3", 6),
+    ]
+
+
+def test_a_profile_gives_way_to_a_later_one_that_fits_in_one_place_only() -> None:
+    narrow, whole_half = Profile("1g", 1, 1, 14, (0, 4)), Profile("4g", 4, 4, 57, (0,))
+
+    found = lay_out("group1", [narrow, whole_half])
+
+    assert found is not None
+    assert [slot.start for slot in found.slices] == [4, 0]
+
+
+def test_profiles_that_do_not_all_fit_have_no_layout() -> None:
+    assert lay_out("group1", [Profile("7g", 7, 8, 100, (0,))] * 2) is None
+
+
+def test_nothing_wanted_is_an_empty_layout() -> None:
+    assert lay_out("group1", []) == Layout("group1", ())
+
+
+profiles = st.builds(
+    Profile,
+    name=st.just("p"),
+    memory=st.just(1),
+    size=st.integers(1, 3),
+    compute=st.just(1),
+    starts=st.sets(st.integers(0, 5), min_size=1, max_size=4).map(lambda s: tuple(sorted(s))),
+)
+
+
+@given(st.lists(profiles, max_size=4))
+def test_a_layout_is_the_first_of_all_ways_without_overlap(wanted: list[Profile]) -> None:
+    def apart(starts: tuple[int, ...]) -> bool:
+        taken = [
+            start + offset
+            for start, profile in zip(starts, wanted, strict=True)
+            for offset in range(profile.size)
+        ]
+        return len(taken) == len(set(taken))
+
+    obvious = next(filter(apart, product(*(profile.starts for profile in wanted))), None)
+
+    found = lay_out("group", wanted)
+
+    assert (None if found is None else tuple(slot.start for slot in found.slices)) == obvious
+
+
+steps = st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 100), st.integers(0, 9)))
+
+
+@given(st.sampled_from(CARDS), steps)
+def test_a_chosen_slice_is_free_and_the_smallest_that_holds_the_share(
+    name: str, steps: list[tuple[int, int, int]]
+) -> None:
+    card = geometry([name])
+    held: list[Slice] = []
+    for mebibytes, compute, gone in steps:
+        free = [
+            slot
+            for layout in card.layouts
+            for slot in layout.slices
+            if not any(slot.overlaps(other) for other in held)
+            and slot.memory >= mebibytes * MIB
+            and slot.compute >= compute
+        ]
+
+        chosen = choose(card, held, mebibytes * MIB, compute)
+
+        if chosen is None:
+            assert not free
+        else:
+            assert chosen in free
+            assert chosen.size == min(slot.size for slot in free)
+            held.append(chosen)
+        if gone < len(held):
+            del held[gone]
+        assert sum(slot.compute for slot in held) <= 100

@@ -1,0 +1,473 @@
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from core.feasibility.fit import fit
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, GIB
+from core.ledger.node_ledger import LedgerError, NodeLedger, Problem
+from core.ledger.usage import IDLE, hold
+from core.requests.grant import Allocation, Grant, Placement, State
+from core.requests.request import Ask, Phase, Request, TaskClass
+from core.tests.builders import (
+    a_card,
+    a_grant,
+    a_mig_card,
+    a_node,
+    empty,
+    held,
+    like_cards,
+    tentative,
+    unreadable,
+)
+from core.tests.strategies import CLASSES, a_random_request, ledgers, seeds
+
+# --- one change at a time -------------------------------------------------------------------------
+
+
+def refusal(change: Callable[[], NodeLedger]) -> str:
+    with pytest.raises(LedgerError) as error:
+        change()
+    return str(error.value)
+
+
+def sliced(container: str, start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
+    slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
+    return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
+
+
+def test_holding_books_every_card_of_an_allocation() -> None:
+    ledger = empty(*like_cards(3)).hold(held(a_grant("c0", GIB, 10), a_grant("c2", 2 * GIB)))
+
+    assert [(use.memory, use.compute, use.slots) for use in ledger.uses] == [
+        (GIB, 10, 1),
+        (0, 0, 0),
+        (2 * GIB, 0, 1),
+    ]
+    assert ledger.version == 1
+
+
+def test_what_does_not_fit_is_refused_with_the_cause() -> None:
+    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB)))
+
+    text = refusal(lambda: ledger.hold(held(a_grant(), uid="next")))
+
+    assert text == "card a cannot take default/next: memory"
+
+
+def test_a_card_that_the_node_has_not_is_refused() -> None:
+    assert refusal(lambda: empty(a_card()).hold(held(a_grant("x")))) == "node n has no card x"
+
+
+def test_an_allocation_of_another_node_is_refused() -> None:
+    text = refusal(lambda: empty(a_card()).hold(held(a_grant(), node="m")))
+
+    assert text == "default/old goes to m, not n"
+
+
+def test_a_committed_pod_is_not_booked_again() -> None:
+    ledger = empty(a_card()).hold(held(a_grant()))
+
+    assert (
+        refusal(lambda: ledger.hold(held(a_grant()))) == "pod default/old already holds cards of n"
+    )
+
+
+def test_a_held_pod_is_booked_again_in_place_of_before() -> None:
+    ledger = empty(*like_cards(2)).hold(tentative(held(a_grant("c0", 16 * GIB))))
+
+    again = ledger.hold(tentative(held(a_grant("c1", 16 * GIB))))
+
+    assert [use.memory for use in again.uses] == [0, 16 * GIB]
+    assert again.version == ledger.version + 1
+
+
+def test_a_refused_change_leaves_what_was_held() -> None:
+    ledger = empty(a_card()).hold(tentative(held(a_grant())))
+
+    refusal(lambda: ledger.hold(tentative(held(a_grant(memory=17 * GIB)))))
+
+    assert [use.memory for use in ledger.uses] == [GIB]
+
+
+def test_exclusive_containers_of_one_pod_do_not_share_a_card() -> None:
+    pair = (replace(a_grant(container="x"), exclusive=True), a_grant(container="y"))
+
+    text = refusal(lambda: empty(a_card()).hold(held(*pair)))
+
+    assert text == "containers of default/old exclude each other on a"
+
+
+def test_an_init_container_may_hold_exclusively_what_a_later_one_shares() -> None:
+    first = replace(a_grant(container="x"), exclusive=True, phase=Phase.INIT)
+
+    assert empty(a_card()).hold(held(first, a_grant(container="y"))).problems() == ()
+
+
+def test_containers_that_run_at_once_do_not_share_a_slice() -> None:
+    pair = (sliced("x", 0), sliced("y", 0))
+
+    text = refusal(lambda: empty(a_mig_card()).hold(held(*pair)))
+
+    assert text == "containers of default/old exclude each other on a"
+
+
+def test_a_slice_that_an_init_container_leaves_may_be_used_again() -> None:
+    pair = (sliced("x", 0, 2, Phase.INIT), sliced("y", 0, 2))
+
+    ledger = empty(a_mig_card()).hold(held(*pair))
+
+    assert [use.memory for use in ledger.uses] == [2 * GIB]
+
+
+def test_a_share_of_a_cut_card_without_a_slice_is_refused() -> None:
+    text = refusal(lambda: empty(a_mig_card()).hold(held(a_grant())))
+
+    assert text == "card a cannot take default/old: no free MIG slices for a large enough profile"
+
+
+def test_a_blocked_card_must_be_idle_to_be_held() -> None:
+    ledger = empty(a_card()).hold(held(a_grant()))
+
+    text = refusal(lambda: ledger.hold(unreadable("x", ["a"])))
+
+    assert text == "card a cannot take default/x: held by an allocation that cannot be read"
+
+
+def test_committing_makes_final_once() -> None:
+    ledger = empty(a_card()).hold(tentative(held(a_grant()), expires=5))
+
+    final = ledger.commit("old")
+
+    assert final.allocations["old"].state is State.COMMITTED
+    assert final.expire(10) is final.commit("old") is final
+
+
+def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
+    ledger = empty(a_card()).hold(tentative(held(a_grant()))).commit("old")
+
+    again = ledger.renew("old")
+
+    assert [ledger.allocations["old"].since, again.allocations["old"].since] == [2, 3]
+    assert (again.version, again.uses) == (3, ledger.uses)
+    assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
+
+
+def test_what_is_not_held_cannot_be_committed() -> None:
+    assert refusal(lambda: empty(a_card()).commit("p")) == "pod p holds nothing on n"
+
+
+def test_releasing_what_is_not_held_changes_nothing() -> None:
+    ledger = empty(a_card())
+
+    assert ledger.release("p") is ledger
+
+
+def test_holds_expire_when_their_time_has_come() -> None:
+    ledger = empty(*like_cards(4))
+    for number, expires in enumerate((4, 5, 6, None)):
+        grant = a_grant(f"c{number}")
+        ledger = ledger.hold(tentative(held(grant, uid=f"p{number}"), expires))
+
+    assert list(ledger.expire(5).allocations) == ["p2", "p3"]
+
+
+def test_what_was_adopted_is_held_though_it_does_not_fit() -> None:
+    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB, compute=80)))
+
+    both = ledger.adopt(held(a_grant(memory=GIB, compute=40), uid="found"))
+
+    assert [(use.memory, use.compute) for use in both.uses] == [(17 * GIB, 120)]
+    assert both.release("found").uses == ledger.uses
+
+
+def test_adopting_takes_the_place_of_what_the_pod_held() -> None:
+    ledger = empty(*like_cards(2)).hold(held(a_grant("c0")))
+
+    moved = ledger.adopt(held(a_grant("c1")))
+
+    assert [use.slots for use in moved.uses] == [0, 1]
+    assert moved.version == ledger.version + 1
+
+
+def test_a_card_that_comes_back_is_still_held() -> None:
+    ledger = empty(*like_cards(2)).hold(held(a_grant("c1")))
+
+    without = ledger.describe(a_node(*like_cards(1)))
+    again = without.describe(ledger.node)
+
+    assert [problem.text for problem in without.problems()] == [
+        "holds card c1, which the node does not have"
+    ]
+    assert again.uses == ledger.uses
+    assert again.version == ledger.version + 2
+
+
+def test_an_unreadable_allocation_is_held_and_told() -> None:
+    ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
+
+    assert ledger.problems() == (Problem("default/x", "its record is not readable"),)
+    refusal(lambda: ledger.hold(held(a_grant())))
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (a_grant(memory=16 * GIB), f"card a: {17 * GIB} of {16 * GIB} bytes are held"),
+        (a_grant(compute=100), "card a: 140% of its compute are held"),
+    ],
+)
+def test_what_is_sold_twice_is_told(found: Grant, text: str) -> None:
+    ledger = empty(a_card()).adopt(held(a_grant(compute=40), uid="x")).adopt(held(found, uid="y"))
+
+    assert Problem("", text) in ledger.problems()
+
+
+def test_more_sharers_than_slots_are_told() -> None:
+    ledger = empty(a_card(slots=1)).adopt(held(a_grant(), a_grant(container="y")))
+
+    assert ledger.problems() == (Problem("", "card a: 2 of 1 slots are held"),)
+
+
+def test_an_exclusive_card_that_is_shared_is_told() -> None:
+    alone = replace(a_grant(), exclusive=True)
+    ledger = empty(a_card()).adopt(held(alone, uid="x")).adopt(held(a_grant(), uid="y"))
+
+    assert [problem.text for problem in ledger.problems()] == [
+        "card a: default/x and default/y cannot share it: held exclusively"
+    ]
+
+
+def test_containers_of_one_pod_that_share_a_slice_are_told() -> None:
+    ledger = empty(a_mig_card()).adopt(held(sliced("x", 0), sliced("y", 0)))
+
+    assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
+
+
+@given(ledgers(pods=8))
+def test_a_restored_ledger_is_the_one_that_adopting_leads_to(ledger: NodeLedger) -> None:
+    again = NodeLedger.restored(ledger.node, ledger.allocations.values(), ledger.version)
+
+    assert again == ledger
+    assert [*again.allocations] == [*ledger.allocations]
+
+
+def test_a_restored_ledger_keeps_what_holds_a_card_that_is_not_there() -> None:
+    strange = held(a_grant("x"))
+
+    again = NodeLedger.restored(a_node(a_card()), [strange])
+
+    assert again.uses == (IDLE,)
+    assert again.problems() == (
+        Problem("default/old", "holds card x, which the node does not have"),
+    )
+
+
+# --- any order of changes -------------------------------------------------------------------------
+
+PODS = [f"p{number}" for number in range(6)]
+
+
+def a_useful_node(seed: Random) -> Node:
+    kinds = (a_card(memory=4 * GIB), a_card(memory=4 * GIB, slots=2), a_mig_card())
+    cards = [seed.choice(kinds) for _ in range(seed.randint(1, 3))]
+    return a_node(*(replace(c, uuid=f"n-{i}", index=i) for i, c in enumerate(cards)))
+
+
+def a_modest_request(seed: Random, uid: str, containers: int) -> Request:
+    request = a_random_request(seed, uid, containers)
+    return replace(
+        request,
+        vendor=None,
+        allow_uuids=None,
+        allow_types=None,
+        isolation=None,
+        modes=frozenset(Mode),
+        task_class=seed.choice(CLASSES),
+    )
+
+
+def a_random_grant(seed: Random, ask: Ask, card: Card) -> Grant:
+    slots = [slot for layout in card.geometry.layouts for slot in layout.slices]
+    slot = seed.choice(slots) if slots and seed.random() < 0.9 else None
+    return Grant(
+        ask.container,
+        card.uuid,
+        slot.memory if slot else seed.randint(1, 4) * GIB // 2,
+        slot.compute if slot else ask.compute,
+        ask.exclusive,
+        ask.phase,
+        slot,
+    )
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A node's ledger under any order of changes.
+
+    Half of the runs are quiet: nothing is only found, and no card changes but in health. There
+    nothing may ever be sold twice. In the others, at least what ``hold`` takes may not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.quiet = True
+        self.ledger = empty()
+
+    @initialize(seed=seeds, quiet=st.booleans())
+    def start(self, seed: Random, quiet: bool) -> None:
+        self.ledger = NodeLedger.of(a_useful_node(seed))
+        self.quiet = quiet
+
+    @rule(seed=seeds, uid=st.sampled_from(PODS), lasts=st.none() | st.integers(1, 3))
+    def hold_what_fits(self, seed: Random, uid: str, lasts: int | None) -> None:
+        wishes = [a_modest_request(seed, uid, 3) for _ in range(3)]
+        found = [(request, fit(request, self.ledger)) for request in wishes]
+        request, result = next((f for f in found if isinstance(f[1], Placement)), found[0])
+        earlier = self.ledger.allocations.get(uid)
+        if not isinstance(result, Placement):
+            return
+        expires = None if lasts is None else self.now + lasts
+        allocation = tentative(Allocation.of(request, result), expires)
+        if earlier is not None and earlier.state is State.COMMITTED:
+            with pytest.raises(LedgerError):
+                self.ledger.hold(allocation)
+            return
+
+        after = self.ledger.hold(allocation)
+
+        assert after.version == self.ledger.version + 1
+        assert after.release(uid).uses == self.ledger.release(uid).uses
+        self.ledger = after
+        self.check_cards({grant.card for grant in allocation.grants})
+
+    @rule(seed=seeds, uid=st.sampled_from(PODS))
+    def hold_anything(self, seed: Random, uid: str) -> None:
+        allocation = tentative(self.anything(seed, uid))
+        try:
+            self.ledger = self.ledger.hold(allocation)
+        except LedgerError:
+            return
+        self.check_cards({grant.card for grant in allocation.grants})
+
+    @precondition(lambda self: not self.quiet)
+    @rule(seed=seeds, uid=st.sampled_from(PODS))
+    def adopt(self, seed: Random, uid: str) -> None:
+        self.ledger = self.ledger.adopt(self.anything(seed, uid))
+
+    @precondition(lambda self: not self.quiet)
+    @rule(uid=st.sampled_from(PODS), cards=st.sets(st.sampled_from(["n-0", "n-1", "x"])))
+    def adopt_unreadable(self, uid: str, cards: set[str]) -> None:
+        self.ledger = self.ledger.adopt(unreadable(uid, cards))
+
+    @rule(uid=st.sampled_from(PODS))
+    def commit(self, uid: str) -> None:
+        if uid in self.ledger.allocations:
+            before = self.ledger
+            self.ledger = before.commit(uid)
+            assert self.ledger.uses == before.uses
+            assert self.ledger.allocations[uid].state is State.COMMITTED
+
+    @rule(uid=st.sampled_from(PODS))
+    def release(self, uid: str) -> None:
+        self.ledger = self.ledger.release(uid)
+        assert uid not in self.ledger.allocations
+
+    @rule(passed=st.integers(0, 2))
+    def expire(self, passed: int) -> None:
+        self.now += passed
+        self.ledger = self.ledger.expire(self.now)
+        assert all(
+            allocation.state is State.COMMITTED or (allocation.expires or self.now + 1) > self.now
+            for allocation in self.ledger.allocations.values()
+        )
+
+    @precondition(lambda self: not self.quiet)
+    @rule(seed=seeds)
+    def change_the_node(self, seed: Random) -> None:
+        before = self.ledger
+        self.ledger = before.describe(a_useful_node(seed))
+        assert self.ledger.allocations == before.allocations
+
+    @rule(card=st.integers(0, 2))
+    def fall_ill(self, card: int) -> None:
+        node = self.ledger.node
+        cards = [replace(c, healthy=c.healthy and c.index != card) for c in node.cards]
+        before = self.ledger
+        self.ledger = before.describe(replace(node, cards=tuple(cards)))
+        assert self.ledger.uses == before.uses
+
+    @invariant()
+    def nothing_is_sold_twice(self) -> None:
+        if self.quiet:
+            assert self.ledger.problems() == ()
+            self.check_cards({card.uuid for card in self.ledger.node.cards})
+
+    @invariant()
+    def an_empty_ledger_has_idle_cards(self) -> None:
+        if not self.ledger.allocations:
+            assert self.ledger.uses == (IDLE,) * len(self.ledger.node.cards)
+
+    @invariant()
+    def totals_are_the_sums_of_the_grants(self) -> None:
+        for card, use in zip(self.ledger.node.cards, self.ledger.uses, strict=True):
+            expected = {
+                allocation.uid: hold(
+                    allocation,
+                    [grant for grant in allocation.grants if grant.card == card.uuid],
+                    blocked=card.uuid in allocation.blocked,
+                )
+                for allocation in self.ledger.allocations.values()
+                if card.uuid in allocation.blocked
+                or any(grant.card == card.uuid for grant in allocation.grants)
+            }
+            assert {holder.uid: holder for holder in use.holders} == expected
+            assert len(use.holders) == len(expected)
+            assert use.memory == sum(holder.memory for holder in use.holders)
+            assert use.compute == sum(holder.compute for holder in use.holders)
+            assert use.slots == sum(holder.slots for holder in use.holders)
+
+    @invariant()
+    def what_is_not_understood_is_told_and_never_free(self) -> None:
+        told = {problem.pod for problem in self.ledger.problems()}
+        known = {card.uuid for card in self.ledger.node.cards}
+        for allocation in self.ledger.allocations.values():
+            if allocation.unread or any(g.card not in known for g in allocation.grants):
+                assert allocation.pod in told
+            for uuid in allocation.blocked & known:
+                with pytest.raises(LedgerError):
+                    self.ledger.hold(tentative(held(a_grant(uuid), uid="another")))
+
+    def check_cards(self, uuids: set[str]) -> None:
+        """Cards are within their bounds, and who holds one exclusively is not disturbed."""
+        for card, use in zip(self.ledger.node.cards, self.ledger.uses, strict=True):
+            if card.uuid in uuids:
+                assert use.slots <= card.slots
+                assert use.memory <= card.memory
+                assert use.compute <= FULL
+                slots = use.slices()
+                assert not any(x.overlaps(y) for x, y in combinations(slots, 2))
+                for holder in use.holders:
+                    others = [other for other in use.holders if other is not holder]
+                    if holder.exclusive and others:
+                        assert holder.task_class is TaskClass.OFFLINE
+                        assert {other.task_class for other in others} == {TaskClass.ONLINE}
+
+    def anything(self, seed: Random, uid: str) -> Allocation:
+        """An allocation of some shares of some cards, which may fit or not."""
+        request = a_modest_request(seed, uid, 2)
+        cards = [*self.ledger.node.cards, a_card("x")]
+        grants = tuple(a_random_grant(seed, ask, seed.choice(cards)) for ask in request.asks)
+        return Allocation.of(request, Placement("n", grants))
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(stateful_step_count=40)

@@ -1,0 +1,306 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from core.hardware.mig import Slice
+from core.hardware.quantity import FULL, GIB
+from core.ledger.usage import IDLE, CardUse, Holder, concurrent, conflict, hold, obstacle
+from core.requests.grant import Grant
+from core.requests.reason import Cause, Obstacle
+from core.requests.request import Phase, Request, TaskClass
+from core.tests.builders import a_card, a_grant, a_mig_card, a_request, held
+from core.tests.strategies import requests
+
+NORMAL, ONLINE, OFFLINE = TaskClass.NORMAL, TaskClass.ONLINE, TaskClass.OFFLINE
+
+
+def holder(
+    uid: str = "old",
+    memory: int = GIB,
+    compute: int = 0,
+    *,
+    exclusive: bool = False,
+    blocked: bool = False,
+    task_class: TaskClass = NORMAL,
+    qos: str | None = None,
+    group: str | None = None,
+    exclusions: frozenset[str] = frozenset(),
+) -> Holder:
+    allocation = replace(
+        held(uid=uid), task_class=task_class, qos=qos, group=group, exclusions=exclusions
+    )
+    grant = replace(a_grant(memory=memory, compute=compute), exclusive=exclusive)
+    return hold(allocation, [grant], blocked=blocked)
+
+
+def cut(start: int, size: int = 1, uid: str = "old") -> Holder:
+    return hold(held(uid=uid), [sliced(start, size)])
+
+
+def sliced(start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
+    slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
+    return Grant("main", "a", slot.memory, slot.compute, phase=phase, slice=slot)
+
+
+def beside(newcomer: Holder, *residents: Holder) -> Cause | None:
+    use = IDLE
+    for resident in residents:
+        use = use.plus(resident)
+    found = obstacle(a_card(), use, newcomer)
+    return None if found is None else found.cause
+
+
+# --- what a pod holds at its peak -----------------------------------------------------------------
+
+
+def peak(*phases: tuple[Phase, int]) -> tuple[int, int, int]:
+    grants = [replace(a_grant(memory=memory), phase=phase) for phase, memory in phases]
+    found = hold(a_request(), grants)
+    return found.memory, found.compute, found.slots
+
+
+def test_main_containers_add_up() -> None:
+    assert peak((Phase.MAIN, 2), (Phase.MAIN, 3)) == (5, 0, 2)
+
+
+def test_init_containers_count_by_their_maximum() -> None:
+    assert peak((Phase.INIT, 4), (Phase.INIT, 7), (Phase.MAIN, 5)) == (7, 0, 1)
+
+
+def test_sidecars_add_to_all_that_starts_after_them() -> None:
+    assert peak((Phase.INIT, 6), (Phase.SIDECAR, 2), (Phase.INIT, 5), (Phase.MAIN, 3)) == (7, 0, 2)
+
+
+def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
+    found = hold(a_request(), [sliced(0, 2, Phase.INIT), sliced(2), sliced(0, 2)])
+
+    assert (found.memory, found.compute, found.slots) == (3 * GIB, 75, 2)
+    assert [(slot.start, slot.size) for slot in found.slices] == [(0, 2), (2, 1)]
+    assert not found.uncut
+
+
+def test_shares_beside_slices_are_not_lost() -> None:
+    found = hold(a_request(), [sliced(0), a_grant(memory=GIB, compute=10)])
+
+    assert (found.memory, found.compute, found.slots, found.uncut) == (2 * GIB, 35, 2, True)
+
+
+@given(requests(containers=4))
+def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request) -> None:
+    grants = [
+        Grant(ask.container, "a", ask.memory_on(GIB), ask.compute, phase=ask.phase)
+        for ask in request.asks
+    ]
+
+    found = hold(request, grants)
+
+    assert max(grant.memory for grant in grants) <= found.memory
+    assert found.memory <= sum(grant.memory for grant in grants)
+    assert 1 <= found.slots <= len(grants)
+
+
+def test_a_main_container_runs_beside_sidecars_and_other_main_ones() -> None:
+    grants = [replace(a_grant(), phase=phase) for phase in (Phase.INIT, Phase.SIDECAR, Phase.MAIN)]
+
+    assert concurrent(grants, Phase.MAIN) == grants[1:]
+
+
+@pytest.mark.parametrize("phase", [Phase.INIT, Phase.SIDECAR])
+def test_an_init_container_runs_beside_earlier_sidecars_alone(phase: Phase) -> None:
+    grants = [replace(a_grant(), phase=earlier) for earlier in (Phase.INIT, Phase.SIDECAR)]
+
+    assert concurrent(grants, phase) == grants[1:]
+
+
+# --- the sum of the holders -----------------------------------------------------------------------
+
+
+def test_a_use_without_its_last_holder_is_as_before() -> None:
+    before = IDLE.plus(holder("one", 3, 10))
+
+    assert before.plus(holder("two", 5, 20)).minus("two") == before
+
+
+def test_leaving_without_holding_changes_nothing() -> None:
+    use = IDLE.plus(holder("one"))
+
+    assert use.minus("stranger") is use
+
+
+def test_slices_of_all_holders_are_in_use() -> None:
+    use = IDLE.plus(cut(0)).plus(cut(2, uid="two"))
+
+    assert [slot.start for slot in use.slices()] == [0, 2]
+
+
+# --- what keeps a newcomer away -------------------------------------------------------------------
+
+
+def test_shares_within_the_card_stand_beside_each_other() -> None:
+    assert beside(holder("new", 8 * GIB, 50), holder(memory=8 * GIB, compute=50)) is None
+
+
+def test_missing_memory_is_told_in_bytes() -> None:
+    use = IDLE.plus(holder(memory=12 * GIB))
+
+    found = obstacle(a_card(), use, holder("new", 5 * GIB))
+
+    assert found == Obstacle(Cause.MEMORY, GIB)
+
+
+def test_missing_compute_is_told_in_percent() -> None:
+    use = IDLE.plus(holder(compute=70))
+
+    found = obstacle(a_card(), use, holder("new", compute=40))
+
+    assert found == Obstacle(Cause.COMPUTE, 10)
+
+
+def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:
+    use = IDLE.plus(holder())
+
+    found = obstacle(a_card(slots=1), use, holder("new"))
+
+    assert found == Obstacle(Cause.SLOTS)
+
+
+def test_who_reserves_no_compute_needs_some_left_unless_online() -> None:
+    sold = [holder("a", compute=50), holder("b", compute=50)]
+    lent = [replace(each, task_class=OFFLINE) for each in sold]
+
+    assert beside(holder("new"), *sold) is Cause.COMPUTE_SOLD
+    assert beside(holder("new", task_class=OFFLINE), *lent) is Cause.COMPUTE_SOLD
+    assert beside(holder("new", task_class=ONLINE), *lent) is None
+
+
+def test_memory_is_never_lent() -> None:
+    offline = holder(memory=16 * GIB, task_class=OFFLINE)
+
+    assert beside(holder("new", task_class=ONLINE), offline) is Cause.MEMORY
+
+
+@pytest.mark.parametrize(
+    ("newcomer", "resident", "cause"),
+    [
+        (NORMAL, NORMAL, None),
+        (NORMAL, ONLINE, Cause.CLASS),
+        (NORMAL, OFFLINE, Cause.CLASS),
+        (ONLINE, NORMAL, Cause.CLASS),
+        (ONLINE, ONLINE, None),
+        (ONLINE, OFFLINE, None),
+        (OFFLINE, NORMAL, Cause.CLASS),
+        (OFFLINE, ONLINE, Cause.CLASS),
+        (OFFLINE, OFFLINE, None),
+    ],
+)
+def test_classes_mix_as_in_the_matrix(
+    newcomer: TaskClass, resident: TaskClass, cause: Cause | None
+) -> None:
+    assert beside(holder("new", task_class=newcomer), holder(task_class=resident)) is cause
+
+
+@pytest.mark.parametrize("task_class", list(TaskClass))
+def test_who_asks_exclusively_gets_an_idle_card(task_class: TaskClass) -> None:
+    newcomer = holder("new", exclusive=True, task_class=task_class)
+
+    assert beside(newcomer) is None
+    assert beside(newcomer, holder(task_class=task_class)) is Cause.IN_USE
+
+
+@pytest.mark.parametrize("task_class", list(TaskClass))
+def test_nobody_of_the_same_class_joins_an_exclusive_holder(task_class: TaskClass) -> None:
+    resident = holder(exclusive=True, task_class=task_class)
+
+    assert beside(holder("new", task_class=task_class), resident) is Cause.HELD_EXCLUSIVELY
+
+
+def test_an_exclusive_offline_task_lends_its_card_to_online_ones() -> None:
+    resident = holder(compute=FULL, exclusive=True, task_class=OFFLINE)
+
+    assert beside(holder("new", task_class=ONLINE), resident) is None
+
+
+def test_a_card_has_one_qos_at_a_time() -> None:
+    fixed = holder(qos="fixed")
+
+    assert beside(holder("new", qos="burst"), fixed) is Cause.QOS
+    assert beside(holder("new", qos="fixed"), fixed) is None
+    assert beside(holder("new"), fixed) is None
+    assert beside(holder("new", qos="burst"), holder()) is None
+
+
+def test_online_tasks_claim_no_qos() -> None:
+    offline = holder(qos="fixed", task_class=OFFLINE)
+
+    assert beside(holder("new", qos="burst", task_class=ONLINE), offline) is None
+
+
+def test_pods_of_one_group_stay_apart() -> None:
+    assert beside(holder("new", group="g"), holder(group="g")) is Cause.GROUP
+    assert beside(holder("new", group="g"), holder(group="h")) is None
+
+
+def test_pods_under_one_exclusion_rule_stay_apart() -> None:
+    resident = holder(exclusions=frozenset({"x", "y"}))
+
+    assert beside(holder("new", exclusions=frozenset({"y"})), resident) is Cause.EXCLUSION
+    assert beside(holder("new", exclusions=frozenset({"z"})), resident) is None
+
+
+def test_nobody_stands_beside_what_cannot_be_read() -> None:
+    assert beside(holder("new"), holder(blocked=True)) is Cause.BLOCKED
+    assert beside(holder("new", blocked=True), holder()) is Cause.BLOCKED
+
+
+# --- slices ---------------------------------------------------------------------------------------
+
+
+def cut_obstacle(newcomer: Holder, *residents: Holder) -> Obstacle | None:
+    use = CardUse()
+    for resident in residents:
+        use = use.plus(resident)
+    return obstacle(a_mig_card(), use, newcomer)
+
+
+def test_slices_side_by_side_share_a_card() -> None:
+    assert cut_obstacle(cut(2, 2, "new"), cut(0, 2)) is None
+
+
+def test_a_part_of_a_card_is_cut_once() -> None:
+    assert cut_obstacle(cut(1, 1, "new"), cut(0, 2)) == Obstacle(Cause.NO_SLICE)
+
+
+def test_a_pods_own_slices_must_not_overlap_either() -> None:
+    newcomer = hold(held(), [sliced(0, 2, Phase.INIT), sliced(1)])
+
+    assert cut_obstacle(newcomer) == Obstacle(Cause.NO_SLICE)
+
+
+def test_a_share_without_a_slice_has_no_place_on_a_cut_card() -> None:
+    assert cut_obstacle(holder("new")) == Obstacle(Cause.NO_SLICE)
+    assert cut_obstacle(cut(0, 1, "new"), holder()) == Obstacle(Cause.NO_SLICE)
+
+
+# --- who should never have met --------------------------------------------------------------------
+
+
+def test_holders_that_may_meet_in_one_order_do_not_conflict() -> None:
+    online, offline = holder(task_class=ONLINE), holder(task_class=OFFLINE, exclusive=True)
+
+    assert conflict(online, offline) is None
+    assert conflict(offline, online) is None
+
+
+def test_an_exclusive_holder_conflicts_with_all_others() -> None:
+    assert conflict(holder(exclusive=True), holder()) is Cause.HELD_EXCLUSIVELY
+    assert conflict(holder(), holder(exclusive=True)) is Cause.IN_USE
+
+
+def test_overlapping_slices_conflict() -> None:
+    assert conflict(cut(0, 2), cut(1)) is Cause.NO_SLICE
+
+
+def test_nothing_is_said_of_what_cannot_be_read() -> None:
+    assert conflict(holder(blocked=True), holder(exclusive=True)) is None
+    assert conflict(holder(exclusive=True), holder(blocked=True)) is None

@@ -1,0 +1,217 @@
+"""The order in which cards and nodes are taken, where several would do.
+
+Every criterion is a function to an integer, higher is better: no order depends on a float.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from core.hardware.card import Card
+from core.hardware.quantity import FULL
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUse, hold
+from core.placement.topology import linked_pairs
+from core.requests.grant import Grant, Placement
+from core.requests.request import Ask, CardKey, NodeKey, Request, TaskClass, Weights
+
+PPM = 1_000_000
+"""Weighted use is counted in parts per million."""
+
+OFFLINE_ONLY = 100
+ONLINE_TASK = 20
+OFFLINE_TASK = 2
+"""What a chosen card costs an online task: for each offline task where only such are, else for
+each online and each offline task. Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:841-881."""
+
+LINK_GAIN = 10
+"""How much more a link inside the choice counts than a link that the choice breaks up.
+Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:669-736."""
+
+UNSTATED = -(1 << 62)
+"""The worth of a node whose table says nothing for so many cards: less than any that says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardView:
+    """One card as it stands while a container is being placed.
+
+    Attributes:
+        card: the card.
+        use: what other pods hold of it.
+        own: what earlier containers of the same pod hold of it at the same time.
+    """
+
+    card: Card
+    use: CardUse
+    own: tuple[Grant, ...]
+
+
+def card_value(key: CardKey, request: Request, ask: Ask, view: CardView) -> int:
+    """How good a card is by one criterion."""
+    match key:
+        case CardKey.LOW_INDEX:
+            return -view.card.index
+        case CardKey.HIGH_INDEX:
+            return view.card.index
+        case CardKey.LOW_NUMA:
+            return -_numa(view.card)
+        case CardKey.HIGH_NUMA:
+            return _numa(view.card)
+        case CardKey.MOST_MEMORY_USED:
+            return _with_own(request, view).memory
+        case CardKey.FEWEST_SHARERS:
+            return -_with_own(request, view).slots
+        case CardKey.FULLEST:
+            return _load_after(request, ask, view)
+        case CardKey.EMPTIEST:
+            return -_load_after(request, ask, view)
+        case CardKey.IDLE:
+            return int(not view.use.holders and not view.own)
+        case CardKey.ONLINE:
+            return _online_order(view.use)
+        case _:
+            assert_never(key)
+
+
+def order_cards(
+    request: Request, ask: Ask, views: Sequence[CardView], positions: Sequence[int]
+) -> tuple[int, ...]:
+    """Positions of cards, best first; ascending index breaks the last tie.
+
+    Args:
+        request: whose ranking counts.
+        ask: of the container that is being placed.
+        views: all cards of the node.
+        positions: which of them to order.
+    """
+
+    def place(position: int) -> tuple[int, ...]:
+        view = views[position]
+        values = (card_value(key, request, ask, view) for key in request.ranking.cards)
+        return (*(-value for value in values), view.card.index)
+
+    return tuple(sorted(positions, key=place))
+
+
+def shares(ledger: NodeLedger) -> tuple[int, int, int]:
+    """Slots, compute and memory in use over all cards of a node, each in parts per million."""
+    slots = compute = memory = all_slots = all_memory = 0
+    for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+        slots, compute, memory = slots + use.slots, compute + use.compute, memory + use.memory
+        all_slots, all_memory = all_slots + card.slots, all_memory + card.memory
+    all_compute = FULL * len(ledger.node.cards)
+    return _ppm(slots, all_slots), _ppm(compute, all_compute), _ppm(memory, all_memory)
+
+
+def load(ledger: NodeLedger, weights: Weights) -> int:
+    """A node's weighted use over all its cards, in parts per million of each dimension."""
+    slots, compute, memory = shares(ledger)
+    return weights.slots * slots + weights.compute * compute + weights.memory * memory
+
+
+def needs_placement(key: NodeKey) -> bool:
+    """Whether a criterion looks at the chosen cards; the others look at the node alone."""
+    return key not in (NodeKey.FULLEST, NodeKey.EMPTIEST)
+
+
+def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Placement) -> int:
+    """How good a node is by one criterion.
+
+    Args:
+        key: the criterion.
+        request: what is asked.
+        ledger: the node before the placement.
+        placement: on that node.
+    """
+    match key:
+        case NodeKey.FULLEST:
+            return load(ledger, request.ranking.weights)
+        case NodeKey.EMPTIEST:
+            return -load(ledger, request.ranking.weights)
+        case NodeKey.CHOSEN_FULLEST:
+            return _chosen_fullest(ledger, placement)
+        case NodeKey.LINKS:
+            return _links(request, ledger, placement)
+        case NodeKey.LEAST_LOSS:
+            return _stated(ledger.node.losses, placement, sign=-1)
+        case NodeKey.MOST_GAIN:
+            return _stated(ledger.node.gains, placement, sign=1)
+        case NodeKey.ONLINE:
+            return _online_cost(ledger, placement)
+        case _:
+            assert_never(key)
+
+
+def _numa(card: Card) -> int:
+    return -1 if card.numa is None else card.numa
+
+
+def _ppm(amount: int, total: int) -> int:
+    return amount * PPM // total if total else 0
+
+
+def _with_own(request: Request, view: CardView) -> CardUse:
+    return view.use.plus(hold(request, view.own)) if view.own else view.use
+
+
+def _load_after(request: Request, ask: Ask, view: CardView) -> int:
+    weights, card, use = request.ranking.weights, view.card, _with_own(request, view)
+    return (
+        weights.slots * _ppm(use.slots + 1, card.slots)
+        + weights.compute * _ppm(use.compute + ask.compute, FULL)
+        + weights.memory * _ppm(use.memory + ask.memory_on(card.memory), card.memory)
+    )
+
+
+def _tasks(use: CardUse, task_class: TaskClass) -> int:
+    return sum(holder.task_class is task_class for holder in use.holders)
+
+
+def _online_order(use: CardUse) -> int:
+    online, offline = _tasks(use, TaskClass.ONLINE), _tasks(use, TaskClass.OFFLINE)
+    offline_only = int(offline > 0 and not online)
+    return -((offline_only * PPM + online) * PPM + offline)
+
+
+def _online_cost(ledger: NodeLedger, placement: Placement) -> int:
+    cost = 0
+    for use in _chosen_uses(ledger, placement):
+        online, offline = _tasks(use, TaskClass.ONLINE), _tasks(use, TaskClass.OFFLINE)
+        cost += ONLINE_TASK * online + OFFLINE_TASK * offline if online else OFFLINE_ONLY * offline
+    return -cost
+
+
+def _chosen_uses(ledger: NodeLedger, placement: Placement) -> list[CardUse]:
+    chosen = {grant.card for grant in placement.grants}
+    pairs = zip(ledger.node.cards, ledger.uses, strict=True)
+    return [use for card, use in pairs if card.uuid in chosen]
+
+
+def _chosen_fullest(ledger: NodeLedger, placement: Placement) -> int:
+    used = {
+        card.uuid: (use.memory, card.memory)
+        for card, use in zip(ledger.node.cards, ledger.uses, strict=True)
+    }
+    value = 0
+    for grant in placement.grants:
+        before, total = used[grant.card]
+        used[grant.card] = (before + grant.memory, total)
+        value += _ppm(before + grant.memory, total)
+    return value
+
+
+def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
+    taken = {grant.card for grant in placement.grants if grant.exclusive}
+    if not taken:
+        return 0
+    levels = request.linking.levels
+    idle = [c for c, use in zip(ledger.node.cards, ledger.uses, strict=True) if not use.holders]
+    chosen = linked_pairs([card for card in idle if card.uuid in taken], levels)
+    rest = linked_pairs([card for card in idle if card.uuid not in taken], levels)
+    return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)
+
+
+def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, sign: int) -> int:
+    stated = dict(table).get(len(placement.grants))
+    return UNSTATED if stated is None else sign * stated

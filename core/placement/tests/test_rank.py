@@ -1,0 +1,236 @@
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.feasibility.fit import fit
+from core.hardware.card import Card, Level, Scope
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, GIB
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import IDLE, CardUse, hold
+from core.placement.rank import (
+    PPM,
+    UNSTATED,
+    CardView,
+    card_value,
+    load,
+    needs_placement,
+    node_value,
+    order_cards,
+    shares,
+)
+from core.requests.grant import Grant, Placement
+from core.requests.request import CardKey, Linking, NodeKey, Ranking, Request, TaskClass, Weights
+from core.tests.builders import a_card, a_grant, a_request, an_ask, empty, held, like_cards
+from core.tests.strategies import ledgers, requests
+
+ONLINE, OFFLINE = TaskClass.ONLINE, TaskClass.OFFLINE
+
+
+def use(*classes: TaskClass, memory: int = GIB) -> CardUse:
+    found = IDLE
+    for number, task_class in enumerate(classes):
+        owner = replace(held(uid=str(number)), task_class=task_class)
+        found = found.plus(hold(owner, [a_grant(memory=memory)]))
+    return found
+
+
+def view(card: Card | None = None, held_by: CardUse = IDLE, *own: Grant) -> CardView:
+    return CardView(card or a_card(), held_by, own)
+
+
+def value(key: CardKey, seen: CardView, request: Request | None = None) -> int:
+    request = request or a_request()
+    return card_value(key, request, request.asks[0], seen)
+
+
+# --- cards ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "better", "worse"),
+    [
+        (CardKey.LOW_INDEX, a_card(index=1), a_card(index=2)),
+        (CardKey.HIGH_INDEX, a_card(index=2), a_card(index=1)),
+        (CardKey.LOW_NUMA, replace(a_card(), numa=0), replace(a_card(), numa=1)),
+        (CardKey.HIGH_NUMA, replace(a_card(), numa=1), replace(a_card(), numa=0)),
+        (CardKey.HIGH_NUMA, replace(a_card(), numa=0), a_card()),
+        (CardKey.FULLEST, a_card(memory=8 * GIB), a_card()),
+        (CardKey.EMPTIEST, a_card(slots=8), a_card()),
+    ],
+)
+def test_what_a_card_is_orders_it(key: CardKey, better: Card, worse: Card) -> None:
+    assert value(key, view(better)) > value(key, view(worse))
+
+
+@pytest.mark.parametrize(
+    ("key", "better", "worse"),
+    [
+        (CardKey.MOST_MEMORY_USED, use(ONLINE, memory=2), use(ONLINE, memory=1)),
+        (CardKey.FEWEST_SHARERS, use(ONLINE), use(ONLINE, ONLINE)),
+        (CardKey.FULLEST, use(ONLINE), IDLE),
+        (CardKey.EMPTIEST, IDLE, use(ONLINE)),
+        (CardKey.IDLE, IDLE, use(ONLINE)),
+        (CardKey.ONLINE, IDLE, use(ONLINE)),
+        (CardKey.ONLINE, use(ONLINE), use(ONLINE, ONLINE)),
+        (CardKey.ONLINE, use(ONLINE), use(ONLINE, OFFLINE)),
+        (CardKey.ONLINE, use(*(ONLINE,) * 9, *(OFFLINE,) * 9), use(OFFLINE)),
+    ],
+)
+def test_who_holds_a_card_orders_it(key: CardKey, better: CardUse, worse: CardUse) -> None:
+    assert value(key, view(None, better)) > value(key, view(None, worse))
+
+
+@pytest.mark.parametrize(
+    "key", [CardKey.MOST_MEMORY_USED, CardKey.FULLEST, CardKey.FEWEST_SHARERS, CardKey.IDLE]
+)
+def test_what_earlier_containers_of_the_pod_got_counts_too(key: CardKey) -> None:
+    assert value(key, view(None, IDLE, a_grant())) != value(key, view())
+
+
+def test_weighted_use_is_counted_after_the_request() -> None:
+    request = replace(
+        a_request(an_ask(4 * GIB, compute=10)), ranking=Ranking(weights=Weights(1, 2, 3))
+    )
+
+    found = value(CardKey.FULLEST, view(None, use(ONLINE, memory=4 * GIB)), request)
+
+    assert found == 1 * PPM // 2 + 2 * PPM // 10 + 3 * PPM // 2
+
+
+def test_the_lowest_index_breaks_the_last_tie() -> None:
+    views = [view(a_card("a", 2)), view(a_card("b", 0)), view(a_card("c", 1))]
+    request = replace(a_request(), ranking=Ranking(cards=(CardKey.IDLE,)))
+
+    assert order_cards(request, request.asks[0], views, (0, 1, 2)) == (1, 2, 0)
+
+
+@given(ledgers(most=4), requests(), st.randoms())
+def test_the_order_of_cards_does_not_depend_on_where_it_starts(
+    ledger: NodeLedger, request: Request, seed: Random
+) -> None:
+    views = [
+        CardView(card, held_by, ())
+        for card, held_by in zip(ledger.node.cards, ledger.uses, strict=True)
+    ]
+    positions = list(range(len(views)))
+    shuffled = seed.sample(positions, len(positions))
+
+    for ask in request.asks:
+        assert order_cards(request, ask, views, positions) == order_cards(
+            request, ask, views, shuffled
+        )
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+def chosen(key: NodeKey, ledger: NodeLedger, *grants: Grant, request: Request | None = None) -> int:
+    return node_value(key, request or a_request(), ledger, Placement("n", grants))
+
+
+def test_shares_of_a_node_are_over_all_its_cards() -> None:
+    ledger = empty(*like_cards(2)).adopt(held(a_grant("c0", 8 * GIB, 50)))
+
+    assert shares(ledger) == (PPM // 8, PPM // 4, PPM // 4)
+    assert load(ledger, Weights(0, 1, 2)) == PPM // 4 + 2 * PPM // 4
+
+
+def test_a_node_without_cards_bears_no_load() -> None:
+    assert shares(empty()) == (0, 0, 0)
+
+
+@given(ledgers())
+def test_fullest_and_emptiest_are_opposites(ledger: NodeLedger) -> None:
+    assert chosen(NodeKey.FULLEST, ledger) == -chosen(NodeKey.EMPTIEST, ledger)
+    assert chosen(NodeKey.FULLEST, ledger) == load(ledger, Weights())
+
+
+def test_only_load_can_be_told_without_a_placement() -> None:
+    assert [key for key in NodeKey if not needs_placement(key)] == [
+        NodeKey.FULLEST,
+        NodeKey.EMPTIEST,
+    ]
+
+
+def test_chosen_cards_count_as_they_are_after_the_request() -> None:
+    ledger = empty(*like_cards(2)).adopt(held(a_grant("c0", 4 * GIB)))
+
+    found = chosen(NodeKey.CHOSEN_FULLEST, ledger, a_grant("c0", 4 * GIB), a_grant("c1", 4 * GIB))
+
+    assert found == PPM // 2 + PPM // 4
+
+
+def linked(name: str) -> tuple[Scope, ...]:
+    return (Scope(Level.LINK, name),)
+
+
+def test_links_inside_the_choice_count_more_than_links_that_it_breaks() -> None:
+    cards = [
+        replace(card, links=linked(name))
+        for card, name in zip(like_cards(6), "ppqqqq", strict=True)
+    ]
+    request = replace(a_request(), linking=Linking((Level.LINK,)))
+
+    def links(*uuids: str) -> int:
+        grants = [replace(a_grant(uuid, 16 * GIB, FULL), exclusive=True) for uuid in uuids]
+        return chosen(NodeKey.LINKS, empty(*cards), *grants, request=request)
+
+    assert links("c0", "c1") == 10
+    assert links("c2", "c3") == 10 - 4
+    assert links("c0", "c2") == -(1 + 3)
+    assert links() == 0
+
+
+TABLE = ((1, 5), (2, 9))
+
+
+@pytest.mark.parametrize(
+    ("key", "node", "cards", "expected"),
+    [
+        (NodeKey.LEAST_LOSS, Node("n", losses=TABLE), 2, -9),
+        (NodeKey.LEAST_LOSS, Node("n", losses=TABLE), 3, UNSTATED),
+        (NodeKey.LEAST_LOSS, Node("n"), 3, UNSTATED),
+        (NodeKey.MOST_GAIN, Node("n", gains=TABLE), 1, 5),
+        (NodeKey.MOST_GAIN, Node("n", gains=TABLE), 3, UNSTATED),
+        (NodeKey.MOST_GAIN, Node("n"), 3, UNSTATED),
+    ],
+)
+def test_what_the_node_states_counts_and_what_it_does_not_state_is_worst(
+    key: NodeKey, node: Node, cards: int, expected: int
+) -> None:
+    grants = [a_grant(str(number)) for number in range(cards)]
+
+    assert chosen(key, NodeLedger.of(node), *grants) == expected
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        ((), 0),
+        ((ONLINE, ONLINE), -40),
+        ((OFFLINE, OFFLINE), -200),
+        ((ONLINE, ONLINE, OFFLINE, OFFLINE), -44),
+    ],
+)
+def test_online_tasks_cost_as_in_hami(classes: tuple[TaskClass, ...], expected: int) -> None:
+    ledger = empty(a_card(), a_card("b", 1))
+    for number, task_class in enumerate(classes):
+        ledger = ledger.adopt(replace(held(a_grant(), uid=str(number)), task_class=task_class))
+
+    assert chosen(NodeKey.ONLINE, ledger, a_grant("a")) == expected
+    assert chosen(NodeKey.ONLINE, ledger, a_grant("b")) == 0
+
+
+@given(ledgers(), requests())
+def test_every_criterion_gives_every_placement_a_whole_number(
+    ledger: NodeLedger, request: Request
+) -> None:
+    result = fit(request, ledger)
+
+    if isinstance(result, Placement):
+        for key in NodeKey:
+            assert type(node_value(key, request, ledger, result)) is int

@@ -1,0 +1,109 @@
+"""What a pod was given."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from core.hardware.mig import Slice
+from core.requests.request import Phase, Request, TaskClass
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A share of one card for one container.
+
+    Attributes:
+        container: the container's name; empty for a share that all containers of the pod see
+            (a record that does not tell them apart).
+        card: uuid of the card.
+        memory: bytes; for a slice, the slice's.
+        compute: percent of the card; for a slice, the slice's.
+        exclusive: nobody else may hold a share of the card.
+        phase: when the container runs.
+        slice: the hardware slice, on a card in MIG mode.
+    """
+
+    container: str
+    card: str
+    memory: int
+    compute: int
+    exclusive: bool = False
+    phase: Phase = Phase.MAIN
+    slice: Slice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a request can go.
+
+    Attributes:
+        node: the node's name.
+        grants: in the order of the request's asks, and within one in the order in which the
+            container shall see its cards.
+    """
+
+    node: str
+    grants: tuple[Grant, ...]
+
+
+class State(Enum):
+    """How firmly an allocation stands."""
+
+    HELD = "held"
+    """Tentative; expires."""
+    COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What one pod holds on one node.
+
+    Attributes:
+        uid: the pod's.
+        pod: ``namespace/name``, for people.
+        dialect: the vocabulary of its request.
+        node: the node's name.
+        grants: in start order of the containers.
+        task_class: of its request.
+        qos: of its request.
+        group: of its request.
+        exclusions: of its request.
+        priority: of its request.
+        state: how firmly it stands.
+        expires: when a held allocation lapses, in the caller's clock; None for never.
+        unread: why its record could not be understood; it then holds every card in ``blocked``.
+        blocked: uuids of cards that it may hold in any part, so that nobody else gets any.
+        since: the ledger's version when the newest attempt to bind its pod began; 0 where there
+            was none.
+    """
+
+    uid: str
+    pod: str
+    dialect: str
+    node: str
+    grants: tuple[Grant, ...]
+    task_class: TaskClass = TaskClass.NORMAL
+    qos: str | None = None
+    group: str | None = None
+    exclusions: frozenset[str] = frozenset()
+    priority: int = 0
+    state: State = State.COMMITTED
+    expires: int | None = None
+    unread: str | None = None
+    blocked: frozenset[str] = frozenset()
+    since: int = 0
+
+    @classmethod
+    def of(cls, request: Request, placement: Placement) -> "Allocation":
+        """The allocation that gives a request its placement."""
+        return cls(
+            uid=request.uid,
+            pod=request.pod,
+            dialect=request.dialect,
+            node=placement.node,
+            grants=placement.grants,
+            task_class=request.task_class,
+            qos=request.qos,
+            group=request.group,
+            exclusions=request.exclusions,
+            priority=request.priority,
+        )

@@ -1,0 +1,125 @@
+"""Why a request does not fit, as counts that a person can act on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from core.hardware.quantity import show
+
+
+class Cause(Enum):
+    """Why a node, or one of its cards, will not do. The value is what the operator reads."""
+
+    NO_CARDS = "no cards"
+    NO_DIALECT = "no card is described in the pod's vocabulary"
+    TOO_FEW = "fewer cards than asked"
+    TOO_FEW_FIT = "not enough fitting cards"
+    ISOLATION = "node lacks the isolation provider asked for"
+    NO_PARTITION = "no free partition of this size in the node's partition table"
+    NO_SCOPE = "not enough fitting cards within one scope of the required level"
+    TOGETHER = "containers fit one by one but not together"
+    DIALECT = "not described in the pod's vocabulary"
+    BLOCKED = "held by an allocation that cannot be read"
+    UNHEALTHY = "unhealthy"
+    VENDOR = "other vendor"
+    MODE = "other sharing mode"
+    UUID = "uuid not allowed"
+    TYPE = "card type not allowed"
+    CLASS = "held by tasks of a class that does not mix with this one"
+    QOS = "held under another QoS policy"
+    GROUP = "held by a pod of the same group"
+    EXCLUSION = "held by a pod under the same exclusion rule"
+    SLOTS = "no sharing slot left"
+    IN_USE = "in use, and asked for exclusively"
+    HELD_EXCLUSIVELY = "held exclusively"
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    COMPUTE_SOLD = "compute sold out"
+    NO_PROFILE = "no MIG profile is large enough"
+    NO_SLICE = "no free MIG slices for a large enough profile"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What stands between one request and one card.
+
+    Attributes:
+        cause: the first thing that does not fit.
+        short: how much is missing: bytes for MEMORY, percent for COMPUTE, else 0.
+    """
+
+    cause: Cause
+    short: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many cards of a node share a cause.
+
+    Attributes:
+        cause: why.
+        cards: how many.
+        short: the least that is missing on any of them, in the unit of its cause.
+    """
+
+    cause: Cause
+    cards: int
+    short: int = 0
+
+    def text(self) -> str:
+        """The cause and the missing amount in words."""
+        match self.cause:
+            case Cause.MEMORY:
+                return f"memory {show(self.short)} short"
+            case Cause.COMPUTE:
+                return f"compute {self.short}% short"
+            case _:
+                return str(self.cause.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one node will not do.
+
+    Attributes:
+        node: the node's name.
+        cards: how many cards it has.
+        asked: how many cards the container asks for; 0 where the node fails as a whole.
+        container: the container that did not fit; empty where the node fails as a whole.
+        cause: why the node fails as a whole; None where its cards do one by one.
+        tallies: by number of cards, most first, then in the order of ``Cause``.
+    """
+
+    node: str
+    cards: int
+    asked: int = 0
+    container: str = ""
+    cause: Cause | None = None
+    tallies: tuple[Tally, ...] = ()
+
+    def text(self) -> str:
+        """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
+        parts = [] if self.cause is None else [self._whole()]
+        parts += [f"{t.cards} of {self.cards} cards: {t.text()}" for t in self.tallies]
+        return "; ".join(parts)
+
+    def _whole(self) -> str:
+        if self.cause is Cause.TOO_FEW:
+            return f"{self.asked} cards asked for one container, node has {self.cards}"
+        return self.cause.value if self.cause else ""
+
+
+_ORDER = {cause: place for place, cause in enumerate(Cause)}
+
+
+def tally(obstacles: Iterable[Obstacle]) -> tuple[Tally, ...]:
+    """Count obstacles by cause; of the missing amounts the least is kept."""
+    counts: dict[Cause, Tally] = {}
+    for obstacle in obstacles:
+        known = counts.get(obstacle.cause)
+        counts[obstacle.cause] = (
+            Tally(obstacle.cause, known.cards + 1, min(known.short, obstacle.short))
+            if known
+            else Tally(obstacle.cause, 1, obstacle.short)
+        )
+    return tuple(sorted(counts.values(), key=lambda t: (-t.cards, _ORDER[t.cause])))

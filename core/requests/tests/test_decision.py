@@ -1,0 +1,31 @@
+from core.hardware.quantity import GIB
+from core.requests.decision import Decision
+from core.requests.grant import Placement
+from core.requests.reason import Cause, Reason, Tally
+
+
+def test_a_placement_is_told_by_its_node() -> None:
+    assert Decision(Placement("n", ()), {}).summary() == "placed on n"
+
+
+def test_without_nodes_there_is_nothing_to_choose_from() -> None:
+    assert Decision(None, {}).summary() == "no node to choose from"
+
+
+def test_nodes_with_one_reason_are_counted_together_and_the_most_come_first() -> None:
+    short = (Tally(Cause.MEMORY, 8, 2 * GIB),)
+    reasons = {
+        "a": Reason("a", 0, cause=Cause.NO_CARDS),
+        "b": Reason("b", 8, 1, "main", None, short),
+        "c": Reason("c", 8, 1, "main", None, short),
+    }
+
+    assert Decision(None, reasons).summary() == (
+        "0 of 3 nodes fit: 2 nodes: 8 of 8 cards: memory 2 GiB short; 1 node: no cards"
+    )
+
+
+def test_one_node_is_told_as_one() -> None:
+    reasons = {"a": Reason("a", 0, cause=Cause.NO_CARDS)}
+
+    assert Decision(None, reasons).summary() == "0 of 1 node fit: 1 node: no cards"

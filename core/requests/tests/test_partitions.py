@@ -1,0 +1,55 @@
+"""What a partition table offers, and what is left of it."""
+
+from core.hardware.card import Card
+from core.hardware.node import Node, Partition
+from core.requests.partitions import intact, rank_partitions
+from core.requests.request import Linking
+
+ALL = frozenset(range(8))
+
+
+def node(*partitions: Partition, first: int = 0) -> Node:
+    cards = tuple(
+        Card(
+            uuid=f"card-{index}",
+            node="node",
+            index=index,
+            vendor="nvidia",
+            model="model",
+            memory=80,
+            slots=1,
+        )
+        for index in range(first, first + 8)
+    )
+    return Node("node", cards, partitions=partitions)
+
+
+def test_larger_partitions_weigh_more_than_all_smaller_ones() -> None:
+    table = node(Partition((0, 1, 2, 3)), Partition((4, 5)), Partition((6, 7)), Partition((0,)))
+
+    assert intact(table, ALL) == 102
+    assert intact(table, ALL - {0}) == 2
+    assert intact(table, ALL, least=4) == 100
+
+
+def test_scores_count_in_what_is_left() -> None:
+    assert intact(node(Partition((0, 1), score=7)), ALL) == 7
+
+
+def test_indexes_are_not_positions() -> None:
+    table = node(Partition((4, 5)), first=4)
+
+    assert rank_partitions(table, Linking(), 2, ALL, ALL) == [{0, 1}]
+
+
+def test_a_held_card_may_not_be_part_of_a_partition() -> None:
+    table = node(Partition((0, 1)), Partition((2, 3)))
+
+    assert rank_partitions(table, Linking(), 2, ALL, ALL - {1}) == [{2, 3}]
+    assert rank_partitions(table, Linking(), 2, ALL - {2}, ALL) == [{0, 1}]
+
+
+def test_no_partition_of_a_size_that_the_table_has_not() -> None:
+    linking = Linking(best_partitions_only=True)
+
+    assert rank_partitions(node(Partition((0, 1))), linking, 3, ALL, ALL) == []

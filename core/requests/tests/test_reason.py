@@ -1,0 +1,61 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.hardware.quantity import GIB, MIB
+from core.requests.reason import Cause, Obstacle, Reason, Tally, tally
+
+obstacles = st.builds(Obstacle, st.sampled_from(Cause), st.integers(0, 9))
+
+
+def test_equal_causes_are_counted_with_the_least_that_is_missing() -> None:
+    found = tally(
+        [Obstacle(Cause.SLOTS), Obstacle(Cause.MEMORY, 5), Obstacle(Cause.MEMORY, 3)],
+    )
+
+    assert found == (Tally(Cause.MEMORY, 2, 3), Tally(Cause.SLOTS, 1))
+
+
+@given(st.lists(obstacles, max_size=8))
+def test_the_count_does_not_depend_on_the_order_of_the_cards(
+    found: list[Obstacle],
+) -> None:
+    shuffled = found[::-1]
+
+    assert tally(shuffled) == tally(found)
+    assert sum(each.cards for each in tally(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (Tally(Cause.MEMORY, 1, 2 * GIB), "memory 2 GiB short"),
+        (Tally(Cause.MEMORY, 1, MIB + 1), "memory 2 MiB short"),
+        (Tally(Cause.COMPUTE, 1, 15), "compute 15% short"),
+        (Tally(Cause.UNHEALTHY, 1), "unhealthy"),
+    ],
+)
+def test_missing_amounts_are_told_in_their_unit(found: Tally, text: str) -> None:
+    assert found.text() == text
+
+
+def test_a_reason_is_one_line_with_counts() -> None:
+    tallies = (Tally(Cause.UNHEALTHY, 5), Tally(Cause.MEMORY, 3, 2 * GIB))
+
+    assert Reason("n", 8, 4, "main", None, tallies).text() == (
+        "5 of 8 cards: unhealthy; 3 of 8 cards: memory 2 GiB short"
+    )
+
+
+def test_what_is_wrong_with_the_whole_node_comes_first() -> None:
+    reason = Reason("n", 2, 1, "main", Cause.TOGETHER, (Tally(Cause.SLOTS, 1),))
+
+    assert reason.text() == (
+        "containers fit one by one but not together; 1 of 2 cards: no sharing slot left"
+    )
+
+
+def test_too_few_cards_are_told_with_both_numbers() -> None:
+    reason = Reason("n", 2, 4, "main", Cause.TOO_FEW)
+
+    assert reason.text() == "4 cards asked for one container, node has 2"

@@ -1,0 +1,60 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.hardware.quantity import FULL, GIB, MIB
+from core.requests.request import Ask, Phase, Request, Totals
+from core.tests.builders import a_request, an_ask
+from core.tests.strategies import requests
+
+
+def test_bytes_are_asked_of_every_card_alike() -> None:
+    assert an_ask(3 * GIB).memory_on(80 * GIB) == 3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("percent", "step", "expected"),
+    [
+        (50, 1, 8 * GIB),
+        (33, MIB, 5406 * MIB),
+        (33, GIB, 5 * GIB),
+        (FULL, GIB, 16 * GIB),
+        (1, GIB, GIB),
+    ],
+)
+def test_percent_become_what_can_be_written_and_never_nothing(
+    percent: int, step: int, expected: int
+) -> None:
+    assert Ask("main", 1, memory_percent=percent, step=step).memory_on(16 * GIB) == expected
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, FULL))
+def test_a_percentage_is_never_above_the_card(total: int, percent: int) -> None:
+    assert 1 <= Ask("main", 1, memory_percent=percent).memory_on(total) <= total
+
+
+def test_totals_of_main_containers_add_up_over_cards() -> None:
+    request = a_request(
+        Ask("x", 2, memory=GIB, compute=30), Ask("y", 1, memory_percent=50, compute=10)
+    )
+
+    assert request.totals() == Totals(cards=3, memory=2 * GIB, memory_percent=50, compute=70)
+
+
+def test_totals_count_init_containers_by_their_peak() -> None:
+    request = a_request(
+        Ask("x", 4, memory=1, phase=Phase.INIT),
+        Ask("y", 1, memory=5, phase=Phase.SIDECAR),
+        Ask("z", 2, memory=2),
+    )
+
+    assert request.totals() == Totals(cards=4, memory=9, memory_percent=0, compute=0)
+
+
+@given(requests(containers=4))
+def test_totals_are_at_least_those_of_each_container(request_: Request) -> None:
+    totals = request_.totals()
+
+    assert totals.cards >= max(ask.count for ask in request_.asks)
+    assert totals.compute >= max(ask.count * ask.compute for ask in request_.asks)
+    assert totals.memory <= sum(ask.count * (ask.memory or 0) for ask in request_.asks)

@@ -1,0 +1,1 @@
+"""Control planes, their nodes and accounts, and clusters of others as a guest."""

@@ -1,0 +1,1 @@
+"""A node: machine, containerd, kubelet, the agent, and calls to the runtime."""

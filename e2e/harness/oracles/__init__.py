@@ -1,0 +1,1 @@
+"""What should be there, computed without the code under test."""

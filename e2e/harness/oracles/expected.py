@@ -1,0 +1,64 @@
+"""What grants of the ledger mean: for the record on the pod, and inside of a container.
+
+Written from the ledger's fields and from what the runtime and HAMi-core obey, not with the agent's
+own code. The profile of MetaX's cards is the one of ``real_node``.
+"""
+
+from collections.abc import Sequence
+
+from e2e.harness.cluster.api import Object
+from e2e.harness.oracles.from_annotations import Share
+
+FULL = 100
+MIB = 1 << 20
+
+
+def booked(grants: Sequence[Object]) -> list[Share]:
+    """The ledger's grants in the words of a record on a pod; a slice by its group and place."""
+    shares = []
+    for grant in grants:
+        card, part = grant["card"], grant.get("slice")
+        if part:
+            card = f"{card}[{part['layout']}-{part['position']}]"
+        shares.append(Share(card, grant["memory"] // MIB, grant["compute"]))
+    return sorted(shares)
+
+
+def expected_env(record: Object, grants: Sequence[Object]) -> dict[str, str | None]:
+    """What a container with these grants of the ledger must find; None for nothing."""
+    cards = {card["uuid"]: card for card in record["cards"]}
+    rows = sorted(grants, key=lambda grant: int(cards[grant["card"]]["index"]))
+    if cards[rows[0]["card"]]["vendor"] == "metax":
+        return {
+            "NVIDIA_VISIBLE_DEVICES": "void",
+            "METAX_VISIBLE_DEVICES": ",".join(str(cards[row["card"]]["index"]) for row in rows),
+            "METAX_MEMORY_MIB": ",".join(str(row["memory"] // MIB) for row in rows),
+            "METAX_COMPUTE": ",".join(str(row["compute"]) for row in rows),
+        }
+    names = [
+        f"MIG-{row['card']}-{row['slice']['start']}" if "slice" in row else row["card"]
+        for row in rows
+    ]
+    env: dict[str, str | None] = {"NVIDIA_VISIBLE_DEVICES": ",".join(names)}
+    for place, row in enumerate(rows):
+        memory, compute = f"CUDA_DEVICE_MEMORY_LIMIT_{place}", f"CUDA_DEVICE_SM_LIMIT_{place}"
+        bounded = "slice" not in row and row["memory"] < cards[row["card"]]["memory"]
+        env[memory] = f"{row['memory'] // MIB}m" if bounded else None
+        shared = "slice" not in row and not row.get("exclusive") and 0 < row["compute"] < FULL
+        env[compute] = str(row["compute"]) if shared else None
+    return env
+
+
+def expected_devices(record: Object, grants: Sequence[Object]) -> set[str]:
+    """Names of the device nodes that a container with these grants must find, and no others."""
+    cards = {card["uuid"]: card for card in record["cards"]}
+    found = set()
+    for grant in grants:
+        card = cards[grant["card"]]
+        metax = card["vendor"] == "metax"
+        found |= (
+            {f"card{card['index']}", "mxcd"} if metax else {f"nvidia{card['index']}", "nvidiactl"}
+        )
+        if "slice" in grant:
+            found.add(f"nvidia-cap{grant['slice']['start']}")
+    return found

@@ -1,0 +1,46 @@
+"""What remains of a run, and how it is removed by someone who did not start it.
+
+A run's folder holds ``owner``, the test process, and ``processes``, one line for each process
+that was started: number, start time, name.
+"""
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from e2e.harness.node import cgroups
+from e2e.harness.processes.identity import Identity
+
+
+def record(folder: Path, who: Identity, name: str) -> None:
+    """Remember a process that this run has started."""
+    with (folder / "processes").open("a") as file:
+        file.write(f"{who} {name}\n")
+
+
+def started(folder: Path) -> tuple[Identity, ...]:
+    """Every process that the run has started, the latest first."""
+    try:
+        lines = (folder / "processes").read_text().splitlines()
+    except FileNotFoundError:
+        return ()
+    return tuple(Identity.parse(line.rsplit(" ", 1)[0]) for line in reversed(lines))
+
+
+def clean(folder: Path) -> None:
+    """Kill what the run has left and remove its folder."""
+    for who in started(folder):
+        who.signal_group(signal.SIGKILL)
+    for who in started(folder):
+        while who.is_alive():
+            time.sleep(0.01)
+    cgroups.remove(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Clean every run in a folder whose owner is gone."""
+    for owner in parent.glob("*/owner"):
+        if not Identity.parse(owner.read_text()).is_alive():
+            clean(owner.parent)

@@ -1,0 +1,1 @@
+"""Rounds of scheduling at scale, for tests and for the bench."""

@@ -1,0 +1,228 @@
+"""Many pods through a stock scheduler, alone and with the service beside it, on one cluster.
+
+Without the service the scheduler counts the same resources itself, as nodes state them: the pods
+and the nodes are the same, only nobody chooses cards.
+"""
+
+import re
+import resource
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.bulk import create_all, delete_all
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import is_ready
+from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn
+from e2e.harness.processes.run import Run
+from e2e.harness.processes.usage import processor_seconds
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import (
+    define,
+    start_koord_scheduler_alone,
+    start_kube_scheduler,
+)
+from e2e.harness.schedulers.service import (
+    LEDGERS,
+    Service,
+    install,
+    kube_like,
+    ledgers_of,
+    start_service,
+)
+from e2e.harness.workloads.inventory import (
+    Described,
+    Saying,
+    add_inventory,
+    described,
+    gpus,
+    metax,
+    volcano,
+)
+from e2e.testbed import cache
+
+CARDS = 8
+SHARES = (
+    {
+        "volcano.sh/vgpu-number": "1",
+        "volcano.sh/vgpu-memory": "8000",
+        "volcano.sh/vgpu-cores": "10",
+    },
+    {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "8", "metax-tech.com/vcore": "10"},
+)
+STARTERS: Mapping[str, Callable[[ControlPlane, Mapping[str, Any]], None]] = {
+    "kube-scheduler": start_kube_scheduler,
+    "koord-scheduler": start_koord_scheduler_alone,
+}
+FILES = {
+    "kube-scheduler": "kube-scheduler-config.yaml",
+    "koord-scheduler": "koord-scheduler-config.yaml",
+}
+
+PATIENCE = 1200
+"""Seconds for all pods of a round."""
+
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+_BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
+_COUNT = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How all pods were bound once.
+
+    Attributes:
+        scheduler: which.
+        served: whether it asked the service.
+        pods: how many.
+        seconds: from the first to the last that was bound.
+        processor: seconds of each component meanwhile.
+        resident: MiB of the service at the end; 0 without it.
+        writes: per pod, those that were accepted, by verb and resource; creation and status of
+            the pods themselves are left out.
+    """
+
+    scheduler: str
+    served: bool
+    pods: int
+    seconds: float
+    processor: Mapping[str, float]
+    resident: float
+    writes: Mapping[str, float]
+
+    @property
+    def rate(self) -> float:
+        """Pods in a second."""
+        return (self.pods - 1) / self.seconds
+
+
+@contextmanager
+def ground(nodes: int) -> Iterator[ControlPlane]:
+    """A cluster of so many nodes with eight cards, described by two vocabularies."""
+    with cluster([]) as plane:
+        install(plane)
+        define(plane, cache.asset("koordinator", "crd"))
+        add_inventory(plane.api, [_node(f"node-{number:05}") for number in range(nodes)])
+        within(300, lambda: all(is_ready(one) for one in plane.api.get("/api/v1/nodes")["items"]))
+        yield plane
+
+
+def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
+    """A service that has made a ledger of every node, and the seconds until it had."""
+    started = time.monotonic()
+    service = start_service(plane, log={"level": "warning", "format": "json"})
+    ledgers_of(plane, nodes)
+    return service, time.monotonic() - started
+
+
+def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | None) -> Round:
+    """Have a scheduler bind pods that all wait for it, and delete them."""
+    configuration = kube_like(service or _nobody(plane), FILES[scheduler], "scale")
+    configuration["clientConnection"] = {
+        "kubeconfig": str(plane.kubeconfig(scheduler, "system:masters")),
+        "qps": 2000,  # else its own limit of 50 requests a second is what is measured
+        "burst": 2000,
+    }
+    if service is None:
+        del configuration["extenders"]
+    asked = [pod(f"scale-{number}", "scale", dict(SHARES[number % 2])) for number in range(pods)]
+    create_all(plane.api, PODS, asked)
+    before, used = _writes(plane.api), processor_seconds(plane.run)
+    with (
+        _bindings(plane.api) as bound,
+        turn(lambda: STARTERS[scheduler](plane, configuration), plane),
+    ):
+        within(PATIENCE, lambda: len(bound) == pods)
+        after, spent = _writes(plane.api), processor_seconds(plane.run)
+        resident = 0.0 if service is None else _resident(plane.run, service)
+    times = sorted(bound.values())
+    delete_all(plane.api, PODS, [each["metadata"]["name"] for each in asked])
+    within(300, lambda: not plane.api.get(f"{PODS}?limit=1")["items"])
+    if service is not None:
+        within(300, lambda: not _allocations(plane.api))
+    return Round(
+        scheduler,
+        service is not None,
+        pods,
+        times[-1] - times[0],
+        {name: round(spent[name] - used.get(name, 0), 1) for name in spent},
+        resident,
+        {what: (count - before[what]) / pods for what, count in sorted(after.items())},
+    )
+
+
+def _node(name: str) -> Described:
+    """A node that states every amount, so that a scheduler can count alone."""
+    cards = gpus(name, CARDS)
+    shares = {"metax-tech.com/vcore": str(100 * CARDS), "metax-tech.com/vmemory": str(80 * CARDS)}
+    return described(name, volcano(cards), metax(cards), Saying(resources=shares))
+
+
+def _nobody(plane: ControlPlane) -> Service:
+    return Service(plane, "nobody", 0, 0)
+
+
+@contextmanager
+def _bindings(api: Api) -> Iterator[Mapping[str, float]]:
+    """By pod, when it was seen to be bound; filled as they are."""
+    version: str = api.get(f"{PODS}?limit=1")["metadata"]["resourceVersion"]
+    bound: dict[str, float] = {}
+    over = Event()
+
+    def follow() -> None:
+        # The server ends a watch whose reader is slow; the next one goes on from there.
+        last = version
+        while not over.is_set():
+            connection = api.connection(1)
+            query = f"watch=true&resourceVersion={last}"
+            with closing(connection), suppress(TimeoutError, HTTPException):
+                connection.request("GET", f"{api.root}{PODS}?{query}", headers=dict(api.headers))
+                for line in connection.getresponse():
+                    seen = _VERSION.search(line)
+                    last = seen[1].decode() if seen else last
+                    found = _BOUND.search(line)
+                    if found is not None:
+                        bound.setdefault(found[1].decode(), time.monotonic())
+
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield bound
+    finally:
+        over.set()
+        thread.join(10)
+
+
+def _writes(api: Api) -> Counter[str]:
+    """Accepted writes so far, by verb and resource."""
+    connection = api.connection()
+    with closing(connection):
+        connection.request("GET", f"{api.root}/metrics", headers=dict(api.headers))
+        text = connection.getresponse().read().decode()
+    found: Counter[str] = Counter()
+    for line in _COUNT.finditer(text):
+        labels = dict(_LABEL.findall(line["labels"]))
+        kind = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+        written = labels["verb"] in ("POST", "PUT", "PATCH") and labels["code"].startswith("2")
+        if written and kind in ("pods/binding", "pods", "nodeledgers", "events"):
+            found[f"{labels['verb']} {kind}"] += int(float(line["count"]))
+    del found["POST pods"]
+    return found
+
+
+def _resident(run: Run, service: Service) -> float:
+    (found,) = [each for each in run.processes if each.name == service.name]
+    pages = Path(f"/proc/{found.popen.pid}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize() / (1 << 20)
+
+
+def _allocations(api: Api) -> list[Object]:
+    return [row for one in api.get(LEDGERS)["items"] for row in one["spec"].get("allocations", ())]

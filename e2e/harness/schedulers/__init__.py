@@ -1,0 +1,1 @@
+"""Stock schedulers with their configuration, and our service beside them."""

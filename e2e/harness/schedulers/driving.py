@@ -1,0 +1,73 @@
+"""The service asked as schedulers ask it, and what pods and their authors learn of it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, events, node_of
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import Service, explained
+
+
+def bind_by(service: Service, name: str, node: str, pods: str = PODS) -> str:
+    """Ask the service to bind a pod, as schedulers do; what it says against it."""
+    found = service.plane.api.get(f"{pods}/{name}")["metadata"]
+    question = {
+        "PodName": name,
+        "PodNamespace": found["namespace"],
+        "PodUID": found["uid"],
+        "Node": node,
+    }
+    return str(service.ask("/extender/bind", question).get("Error") or "")
+
+
+def counted(service: Service, *words: str) -> int:
+    """The sum of those of the service's counters whose line holds all of these words."""
+    lines = [line for line in service.metrics().splitlines() if not line.startswith("#")]
+    return sum(
+        int(float(line.split()[-1])) for line in lines if all(word in line for word in words)
+    )
+
+
+def wait_until_bound(service: Service, *names: str, patience: float = 60) -> float:
+    """Wait until pods have a node; how long that took.
+
+    Raises:
+        AssertionError: one has none, with what the service decided and what authors were told.
+    """
+    api = service.plane.api
+    try:
+        return explained(
+            service, lambda: within(patience, lambda: all(node_of(api, name) for name in names))
+        )
+    except AssertionError as late:
+        told = {name: events(api, name) for name in names if not node_of(api, name)}
+        raise AssertionError(f"{late}\n{told}") from late
+
+
+def refusal(plane: ControlPlane, name: str) -> str:
+    """What the author of a pod is told of why it has no place, once he is told."""
+
+    def told() -> list[str]:
+        return [line for line in events(plane.api, name) if line.startswith("FailedScheduling")]
+
+    within(60, lambda: bool(told()))
+    return "\n".join(told())
+
+
+def started(plane: ControlPlane, name: str) -> Process:
+    """The running component of this name."""
+    (found,) = [each for each in plane.run.processes if each.name == name]
+    return found
+
+
+@contextmanager
+def asleep(process: Process) -> Iterator[None]:
+    """A process gets no processor for a block; what it is sent waits until it wakes."""
+    process.identity.signal_group(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.identity.signal_group(signal.SIGCONT)

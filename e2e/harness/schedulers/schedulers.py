@@ -1,0 +1,181 @@
+"""Stock schedulers, each with the configuration that a test gives it.
+
+They run as members of ``system:masters``: what they may do is their charts' business, and the
+tests are about what they do.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.cluster.api import ApiError
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.processes.flags import Flags, words
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.volcano import QUEUES
+from e2e.testbed import cache
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def start_kube_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start kube-scheduler.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+
+    Raises:
+        NotBuiltError: it is not built.
+        StartError: it does not start.
+    """
+    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration)
+
+
+def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start koord-scheduler and what it needs of Koordinator's definitions.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+
+    Raises:
+        NotBuiltError: it is not built.
+        StartError: it does not start.
+    """
+    define(plane, cache.asset("koordinator", "crd"))
+    start_koord_scheduler_alone(plane, configuration)
+
+
+def start_koord_scheduler_alone(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+    """Start koord-scheduler; the definitions must be there.
+
+    Without ``--port=0`` it takes port 10251 of the machine, also where it has a configuration file,
+    whatever its help says. Source: koordinator 1.8.0 cmd/koord-scheduler/app/options.
+    """
+    _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration, {"port": 0})
+
+
+def start_volcano(plane: ControlPlane, configuration: str) -> None:
+    """Start Volcano's scheduler and controllers, with their definitions.
+
+    Args:
+        plane: the control plane that they serve.
+        configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
+
+    Raises:
+        NotBuiltError: Volcano is not built.
+        StartError: a part does not start.
+    """
+    start_volcano_controllers(plane)
+    start_volcano_scheduler(plane, configuration)
+
+
+def start_volcano_controllers(plane: ControlPlane, name: str = "volcano") -> None:
+    """Start what makes a group for a pod that has none, after Volcano's definitions.
+
+    Args:
+        plane: the control plane that they serve.
+        name: of the scheduler for whose pods.
+    """
+    # Its controllers wait for the definitions of job flows too before they do anything.
+    define(plane, cache.asset("volcano", "crd"))
+    define(plane, cache.asset("volcano", "flow-crd"))
+    there = {row["metadata"]["name"] for row in plane.api.get(QUEUES)["items"]}
+    for queue in {"root", "default"} - there:
+        plane.api.note(QUEUES, {"metadata": {"name": queue}})  # Volcano makes them itself
+    flags = _volcano_flags(plane, name)
+    binary = cache.binary("volcano", "vc-controller-manager")
+    plane.run.start("vc-controller-manager", [binary, *words(flags)])
+
+
+def start_volcano_scheduler(plane: ControlPlane, configuration: str, name: str = "volcano") -> None:
+    """Start the scheduler alone; the definitions must be there.
+
+    Args:
+        plane: the control plane that it serves.
+        configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
+        name: by which pods name it.
+    """
+    config = plane.run.folder / "volcano-scheduler.conf"
+    config.write_text(configuration)
+    flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
+    plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
+
+
+def _volcano_flags(plane: ControlPlane, name: str) -> Flags:
+    (port,) = free_ports(1)
+    return {
+        "kubeconfig": plane.kubeconfig("volcano", "system:masters"),
+        "leader-elect": "false",
+        "scheduler-name": name,
+        "enable-healthz": "true",
+        "healthz-address": f"127.0.0.1:{port}",
+    }
+
+
+def define(plane: ControlPlane, folder: Path) -> None:
+    """Create every custom resource definition in a folder, and wait until all are served.
+
+    Those that are there already are kept as they are.
+    """
+    there = {row["metadata"]["name"] for row in plane.api.get(CRDS)["items"]}
+    names = []
+    for file in sorted(folder.rglob("*.yaml")):
+        # The loader in C: Volcano's definitions are a megabyte, two seconds for that in Python.
+        for document in yaml.load_all(file.read_text(), yaml.CSafeLoader):
+            if document and document["kind"] == "CustomResourceDefinition":
+                if document["metadata"]["name"] not in there:
+                    plane.api.create(CRDS, document)
+                names.append(document["metadata"]["name"])
+    within(30, lambda: all(_is_served(plane, name) for name in names))
+
+
+def _is_served(plane: ControlPlane, name: str) -> bool:
+    definition = plane.api.get(f"{CRDS}/{name}")
+    rows = definition.get("status", {}).get("conditions") or ()
+    if not any(row["type"] == "Established" and row["status"] == "True" for row in rows):
+        return False
+    spec = definition["spec"]
+    version = next(row["name"] for row in spec["versions"] if row["served"])
+    try:
+        plane.api.get(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}?limit=1")
+    except ApiError:  # 429 "storage is (re)initializing": for a moment it is established only
+        return False
+    return True
+
+
+def _start_kubernetes_like(
+    plane: ControlPlane,
+    component: str,
+    name: str,
+    configuration: Mapping[str, Any],
+    more: Flags | None = None,
+) -> None:
+    (port,) = free_ports(1)
+    user = plane.kubeconfig(name, "system:masters")
+    config = plane.run.folder / f"{name}.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "leaderElection": {"leaderElect": False},
+                "clientConnection": {"kubeconfig": str(user)},
+                **configuration,
+            }
+        )
+    )
+    flags: Flags = {
+        "config": config,
+        "authentication-kubeconfig": user,
+        "authorization-kubeconfig": user,
+        "bind-address": "127.0.0.1",
+        "secure-port": port,
+        **(more or {}),
+    }
+    plane.run.start(name, [cache.binary(component, name), *words(flags)])

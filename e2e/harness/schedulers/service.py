@@ -1,0 +1,296 @@
+"""Our own service, from this checkout, on a cluster of the test bed; how schedulers ask it."""
+
+import base64
+import http.client
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.cluster import chart
+from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.api import ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import FAKE
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.run import REPOSITORY
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import define
+
+CONFIGS = REPOSITORY / "configs"
+LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+NAMESPACE, ACCOUNT = chart.NAMESPACE, chart.RELEASE
+ADDRESS = "http://dragoman.dragoman-system.svc:9595"
+"""Of the service, as the schedulers' example configurations have it."""
+
+_COMMAND = (sys.executable, "-c", "from adapters.cli.main import main; main()", "serve")
+
+
+@dataclass(slots=True)
+class Service:
+    """One process of it, which can be killed and started again on the same ports.
+
+    Attributes:
+        plane: the cluster.
+        name: of the process.
+        clear: its port for HTTP.
+        secure: its port for HTTPS.
+        process: the latest.
+        more: settings, besides those that every test needs.
+        environment: of the process, besides what it needs.
+    """
+
+    plane: ControlPlane
+    name: str
+    clear: int
+    secure: int
+    process: Process | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """Where it answers in the clear."""
+        return f"http://127.0.0.1:{self.clear}"
+
+    def start(self) -> None:
+        """Start it and wait until it is ready to decide.
+
+        Raises:
+            StartError: it ended, or did not get ready.
+        """
+        command: list[str | Path] = [*_COMMAND, "--config", self._settings()]
+        environment = {"PYTHONPATH": str(REPOSITORY), **self.environment}
+        self.process = self.plane.run.start(
+            self.name, command, ready=self.is_ready, environment=environment
+        )
+
+    def kill(self) -> None:
+        """Kill -9."""
+        process = self._forget()
+        process.identity.signal_group(signal.SIGKILL)
+        process.popen.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; its exit status."""
+        process = self._forget()
+        process.popen.terminate()
+        return process.popen.wait(20)
+
+    def is_ready(self) -> bool:
+        """Whether it is ready to decide."""
+        return self._ask("/readyz")[0] == http.client.OK
+
+    def get(self, path: str) -> Any:
+        """What it answers to people."""
+        return json.loads(self._ask(path)[1])
+
+    def ask(self, path: str, question: Object) -> Any:
+        """What it answers to a scheduler that asks."""
+        return json.loads(self._ask(path, json.dumps(question))[1])
+
+    def metrics(self) -> str:
+        """What it tells Prometheus."""
+        return self._ask("/metrics")[1].decode()
+
+    def _ask(self, path: str, question: str | None = None) -> tuple[int, bytes]:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.clear, timeout=10)) as port:
+            port.request("GET" if question is None else "POST", path, question)
+            answer = port.getresponse()
+            return answer.status, answer.read()
+
+    def _forget(self) -> Process:
+        (found,) = [each for each in self.plane.run.processes if each is self.process]
+        self.plane.run.processes.remove(found)
+        return found
+
+    def _settings(self) -> Path:
+        pair = self.plane.authority.server(f"{self.name}-port")
+        file = self.plane.run.folder / f"{self.name}.yaml"
+        settings = {
+            "listen": f"127.0.0.1:{self.clear}",
+            "store": "kubernetes",
+            "namespace": NAMESPACE,
+            "tls": {
+                "listen": f"{self.plane.address}:{self.secure}",
+                "certificate": str(pair.certificate),
+                "key": str(pair.key),
+            },
+            "nodeLock": "never",  # kwok's nodes have no device plugin that would unlock them
+            "grpc": "off",
+            "log": {"format": "text"},
+            **self.more,
+        }
+        if "kubeconfig" not in settings:
+            settings["kubeconfig"] = str(account(self.plane, NAMESPACE, ACCOUNT))
+        file.write_text(json.dumps(settings))
+        return file
+
+
+def install(plane: ControlPlane) -> None:
+    """What the service and the agents need of a cluster: definitions, accounts and their rights.
+
+    Raises:
+        NotBuiltError: helm is not built, which renders the chart.
+    """
+    define(plane, CONFIGS / "crd")
+    plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    objects = chart.render({"crd": {"install": False}, **plane.values})
+    chart.apply(plane, [each for each in objects if each["kind"] in chart.RIGHTS])
+
+
+def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
+    """Give the service the rights that the chart gives it with these settings."""
+    known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
+    role = f"{chart.RELEASE}-service"
+    objects = chart.render({"service": {"settings": known}})
+    chart.apply(
+        plane,
+        [e for e in objects if (e["kind"], e["metadata"]["name"]) == ("ClusterRole", role)],
+    )
+
+
+def start_service(
+    plane: ControlPlane,
+    name: str = "dragoman",
+    *,
+    environment: Mapping[str, str] | None = None,
+    **more: object,
+) -> Service:
+    """Start one; it is ready to decide.
+
+    Args:
+        plane: the cluster.
+        name: of the process.
+        environment: of the process, besides what it needs.
+        more: settings, besides those that every test needs; with the rights that they need.
+    """
+    if "publish" in more:
+        grant(plane, more)
+    clear, secure = free_ports(2)
+    made = Service(plane, name, clear, secure, more=more, environment=environment or {})
+    made.start()
+    return made
+
+
+def hooks(
+    port: int,
+    authority: bytes | None = None,
+    address: str = "127.0.0.1",
+    values: Mapping[str, object] | None = None,
+) -> Object:
+    """The chart's webhook configuration, for a service on this machine.
+
+    Args:
+        port: of the service, for HTTPS.
+        authority: whom the API server trusts, PEM; None for nobody yet.
+        address: where the API server finds this machine.
+        values: of the chart.
+    """
+    kind = "MutatingWebhookConfiguration"
+    (found,) = [each for each in chart.render(values or {}) if each["kind"] == kind]
+    for hook in found["webhooks"]:
+        path = hook["clientConfig"]["service"]["path"]
+        hook["clientConfig"] = {"url": f"https://{address}:{port}{path}"}
+        if authority is not None:
+            hook["clientConfig"]["caBundle"] = base64.b64encode(authority).decode()
+    return found
+
+
+@contextmanager
+def webhooks(service: Service) -> Iterator[None]:
+    """Let the API server ask the service about pods and bindings, as the chart has it."""
+    plane = service.plane
+    authority = plane.authority.pair.certificate.read_bytes()
+    asked = hooks(service.secure, authority, plane.address, plane.values)
+    made = plane.api.create(CONFIGURATIONS, asked)
+    try:
+        yield
+    finally:
+        plane.api.delete(f"{CONFIGURATIONS}/{made['metadata']['name']}")
+
+
+def kube_like(service: Service, file: str, scheduler: str = "") -> Object:
+    """An example configuration of kube-scheduler or koord-scheduler, for this service.
+
+    Args:
+        service: that is asked.
+        file: in ``configs``.
+        scheduler: the name of its only profile; empty for the one that stands there.
+    """
+    found: Object = yaml.safe_load((CONFIGS / file).read_text().replace(ADDRESS, service.url))
+    for key in ("apiVersion", "kind", "leaderElection"):
+        del found[key]
+    if scheduler:
+        found["profiles"][0]["schedulerName"] = scheduler
+    return found
+
+
+def volcano_like(service: Service) -> str:
+    """The example configuration of vc-scheduler, for this service."""
+    text = (CONFIGS / "volcano-scheduler-configmap.yaml").read_text()
+    data: dict[str, str] = yaml.safe_load(text.replace(ADDRESS, service.url))["data"]
+    return data["volcano-scheduler.conf"]
+
+
+def example(name: str) -> list[Object]:
+    """The objects of a file in ``configs/examples``; its nodes are kwok's, and have processors."""
+    found = []
+    for document in yaml.safe_load_all((CONFIGS / "examples" / f"{name}.yaml").read_text()):
+        if document and document["kind"] == "Node":
+            found.append(_for_kwok(document))
+        elif document:
+            found.append(document)
+    return found
+
+
+def _for_kwok(node: Object) -> Object:
+    metadata = node["metadata"]
+    metadata["annotations"] = FAKE | metadata.get("annotations", {})
+    metadata["labels"] = {"kubernetes.io/hostname": metadata["name"]} | metadata.get("labels", {})
+    amounts = {"cpu": "32", "memory": "256Gi", "pods": "200"} | node["status"]["allocatable"]
+    node["status"] = {"capacity": amounts, "allocatable": amounts}
+    return node
+
+
+def ledger(plane: ControlPlane, node: str) -> Object:
+    """What the NodeLedger of a node says, empty where there is none."""
+    try:
+        found: Object = plane.api.get(f"{LEDGERS}/{node}")["spec"]
+    except ApiError as error:
+        if error.status != http.client.NOT_FOUND:
+            raise
+        return {}
+    return found
+
+
+def ledgers_of(plane: ControlPlane, nodes: int) -> None:
+    """Wait until so many nodes have a ledger."""
+    within(300, lambda: len(plane.api.get(LEDGERS)["items"]) >= nodes)
+
+
+def held(plane: ControlPlane, node: str) -> dict[str, Object]:
+    """What a NodeLedger says is held, by the name of the pod."""
+    found = ledger(plane, node).get("allocations", ())
+    return {row["pod"].partition("/")[2]: row for row in found}
+
+
+def explained(service: Service, seconds: Callable[[], float]) -> float:
+    """What failed in the time of a block stands beside the decisions of the service.
+
+    Raises:
+        AssertionError: with the latest decisions, where the block ran out of time.
+    """
+    try:
+        return seconds()
+    except TimeoutError as late:
+        told = "\n".join(json.dumps(row) for row in service.get("/api/decisions")[:30])
+        raise AssertionError(f"{late}; the service said:\n{told}") from late

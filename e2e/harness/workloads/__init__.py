@@ -1,0 +1,1 @@
+"""Nodes, cards and pods that tests create."""
