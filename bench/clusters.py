@@ -7,7 +7,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 CARDS = 8
 MEMORY = 80 * GIB
@@ -16,7 +16,7 @@ DIALECT = "bench"
 
 def request(memory: int = 48 * GIB, count: int = 2, compute: int = 30, uid: str = "new") -> Request:
     """A pod with one container; by default about two thirds of the nodes have room for it."""
-    asks = (Ask("main", count, memory=memory, compute=compute),)
+    asks = (ContainerRequest("main", count, memory=memory, compute=compute),)
     return Request(uid, f"bench/{uid}", DIALECT, asks)
 
 
@@ -56,7 +56,7 @@ def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:
     for number in range(seed.randint(0, 12)):
         chosen = seed.sample(range(CARDS), seed.choice((1, 1, 2)))
         memory, compute = seed.randint(4, 40) * GIB, seed.choice((0, 10, 25))
-        if all(ledger.uses[card].memory + memory <= MEMORY for card in chosen):
+        if all(ledger.usages[card].memory + memory <= MEMORY for card in chosen):
             uid = f"{name}/{number}"
             ledger = ledger.adopt(share(ledger, chosen, memory, compute, uid))
     return ledger

@@ -13,10 +13,10 @@ import msgspec
 import service
 import sync
 
-from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.reconcile import concurrency as abreast
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
@@ -56,10 +56,12 @@ def measure() -> Iterator[service.Result]:
 
 
 async def _seconds() -> float:
-    mirror, store, cluster = Mirror(lambda _: None), DistantStore(), LocalCluster()
+    mirror, store, cluster = ClusterCache(lambda _: None), DistantStore(), LocalCluster()
     made = await service.composed([], cluster)
     live: Any = cluster
-    reconciler = Reconciler(made, mirror, store, live, Journal(logger("error", "json"), Metrics()))
+    reconciler = Reconciler(
+        made, mirror, store, live, StructuredDecisionLog(logger("error", "json"), Metrics())
+    )
     for number in range(NODES):
         mirror.put_node(_node(number))
     started = perf_counter()

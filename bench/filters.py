@@ -14,7 +14,7 @@ from time import process_time
 import clusters
 import service
 
-from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.standalone.cluster import LocalCluster
 from core.ledger.node_ledger import NodeLedger
 
@@ -33,7 +33,7 @@ async def _measure() -> Iterator[service.Result]:
         random.Random(1).shuffle(each)  # noqa: S311 (a scheduler's order is not ours)
     bodies = {nodes: service.question(each) for nodes, each in names.items()}
     flows = {
-        nodes: KubeFlow(await service.composed(found, LocalCluster()))
+        nodes: KubeExtender(await service.composed(found, LocalCluster()))
         for nodes, found in clusters_of.items()
     }
     ours: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}
@@ -72,7 +72,7 @@ def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:
     for name in args["NodeNames"]:
         ledger = known[name]
         free = 0
-        for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
             if (
                 card.healthy
                 and use.slots < card.slots

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from adapters.node.nri import messages, mux, ttrpc
-from adapters.node.nri.connection import Line
+from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import Adjustment
 from adapters.node.nri.session import Session, Stage
 
@@ -53,7 +53,7 @@ def connected(
         share: what those of that pod get.
     """
     session = Session("least", "50")
-    sock = Line.connect(socket, session).sock
+    sock = Connection.connect(socket, session).sock
     while session.stage is not Stage.ACTIVE:
         sock.sendall(session.feed(sock.recv(CHUNK)).send)
     payloads = [messages.created(share), messages.created(plain), b""]
@@ -69,5 +69,5 @@ def connected(
 
 
 def _answer(payload: bytes) -> bytes:
-    data = ttrpc.encode_response(ttrpc.Response(payload))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(0, ttrpc.RESPONSE, data)))
+    data = ttrpc.encode_response(ttrpc.RpcResponse(payload))
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(0, ttrpc.RESPONSE, data)))

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from least import build, connected
 
-from adapters.node.config import Config, profiles
+from adapters.node.config import AgentConfig, profiles
 from adapters.node.grants import LedgerGrants
 from adapters.node.hook.adjustment import Equipment
-from adapters.node.hook.policy import Agent
+from adapters.node.hook.policy import Policy
 from adapters.node.hook.profiles import NVIDIA
 from adapters.node.nri import mux, ttrpc
-from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, Container, PodSandbox
+from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, NriContainer, PodSandbox
 from adapters.node.nri.protobuf import message, text
 from adapters.node.nri.session import Creating, Session
 from core.hardware.card import Card
@@ -75,8 +75,10 @@ def question() -> bytes:
         for i in range(10)
     )
     asked = message(1, pod) + message(2, text(1, "c") + text(3, "main") + env + mounts)
-    data = ttrpc.encode_request(ttrpc.Request(PLUGIN_SERVICE, "CreateContainer", asked, 2 * 10**9))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(5, ttrpc.REQUEST, data)))
+    data = ttrpc.encode_request(
+        ttrpc.RpcRequest(PLUGIN_SERVICE, "CreateContainer", asked, 2 * 10**9)
+    )
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(5, ttrpc.REQUEST, data)))
 
 
 def handler_us() -> float:
@@ -84,7 +86,7 @@ def handler_us() -> float:
     grants = LedgerGrants(book())
     profile = replace(NVIDIA, hami=None, card_devices=(), devices=(), optional_devices=())
     there = Equipment(grants.cards(), {"nvidia": profile})
-    agent = Agent(grants, lambda: there)
+    agent = Policy(grants, lambda: there)
     session = Session("dragoman", "50")
     call = question()
     times: list[float] = []
@@ -183,9 +185,9 @@ def _measure_added(
 def answers(configuration: dict[str, Any]) -> list[Adjustment]:
     """What the agent says to a creation in each of the pods."""
     grants = LedgerGrants(book())
-    profiles_ = profiles(msgspec.convert(configuration, Config))
-    agent = Agent(grants, lambda: Equipment(grants.cards(), profiles_))
-    said = [agent.adjust(pod, Container(name="main")) for pod in PODS]
+    profiles_ = profiles(msgspec.convert(configuration, AgentConfig))
+    agent = Policy(grants, lambda: Equipment(grants.cards(), profiles_))
+    said = [agent.adjust(pod, NriContainer(name="main")) for pod in PODS]
     return [each for each in said if isinstance(each, Adjustment)]
 
 

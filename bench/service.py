@@ -29,9 +29,9 @@ from adapters.dialects.registry import dialects
 from adapters.sidecar.certificates.tls_context import CertificateFiles
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.decide.service import Ports, Service
-from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.runtime import Cluster, Runtime, settle
+from adapters.sidecar.runtime import Cluster, ServiceRuntime, settle
 from adapters.sidecar.settings import Log, Settings
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.sidecar.web import server
@@ -232,11 +232,11 @@ async def composed(ledgers: list[NodeLedger], table: LocalCluster) -> Service:
     store, metrics = MemoryStore(), Metrics()
     for ledger in ledgers:
         await store.write(ledger, None)
-    journal = Journal(logger("error", "json"), metrics)
+    journal = StructuredDecisionLog(logger("error", "json"), metrics)
     ports = Ports(store, table, table, table, SystemClock(), journal)
     service = Service(dialects({}, Defaults()), ports)
-    service.book.load(await store.load())
-    service.known("ledgers")
+    service.ledgers.load(await store.load())
+    service.mark_synced("ledgers")
     settle()
     return service
 
@@ -279,7 +279,7 @@ async def serve(nodes: int, folder: Path) -> None:
     table = CountingCluster([] if nodes else [small(number) for number in range(PODS)])
     settings = Settings(listen="127.0.0.1:0", log=Log(level="error"))
     log = logger("error", "json")
-    runtime = Runtime(settings, {}, store, Cluster(table, table, table), log)
+    runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
     await runtime.load()
 
     async def counted(_: Call) -> Answer:

@@ -17,12 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import clusters
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials, Source, load
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.paths import NODES, PODS
-from adapters.cluster.watch.event_handler import Identity, Thing
+from adapters.cluster.watch.event_handler import Identity, KubeObject
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Pace, Selection
+from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.wire.kube import KubeNode, Pod
 
 PAGE = 500
@@ -79,28 +79,32 @@ class Keeper:
     """Keeps every object as it was read."""
 
     def __init__(self) -> None:
-        self.things: dict[tuple[str, str], Thing] = {}
+        self.things: dict[tuple[str, str], KubeObject] = {}
 
-    def changed(self, thing: Thing) -> None:
+    def on_update(self, thing: KubeObject) -> None:
         """Keep it."""
         self.things[thing.metadata.namespace, thing.metadata.name] = thing
 
-    def gone(self, what: Identity) -> None:
+    def on_delete(self, what: Identity) -> None:
         """Forget it."""
         self.things.pop((what.namespace, what.name), None)
 
-    def unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Identity, problem: str) -> None:
         """There are none."""
         sys.exit(f"{what}: {problem}")
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """Nothing to do."""
 
 
 async def _sync(where: str, *, streaming: bool) -> Sync:
-    made = Credentials(where) if where.startswith("http") else load(Source(kubeconfig=Path(where)))
+    made = (
+        KubeCredentials(where)
+        if where.startswith("http")
+        else load(KubeconfigSource(kubeconfig=Path(where)))
+    )
     keepers = Keeper(), Keeper()
-    pace = Pace(page=PAGE, streaming=streaming)
+    pace = WatchSettings(page=PAGE, streaming=streaming)
     longest = 0.0
 
     async def beat() -> None:
@@ -110,7 +114,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
             await asyncio.sleep(0)
             longest = max(longest, time.perf_counter() - before)
 
-    async with Client(made) as client:
+    async with KubeClient(made) as client:
         await client.find("/version")
         size, used, began = _size(), time.process_time(), time.perf_counter()
         reflectors = (

@@ -17,7 +17,7 @@ from adapters.cli.input.time_option import moment
 from adapters.cli.node import become_agent
 from adapters.cli.output.report import ScheduleReport, as_json, as_yaml
 from adapters.cli.output.table import show_report
-from adapters.cli.schedule import Wish, schedule
+from adapters.cli.schedule import RunOptions, schedule
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.wire.kube import Pod
 
@@ -110,7 +110,7 @@ def _schedule(
     try:
         found = manifests(sources(names, sys.stdin.buffer))
         defaults = Defaults(node_policy, device_policy, topology_aware)
-        report = schedule(found, Wish(defaults, moment(at), explain, _watch))
+        report = schedule(found, RunOptions(defaults, moment(at), explain, _watch))
     except InputError as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None

@@ -9,7 +9,15 @@ import msgspec
 from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured
-from adapters.cli.output.report import EVERY, CardLine, Fate, PodLine, ScheduleReport, Share, Sharer
+from adapters.cli.output.report import (
+    EVERY,
+    CardLine,
+    PodLine,
+    PodResult,
+    ScheduleReport,
+    ShareLine,
+    Sharer,
+)
 from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, holds
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.merge import read_node
@@ -32,7 +40,7 @@ Watch = Callable[[Sequence[Pod]], Iterable[Pod]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunOptions:
     """How the user wants the run.
 
     Attributes:
@@ -48,7 +56,7 @@ class Wish:
     watch: Watch = iter
 
 
-def schedule(manifests: Manifests, wish: Wish) -> ScheduleReport:
+def schedule(manifests: Manifests, wish: RunOptions) -> ScheduleReport:
     """Let bound pods hold their cards, place the pending ones in order of the input, and report.
 
     Raises:
@@ -78,7 +86,9 @@ def _with_uid(pod: Pod) -> Pod:
 class _Run:
     """The one book of a run, and what was noticed on the way."""
 
-    def __init__(self, manifests: Manifests, wish: Wish, dialects: tuple[Dialect, ...]) -> None:
+    def __init__(
+        self, manifests: Manifests, wish: RunOptions, dialects: tuple[Dialect, ...]
+    ) -> None:
         self.wish = wish
         self.dialects = dialects
         self.warnings: list[str] = []
@@ -118,14 +128,14 @@ class _Run:
         if node is None:
             text = f"already bound to {name}, which is not among the input"
             self.warnings.append(f"pod {full_name(pod)}: {text}")
-            return replace(_line(pod, Fate.BOUND, text), node=name)
+            return replace(_line(pod, PodResult.BOUND, text), node=name)
         held = adopt(pod, node, self.dialects)
         if held is None:
-            return replace(_line(pod, Fate.LEFT_ALONE, NO_SHARE), node=name)
+            return replace(_line(pod, PodResult.LEFT_ALONE, NO_SHARE), node=name)
         self.inventory.put(self.inventory.ledger(name).adopt(held))
         text = "already bound" if held.unread is None else f"already bound, but {held.unread}"
         return replace(
-            _line(pod, Fate.BOUND, text),
+            _line(pod, PodResult.BOUND, text),
             dialect=None if held.dialect == UNKNOWN else held.dialect,
             node=name,
             containers=_shares(held.grants, node),
@@ -136,16 +146,16 @@ class _Run:
         if pod.status.phase in FINISHED:
             return _over(pod)
         if pod.metadata.deletion_timestamp is not None:
-            return _line(pod, Fate.LEFT_ALONE, "is being deleted")
+            return _line(pod, PodResult.LEFT_ALONE, "is being deleted")
         dialect: Dialect | None = None
         try:
             dialect = dialect_of(pod, self.dialects)
             if dialect is None:
-                return _line(pod, Fate.LEFT_ALONE, NO_SHARE)
+                return _line(pod, PodResult.LEFT_ALONE, NO_SHARE)
             request = dialect.read_pod(pod)
         except DialectError as error:
             name = None if dialect is None else dialect.name
-            return replace(_line(pod, Fate.INVALID, str(error)), dialect=name)
+            return replace(_line(pod, PodResult.INVALID, str(error)), dialect=name)
         self.warnings += [f"pod {request.pod}: {note}" for note in request.notes]
         return replace(self._place(pod, dialect, request), dialect=dialect.name)
 
@@ -156,14 +166,14 @@ class _Run:
         reasons = {name: reason.text() for name, reason in decision.reasons.items()}
         if placement is None:
             told = filter(None, (decision.summary(), choice.told()))
-            line = _line(pod, Fate.REFUSED, "; ".join(told))
+            line = _line(pod, PodResult.REFUSED, "; ".join(told))
             return replace(line, reasons={**reasons, **choice.excluded})
         node = self.nodes[placement.node]
         result = dialect.write_result(pod, request, placement, node, self.wish.now)
-        ledger = self.inventory.ledger(node.name).hold(Allocation.of(request, placement))
+        ledger = self.inventory.ledger(node.name).reserve(Allocation.of(request, placement))
         self.inventory.put(ledger.commit(request.uid))
         return replace(
-            _line(pod, Fate.PLACED, decision.summary()),
+            _line(pod, PodResult.PLACED, decision.summary()),
             node=node.name,
             containers=_shares(placement.grants, node),
             annotations=result.annotations,
@@ -175,7 +185,7 @@ class _Run:
         """Every card, and who shares it."""
         for name in self.nodes:
             ledger = self.inventory.ledger(name)
-            for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+            for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
                 sharers = tuple(
                     Sharer(held.pod, held.dialect, holder.memory, holder.compute, holder.blocked)
                     for holder in use.holders
@@ -189,20 +199,22 @@ def _of_node(name: str, problem: str) -> str:
     return problem if told else f"node {name}: {problem}"
 
 
-def _line(pod: Pod, fate: Fate, summary: str) -> PodLine:
+def _line(pod: Pod, fate: PodResult, summary: str) -> PodLine:
     namespace, _, name = full_name(pod).partition("/")
     return PodLine(namespace, name, pod.metadata.uid, None, fate, summary)
 
 
 def _over(pod: Pod) -> PodLine:
-    return _line(pod, Fate.LEFT_ALONE, f"is over ({pod.status.phase})")
+    return _line(pod, PodResult.LEFT_ALONE, f"is over ({pod.status.phase})")
 
 
-def _shares(grants: Sequence[Grant], node: Node) -> Mapping[str, tuple[Share, ...]]:
+def _shares(grants: Sequence[Grant], node: Node) -> Mapping[str, tuple[ShareLine, ...]]:
     indexes = {card.uuid: card.index for card in node.cards}
-    shares: dict[str, tuple[Share, ...]] = {}
+    shares: dict[str, tuple[ShareLine, ...]] = {}
     for grant in grants:
-        share = Share(grant.card, indexes.get(grant.card), grant.memory, grant.compute, grant.slice)
+        share = ShareLine(
+            grant.card, indexes.get(grant.card), grant.memory, grant.compute, grant.slice
+        )
         container = grant.container or EVERY
         shares[container] = (*shares.get(container, ()), share)
     return shares

@@ -9,9 +9,9 @@ import typer
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError, sources
-from adapters.sidecar.main import StartError, Wish
+from adapters.sidecar.main import StartError, StartOptions
 from adapters.sidecar.main import serve as run
-from adapters.sidecar.standalone.seed import Given
+from adapters.sidecar.standalone.seed import StaticInventory
 
 BAD_INPUT = 2
 
@@ -24,7 +24,7 @@ def serve(
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
         found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
-        wish = Wish(
+        wish = StartOptions(
             config, overrides, given(found), documents(found.config_maps), announce=_announce
         )
         run(wish)
@@ -37,9 +37,9 @@ def _announce(address: str) -> None:
     typer.echo(f"dragoman serves on {address}")
 
 
-def given(found: Manifests) -> Given:
+def given(found: Manifests) -> StaticInventory:
     """The inventory among manifests."""
-    return Given(
+    return StaticInventory(
         nodes=tuple(node for node, _ in found.nodes.values()),
         devices={name: device for name, (device, _) in found.devices.items()},
         pods=tuple(pod for pod, _ in found.pods.values()),

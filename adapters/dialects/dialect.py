@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from adapters.wire.kube import Device, KubeNode, Pod
+from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node, Partition
 from core.requests.grant import Grant, Placement
@@ -161,7 +161,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def read_node(self, node: KubeNode, device: Device | None) -> Described:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:
         """The cards of a node; nothing of what stands there is an error for the caller."""
         ...
 

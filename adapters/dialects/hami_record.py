@@ -36,7 +36,7 @@ _NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HamiShare:
     """A share of one card, as a record tells it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Share:
     compute: int
 
 
-Containers = tuple[tuple[Share, ...], ...]
+Containers = tuple[tuple[HamiShare, ...], ...]
 """The shares of each container of a pod, in start order."""
 
 
@@ -106,7 +106,7 @@ def decode_metax(text: str) -> Containers:
     return _checked(
         field,
         text,
-        [[Share(d.uuid, d.v_ram * MIB, d.compute) for d in devices] for devices in found],
+        [[HamiShare(d.uuid, d.v_ram * MIB, d.compute) for d in devices] for devices in found],
     )
 
 
@@ -142,26 +142,26 @@ def decode_devices(kind: str, field: str, text: str) -> Containers:
     )
 
 
-def _segment(kind: str, field: str, text: str, segment: str) -> list[Share]:
+def _segment(kind: str, field: str, text: str, segment: str) -> list[HamiShare]:
     *devices, end = segment.split(":")
     if end:
         raise DialectError(field, text, "every device must end with ':'")
     return [_device(kind, field, text, device) for device in devices]
 
 
-def _device(kind: str, field: str, text: str, device: str) -> Share:
+def _device(kind: str, field: str, text: str, device: str) -> HamiShare:
     match device.split(","):
         case [uuid, found, memory, compute] if (
             found == kind and _NUMBER.fullmatch(memory) and _NUMBER.fullmatch(compute)
         ):
-            return Share(uuid, int(memory) * MIB, int(compute))
+            return HamiShare(uuid, int(memory) * MIB, int(compute))
         case _:
             raise DialectError(
                 field, text, f"every device must read 'UUID,{kind},MEMORY,COMPUTE', in MiB and %"
             )
 
 
-def _checked(field: str, text: str, containers: Sequence[Sequence[Share]]) -> Containers:
+def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -> Containers:
     for shares in containers:
         for share in shares:
             if not writable(share.card):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from adapters.dialects.containers import Member, members, resource_names, whole
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.wire.hardware import KUBELET, REPORTED, Holding
+from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -24,7 +24,7 @@ def by_kubelet(
     pod: Pod,
     node: Node,
     dialects: Sequence[Dialect],
-    holdings: Sequence[Holding],
+    holdings: Sequence[DeviceHolding],
 ) -> Allocation:
     """An allocation that could not be read, as far as the kubelet tells it.
 
@@ -74,7 +74,7 @@ def _asks_for_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
     return any(dialect.asks(Pod(pod.metadata, spec)) for dialect in dialects)
 
 
-def _of(member: Member, mine: Sequence[Holding]) -> list[Holding]:
+def _of(member: Member, mine: Sequence[DeviceHolding]) -> list[DeviceHolding]:
     """What a container holds.
 
     Raises:
@@ -89,7 +89,7 @@ def _of(member: Member, mine: Sequence[Holding]) -> list[Holding]:
     return held
 
 
-def _grants(member: Member, holding: Holding, cards: Mapping[str, Card]) -> list[Grant]:
+def _grants(member: Member, holding: DeviceHolding, cards: Mapping[str, Card]) -> list[Grant]:
     return [
         Grant(
             member.container.name,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from adapters.dialects import hami_node
 from adapters.dialects.dialect import Described, Dialect
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import Device, KubeNode
+from adapters.wire.kube import DeviceObject, KubeNode
 from core.hardware.card import Card, Mode, Scope
 from core.hardware.mig import UNCUT
 from core.hardware.mig_catalog import geometry
@@ -21,7 +21,7 @@ MOST_INDEX = (1 << 31) - 1
 
 def read_node(
     node: KubeNode,
-    device: Device | None,
+    device: DeviceObject | None,
     dialects: Sequence[Dialect],
     agent: NodeHardware | None = None,
 ) -> tuple[Node, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 import yaml
 
-from adapters.node.hook.profiles import METAX, NVIDIA, HamiCore, Preload, Profile
+from adapters.node.hook.profiles import METAX, NVIDIA, HamiCore, Preload, VendorProfile
 from adapters.node.kubelet.checkpoint import PLACE
 from adapters.node.nri.model import Mount
 
@@ -21,7 +21,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """The base of all sections; a word that is not known is an error."""
 
 
-class Plugin(_Section, frozen=True):
+class PluginConfig(_Section, frozen=True):
     """How the runtime shall call the agent; plugins are asked by ascending index."""
 
     name: str = "dragoman"
@@ -52,7 +52,7 @@ class InventorySource(_Section, frozen=True):
     ignore_xids: tuple[int, ...] = ()
 
 
-class Publish(_Section, frozen=True):
+class PublishConfig(_Section, frozen=True):
     """What is told of the node's cards in its record; see ``publish.Terms``.
 
     Attributes:
@@ -66,14 +66,14 @@ class Publish(_Section, frozen=True):
     checkpoint: str = PLACE
 
 
-class Mig(_Section, frozen=True):
+class MigConfig(_Section, frozen=True):
     """Whether slices that are granted are made here, and cards put in MIG mode for them."""
 
     cut: bool = True
     enable: bool = False
 
 
-class Monitor(_Section, frozen=True):
+class MonitorConfig(_Section, frozen=True):
     """The metrics of cards and shares; an empty address means none."""
 
     listen: str = ":9394"
@@ -113,7 +113,7 @@ class ProfileSection(_Section, frozen=True):
     hami_core: HamiSection | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Config(_Section, frozen=True):
+class AgentConfig(_Section, frozen=True):
     """The whole file.
 
     Attributes:
@@ -124,17 +124,17 @@ class Config(_Section, frozen=True):
 
     node: str = ""
     socket: str = "/var/run/nri/nri.sock"
-    plugin: Plugin = Plugin()
+    plugin: PluginConfig = PluginConfig()
     ledger: LedgerSource = LedgerSource()
     inventory: InventorySource = InventorySource()
-    publish: Publish = Publish()
-    mig: Mig = Mig()
-    monitor: Monitor = Monitor()
+    publish: PublishConfig = PublishConfig()
+    mig: MigConfig = MigConfig()
+    monitor: MonitorConfig = MonitorConfig()
     exempt: tuple[str, ...] = ()
     profiles: dict[str, ProfileSection] = msgspec.field(default_factory=dict[str, ProfileSection])
 
 
-def read(path: Path) -> Config:
+def read(path: Path) -> AgentConfig:
     """The configuration in a file.
 
     Raises:
@@ -142,7 +142,7 @@ def read(path: Path) -> Config:
     """
     try:
         text = yaml.safe_load(path.read_bytes())
-        config = msgspec.convert({} if text is None else text, Config)
+        config = msgspec.convert({} if text is None else text, AgentConfig)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, msgspec.ValidationError) as error:
@@ -155,22 +155,22 @@ def read(path: Path) -> Config:
     return config
 
 
-def node_name(config: Config) -> str:
+def node_name(config: AgentConfig) -> str:
     """The node's name."""
     return config.node or os.environ.get("NODE_NAME") or os.uname().nodename
 
 
-def profiles(config: Config) -> dict[str, Profile]:
+def profiles(config: AgentConfig) -> dict[str, VendorProfile]:
     """By vendor: the vendors' own, changed by what the configuration says."""
     own = {"nvidia": NVIDIA, "metax": METAX}
     named = {
-        vendor: _profile(section, own.get(vendor, Profile()))
+        vendor: _profile(section, own.get(vendor, VendorProfile()))
         for vendor, section in config.profiles.items()
     }
     return own | named
 
 
-def _profile(section: ProfileSection, base: Profile) -> Profile:
+def _profile(section: ProfileSection, base: VendorProfile) -> VendorProfile:
     said = {name: getattr(section, name) for name in section.__struct_fields__}
     words = {name: value for name, value in said.items() if value is not msgspec.UNSET}
     if "hami_core" in words:
@@ -184,4 +184,4 @@ def _profile(section: ProfileSection, base: Profile) -> Profile:
     if "env" in words:
         words["env"] = MappingProxyType(words["env"])
     fields = {name: getattr(base, name) for name in base.__slots__}
-    return Profile(**(fields | words))
+    return VendorProfile(**(fields | words))

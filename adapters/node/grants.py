@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from adapters.wire.hardware import KUBELET
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import State
+from core.requests.grant import AllocationState
 from core.requests.limits import Limits, limits
 
 
-class Standing(Enum):
+class GrantStatus(Enum):
     """What there is to say of a container that gets no share from here."""
 
     UNKNOWN = "the ledger does not name its pod"
@@ -25,7 +25,7 @@ class Standing(Enum):
     """Another component may serve it."""
 
 
-Answer = Limits | Standing
+Answer = Limits | GrantStatus
 
 
 class Grants(Protocol):
@@ -118,14 +118,14 @@ class LedgerGrants:
         """As ``Grants.of``; what is only held by some service does not count yet."""
         record = self._record
         if record.ledger is None:
-            return Standing.UNKNOWN
+            return GrantStatus.UNKNOWN
         allocation = record.ledger.allocations.get(pod)
-        if allocation is None or allocation.state is not State.COMMITTED:
-            return Standing.UNKNOWN
+        if allocation is None or allocation.state is not AllocationState.COMMITTED:
+            return GrantStatus.UNKNOWN
         if allocation.unread is not None or allocation.dialect == KUBELET:
-            return Standing.ELSEWHERE
+            return GrantStatus.ELSEWHERE
         found = limits(allocation.grants, container, record.cards)
-        return found if found.cards else Standing.NOTHING
+        return found if found.cards else GrantStatus.NOTHING
 
     def cards(self) -> Mapping[str, Card]:
         """The node's cards, by uuid."""

@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 
 
-def tell(event: str, **keys: object) -> None:
+def log_event(event: str, **keys: object) -> None:
     """Write one line to standard error.
 
     Args:

@@ -13,28 +13,28 @@ from adapters.node.apiserver.credentials import of_kubeconfig, of_pod
 from adapters.node.apiserver.events import PodEvents
 from adapters.node.apiserver.ledger_file import LedgerFile
 from adapters.node.apiserver.ledger_watch import LedgerWatch
-from adapters.node.apiserver.status import Publisher, Terms, describe
-from adapters.node.config import Config, node_name, profiles
+from adapters.node.apiserver.status import HardwarePublisher, SharingConfig, desired_status
+from adapters.node.config import AgentConfig, node_name, profiles
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.health import APPLICATION, Health
-from adapters.node.hardware.mig_partitioner import Cutter, Key
-from adapters.node.hardware.model import Hardware, Inventory, InventoryError
+from adapters.node.hardware.mig_partitioner import Key, MigPartitioner
+from adapters.node.hardware.model import Hardware, HardwareSource, InventoryError
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml_events import XidListener
 from adapters.node.hardware.nvml_mig import NvmlMig
 from adapters.node.hook.adjustment import Equipment
-from adapters.node.hook.containers import Tenants
+from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.plugin import Link
-from adapters.node.hook.policy import Agent
-from adapters.node.hook.profiles import Profile
-from adapters.node.hook.reporter import News
-from adapters.node.kubelet.devices import Holders
-from adapters.node.log import tell
-from adapters.node.metrics.collect import Monitor
-from adapters.node.metrics.server import Scrape
-from adapters.node.nri.model import Runtime
+from adapters.node.hook.plugin import NriPlugin
+from adapters.node.hook.policy import Policy
+from adapters.node.hook.profiles import VendorProfile
+from adapters.node.hook.reporter import ContainerReporter
+from adapters.node.kubelet.devices import KubeletDevices
+from adapters.node.log import log_event
+from adapters.node.metrics.collect import MetricsCollector
+from adapters.node.metrics.server import MetricsServer
+from adapters.node.nri.model import RuntimeInfo
 from adapters.wire.hardware import NodeHardware
 
 CDI_SINCE = (2, 1)
@@ -46,7 +46,7 @@ INTERVAL = 10.0
 
 
 @dataclass(slots=True)
-class Node:
+class NodeAgent:
     """What is known of the node while the agent runs.
 
     Attributes:
@@ -62,14 +62,14 @@ class Node:
     """
 
     grants: LedgerGrants
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, VendorProfile]
     hardware: Hardware = field(default_factory=Hardware)
     cdi: bool = False
-    inventory: Inventory | None = None
-    cutter: Cutter | None = None
+    inventory: HardwareSource | None = None
+    cutter: MigPartitioner | None = None
     known: bool = False
-    publisher: Publisher | None = None
-    holders: Holders | None = None
+    publisher: HardwarePublisher | None = None
+    holders: KubeletDevices | None = None
     _nudged: asyncio.Event = field(default_factory=asyncio.Event)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -89,8 +89,8 @@ class Node:
             hardware.devices,
             there,
             self.cdi,
-            cutting=cutter is not None,
-            uncut={} if cutter is None else cutter.uncut,
+            partitions_here=cutter is not None,
+            failed_instances={} if cutter is None else cutter.failed_instances,
         )
 
     def caches(self) -> Path | None:
@@ -120,24 +120,24 @@ class Node:
         if found is None or (self.known and found == self.hardware):
             return
         if self.known:
-            tell("inventory.changed", cards=len(found.cards))
+            log_event("inventory.changed", cards=len(found.cards))
         self.hardware, self.known = found, True
         if self.publisher is not None:
             self.publisher.wake()
 
-    def told(self, terms: Terms) -> NodeHardware | None:
+    def told(self, terms: SharingConfig) -> NodeHardware | None:
         """What is told of the node; None as long as nobody could say."""
         holdings = () if self.holders is None else self.holders.found
         known = self.known and holdings is not None
-        return describe(self.hardware, terms, holdings or ()) if known else None
+        return desired_status(self.hardware, terms, holdings or ()) if known else None
 
-    def configure(self, runtime: Runtime) -> None:
+    def configure(self, runtime: RuntimeInfo) -> None:
         """Learn what the runtime can do."""
         self.cdi = takes_cdi(runtime)
-        tell("link.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
+        log_event("link.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
 
 
-def takes_cdi(runtime: Runtime) -> bool:
+def takes_cdi(runtime: RuntimeInfo) -> bool:
     """Whether CDI devices reach the container; a runtime that is not known is not trusted to."""
     if runtime.name != "containerd":
         return False
@@ -148,34 +148,34 @@ def takes_cdi(runtime: Runtime) -> bool:
         return False
 
 
-async def run(config: Config) -> None:
+async def run(config: AgentConfig) -> None:
     """Serve until told to end by SIGTERM or SIGINT.
 
     Raises:
         CredentialsError: the cluster cannot be reached as configured.
         OSError: the metrics' address cannot be used.
     """
-    node = Node(LedgerGrants(), profiles(config))
+    node = NodeAgent(LedgerGrants(), profiles(config))
     inventory = _inventory(config)
     node.inventory = inventory
     node.take(_look(inventory))
     if isinstance(inventory, NvmlInventory):
         _listen(inventory, node)
     if config.mig.cut and isinstance(inventory, NvmlInventory):
-        node.cutter = Cutter(
+        node.cutter = MigPartitioner(
             node.grants,
             NvmlMig(inventory.nvml),
             lambda: node.hardware,
             node.look,
             config.mig.enable,
         )
-    agent = Agent(node.grants, node.equipment, frozenset(config.exempt))
+    agent = Policy(node.grants, node.equipment, frozenset(config.exempt))
     watchdog = Watchdog()
     watchdog.start()
     ledger = _ledger(config, node)
-    tenants = Tenants(node.caches())
-    news = News()
-    link = Link(
+    tenants = ContainerRegistry(node.caches())
+    news = ContainerReporter()
+    link = NriPlugin(
         Path(config.socket),
         config.plugin.name,
         config.plugin.index,
@@ -185,7 +185,7 @@ async def run(config: Config) -> None:
         configure=node.configure,
         observe=tenants.observe,
     )
-    monitor = Monitor(
+    monitor = MetricsCollector(
         node_name(config),
         tenants,
         lambda: node.hardware,
@@ -205,9 +205,9 @@ async def run(config: Config) -> None:
     if node.holders is not None:
         work.append(node.holders.run())
     if config.monitor.listen:
-        scrape = Scrape(monitor.families, lambda: news.counts.active)
+        scrape = MetricsServer(monitor.families, lambda: news.counts.active)
         work.append(scrape.run(config.monitor.listen))
-    tell("agent.started", node=node_name(config), cards=len(node.hardware.cards))
+    log_event("agent.started", node=node_name(config), cards=len(node.hardware.cards))
     tasks = [asyncio.ensure_future(each) for each in work]
     gc.collect()
     gc.freeze()  # what was made until now stays: no collection needs to look at it again
@@ -215,7 +215,7 @@ async def run(config: Config) -> None:
         await _until_told(tasks)
     finally:
         watchdog.end()
-    tell("agent.ended")
+    log_event("agent.ended")
 
 
 async def _until_told(tasks: Sequence[asyncio.Future[None]]) -> None:
@@ -238,7 +238,7 @@ def _tell_once(told: asyncio.Future[None]) -> None:
         told.set_result(None)
 
 
-def _ledger(config: Config, node: Node) -> LedgerFile | LedgerWatch:
+def _ledger(config: AgentConfig, node: NodeAgent) -> LedgerFile | LedgerWatch:
     if config.ledger.file:
         file = LedgerFile(Path(config.ledger.file), node.grants)
         file.look()
@@ -248,16 +248,16 @@ def _ledger(config: Config, node: Node) -> LedgerFile | LedgerWatch:
     watch = LedgerWatch(credentials, node_name(config), node.grants)
     if config.publish.cards and node.inventory is not None:
         said = config.publish
-        terms = Terms(said.dialects, said.slots, said.isolation or None)
-        node.publisher = Publisher(credentials, node_name(config), lambda: node.told(terms))
+        terms = SharingConfig(said.dialects, said.slots, said.isolation or None)
+        node.publisher = HardwarePublisher(credentials, node_name(config), lambda: node.told(terms))
         watch.seen = node.publisher.seen
         if said.checkpoint:
             place, wake = Path(said.checkpoint), node.publisher.wake
-            node.holders = Holders(place, node.grants, lambda: node.hardware, wake)
+            node.holders = KubeletDevices(place, node.grants, lambda: node.hardware, wake)
     return watch
 
 
-def _inventory(config: Config) -> Inventory | None:
+def _inventory(config: AgentConfig) -> HardwareSource | None:
     match config.inventory.source:
         case "file":
             return FileInventory(Path(config.inventory.file), node_name(config))
@@ -268,13 +268,13 @@ def _inventory(config: Config) -> Inventory | None:
             return None
 
 
-def _listen(inventory: NvmlInventory, node: Node) -> None:
+def _listen(inventory: NvmlInventory, node: NodeAgent) -> None:
     """Have errors of the cards noted, and the hardware looked at when one counts."""
     loop = asyncio.get_running_loop()
 
     def heard(uuid: str, xid: int) -> None:
         counts = inventory.health.error(uuid, xid)
-        tell("card.error", card=uuid, xid=xid, counts=counts)
+        log_event("card.error", card=uuid, xid=xid, counts=counts)
         if counts:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(node.nudge)
@@ -282,11 +282,11 @@ def _listen(inventory: NvmlInventory, node: Node) -> None:
     XidListener(inventory.nvml, heard).start()
 
 
-def _look(inventory: Inventory | None) -> Hardware | None:
+def _look(inventory: HardwareSource | None) -> Hardware | None:
     if inventory is None:
         return None
     try:
         return inventory.hardware()
     except InventoryError as error:
-        tell("inventory.unread", reason=str(error))
+        log_event("inventory.unread", reason=str(error))
         return None

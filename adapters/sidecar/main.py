@@ -17,14 +17,14 @@ from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.certificates.tls_context import (
     CertificateFiles,
     CertificateText,
-    Serving,
+    ServingCertificate,
     serving,
 )
 from adapters.sidecar.observe.decision_log import Logger, logger
-from adapters.sidecar.runtime import Cluster, Runtime, Tasks
+from adapters.sidecar.runtime import Cluster, ServiceRuntime, Tasks
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.standalone import cluster as local
-from adapters.sidecar.standalone.seed import Given, seed
+from adapters.sidecar.standalone.seed import StaticInventory, seed
 from adapters.sidecar.web import server
 from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
@@ -44,7 +44,7 @@ class StartError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class StartOptions:
     """How the service is started.
 
     Attributes:
@@ -57,7 +57,7 @@ class Wish:
 
     config: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    given: Given = field(default_factory=Given)
+    given: StaticInventory = field(default_factory=StaticInventory)
     documents: Documents = field(default_factory=dict)
     announce: Callable[[str], None] = lambda _: None
 
@@ -70,7 +70,7 @@ class Wish:
         return read(self.config, {**os.environ, **self.overrides})
 
 
-def serve(wish: Wish) -> None:
+def serve(wish: StartOptions) -> None:
     """Serve until a signal says stop.
 
     Raises:
@@ -86,7 +86,7 @@ def serve(wish: Wish) -> None:
         raise StartError(str(error)) from error
 
 
-async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
+async def _serve(wish: StartOptions, settings: Settings, log: Logger) -> None:
     async with AsyncExitStack() as stack:
         ports = _ports(settings)
         for port in ports:
@@ -127,7 +127,7 @@ async def _serve(wish: Wish, settings: Settings, log: Logger) -> None:
 
 
 async def _grpc(
-    settings: Settings, runtime: Runtime, stack: AsyncExitStack, log: Logger
+    settings: Settings, runtime: ServiceRuntime, stack: AsyncExitStack, log: Logger
 ) -> Sequence[Task]:
     """Answer over gRPC as well; what must run beside it.
 
@@ -165,7 +165,7 @@ class Port:
     """
 
     listener: socket.socket
-    certificate: Serving | None
+    certificate: ServingCertificate | None
 
     @property
     def address(self) -> str:
@@ -184,8 +184,12 @@ def _ports(settings: Settings) -> list[Port]:
 
 
 async def _composed(
-    wish: Wish, settings: Settings, log: Logger, stack: AsyncExitStack, shown: Sequence[Serving]
-) -> tuple[Runtime, Mapping[tuple[str, str], Route], Sequence[Task]]:
+    wish: StartOptions,
+    settings: Settings,
+    log: Logger,
+    stack: AsyncExitStack,
+    shown: Sequence[ServingCertificate],
+) -> tuple[ServiceRuntime, Mapping[tuple[str, str], Route], Sequence[Task]]:
     """The service, the routes that only this composition has, and what must run beside it."""
     if settings.store == "kubernetes":
         from adapters.sidecar.in_cluster.tasks import InCluster
@@ -193,7 +197,7 @@ async def _composed(
         there = InCluster(settings, log)
         stack.push_async_callback(there.close)
         await there.check()
-        runtime = Runtime(settings, wish.documents, there.store, there.cluster(), log)
+        runtime = ServiceRuntime(settings, wish.documents, there.store, there.cluster(), log)
         work = there.tasks(runtime)
         for each in shown:
             if isinstance(each, CertificateText) and settings.tls and settings.tls.managed:
@@ -202,8 +206,8 @@ async def _composed(
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
     table = local.LocalCluster(wish.given.pods)
-    runtime = Runtime(settings, wish.documents, store, Cluster(table, table, table), log)
-    problems = await seed(wish.given, table.pods(), store, runtime.service.readings.dialects)
+    runtime = ServiceRuntime(settings, wish.documents, store, Cluster(table, table, table), log)
+    problems = await seed(wish.given, table.pods(), store, runtime.service.pod_requests.dialects)
     for problem in problems:
         log.warning("inventory.problem", text=problem)
     await runtime.load()
@@ -230,7 +234,7 @@ def open_store(place: str) -> Store:
     )
 
 
-async def _follow_policy(wish: Wish, runtime: Runtime, log: Logger) -> None:
+async def _follow_policy(wish: StartOptions, runtime: ServiceRuntime, log: Logger) -> None:
     """Apply the settings file again whenever it changes; what needs a restart is left."""
     seen = _stamp(wish.config)
     while True:

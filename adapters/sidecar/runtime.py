@@ -13,16 +13,16 @@ from adapters.dialects.registry import dialects
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.decide.ports import (
     Binder,
-    Budgets,
-    Events,
+    BudgetReader,
+    EventEmitter,
     NoBudgets,
     NodeLocks,
     NoLocks,
-    Pods,
+    PodReader,
 )
 from adapters.sidecar.decide.service import Ports, Service
 from adapters.sidecar.observe.card_metrics import CardMetrics
-from adapters.sidecar.observe.decision_log import Journal, Logger
+from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
@@ -55,13 +55,13 @@ class Cluster:
     """
 
     binder: Binder
-    pods: Pods
-    events: Events
+    pods: PodReader
+    events: EventEmitter
     locks: NodeLocks = field(default_factory=NoLocks)
-    budgets: Budgets = field(default_factory=NoBudgets)
+    budgets: BudgetReader = field(default_factory=NoBudgets)
 
 
-class Runtime:
+class ServiceRuntime:
     """A service, what it tells, and the tasks that keep it up to date.
 
     Attributes:
@@ -85,7 +85,7 @@ class Runtime:
         self._store = store
         self._log = log
         self.metrics = Metrics()
-        self.journal = Journal(log, self.metrics)
+        self.journal = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
         ports = Ports(
             store,
@@ -100,7 +100,7 @@ class Runtime:
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.lost: Callable[[str], None] = lambda _: None
         self.changed: Callable[[str], None] = lambda _: None
-        self._cards = CardMetrics(self.service.book, peers=settings.peer_metrics)
+        self._cards = CardMetrics(self.service.ledgers, peers=settings.peer_metrics)
         self._required_plugin = settings.required_plugin
         self._seen = monotonic()
         self._show()
@@ -126,7 +126,7 @@ class Runtime:
         """
         found = self._dialects(settings)
         self._settings = settings
-        self.service.readings.configure(found)
+        self.service.pod_requests.configure(found)
         self.service.hold_seconds = settings.hold_seconds
 
     def learn(self, documents: Documents) -> None:
@@ -137,7 +137,7 @@ class Runtime:
         """
         found = dialects(documents, self._settings.policy.defaults())
         self._documents = documents
-        self.service.readings.configure(found)
+        self.service.pod_requests.configure(found)
 
     async def load(self) -> None:
         """Learn all records of the store, and be ready.
@@ -145,9 +145,9 @@ class Runtime:
         Raises:
             OSError: the store did not answer.
         """
-        self.service.book.load(await self._store.load())
+        self.service.ledgers.load(await self._store.load())
         self._seen = monotonic()
-        self.service.known(LEDGERS)
+        self.service.mark_synced(LEDGERS)
         settle()
 
     async def follow(self) -> NoReturn:
@@ -158,7 +158,7 @@ class Runtime:
                 if LEDGERS in self.service.missing:
                     await self.load()
                 async for change in self._store.changes():
-                    self.service.book.apply(change)
+                    self.service.ledgers.apply(change)
                     if change.problem is not None:
                         self._log.error("ledger.unreadable", node=change.node, text=change.problem)
                     elif change.stored is None:
@@ -177,7 +177,7 @@ class Runtime:
         """Let go of holds whose time has come, for ever."""
         while True:
             await asyncio.sleep(TICK)
-            over = self.service.book.expire(self.service.ports.clock.now())
+            over = self.service.ledgers.expire(self.service.ports.clock.now())
             if over:
                 self._log.info("holds.expired", count=over)
 
@@ -185,7 +185,7 @@ class Runtime:
         return dialects(self._documents, settings.policy.defaults())
 
     def _show(self) -> None:
-        book = self.service.book
+        book = self.service.ledgers
         gauge = self.metrics.gauge
         gauge("dragoman_holds", "Pods for which cards are held without a commit.", book.holds)
         gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(book.inventory))
@@ -249,12 +249,12 @@ def settle() -> None:
 
 
 def _allocations(service: Service) -> int:
-    return sum(len(ledger.allocations) for ledger in service.book.inventory)
+    return sum(len(ledger.allocations) for ledger in service.ledgers.inventory)
 
 
 def _unknown(service: Service) -> int:
     return sum(
         held.unread is not None
-        for ledger in service.book.inventory
+        for ledger in service.ledgers.inventory
         for held in ledger.allocations.values()
     )

@@ -18,7 +18,7 @@ from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_
 from adapters.wire.kube import Metadata, Wire
 from adapters.wire.ledger import encode
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import State
+from core.requests.grant import AllocationState
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 
@@ -44,7 +44,7 @@ class _Written(Wire, frozen=True, gc=False):
     kind: str = "NodeLedger"
 
 
-class Api(Protocol):
+class LedgerApi(Protocol):
     """The API server: a path and a body in, the object out.
 
     Each raises an ``OSError`` where it gets no good answer; its attribute ``status`` is the HTTP
@@ -68,7 +68,7 @@ class Api(Protocol):
         ...
 
 
-class Named(Protocol):
+class NamedObject(Protocol):
     """Which object."""
 
     @property
@@ -77,31 +77,31 @@ class Named(Protocol):
         ...
 
 
-class Sink(Protocol):
+class LedgerHandler(Protocol):
     """Who is told what there is; quick, in the event loop."""
 
-    def changed(self, thing: LedgerObject) -> None:
+    def on_update(self, thing: LedgerObject) -> None:
         """It is new, or not what it was."""
         ...
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: NamedObject) -> None:
         """It is no more."""
         ...
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: NamedObject, problem: str) -> None:
         """It is there, and nobody can read it."""
         ...
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """All that there was has been told."""
         ...
 
 
-Follow = Callable[[Sink], Coroutine[object, object, None]]
+Follow = Callable[[LedgerHandler], Coroutine[object, object, None]]
 """Tells a sink what all NodeLedgers are and become, until it is cancelled."""
 
 
-class _News(NamedTuple):
+class _PendingUpdate(NamedTuple):
     """What was told last of a node; thing and problem are None where it is gone.
 
     ``again``: it was gone in between, and nobody was told.
@@ -130,29 +130,31 @@ class _Inbox:
     """The news of each node that nobody has fetched yet, in the order in which they came."""
 
     def __init__(self) -> None:
-        self.news: dict[str, _News] = {}
+        self.news: dict[str, _PendingUpdate] = {}
         self.full = asyncio.Event()
         self.complete = asyncio.Event()
 
-    def changed(self, thing: LedgerObject) -> None:
+    def on_update(self, thing: LedgerObject) -> None:
         """As in ``Sink``. What is kept is a copy, so that the page it came in is not."""
-        self._put(thing.metadata.name, _News(LedgerObject(thing.metadata, thing.spec.copy())))
+        self._put(
+            thing.metadata.name, _PendingUpdate(LedgerObject(thing.metadata, thing.spec.copy()))
+        )
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: NamedObject) -> None:
         """As in ``Sink``."""
-        self._put(what.name, _News())
+        self._put(what.name, _PendingUpdate())
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: NamedObject, problem: str) -> None:
         """As in ``Sink``."""
-        self._put(what.name, _News(problem=problem))
+        self._put(what.name, _PendingUpdate(problem=problem))
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """As in ``Sink``."""
         self.complete.set()
 
-    def _put(self, node: str, news: _News) -> None:
+    def _put(self, node: str, news: _PendingUpdate) -> None:
         earlier = self.news.pop(node, None)
-        if earlier is not None and (earlier.again or earlier == _News()):
+        if earlier is not None and (earlier.again or earlier == _PendingUpdate()):
             news = news._replace(again=True)
         self.news[node] = news
         self.full.set()
@@ -161,7 +163,7 @@ class _Inbox:
 class KubernetesStore:
     """The NodeLedgers of a cluster."""
 
-    def __init__(self, api: Api, follow: Follow) -> None:
+    def __init__(self, api: LedgerApi, follow: Follow) -> None:
         """Nothing is asked yet.
 
         Args:
@@ -223,7 +225,7 @@ class KubernetesStore:
                 raise _conflict(node) from error
             return there.metadata.resource_version
         version = _object(node, answer).metadata.resource_version
-        if all(one.state is State.COMMITTED for one in ledger.allocations.values()):
+        if all(one.state is AllocationState.COMMITTED for one in ledger.allocations.values()):
             self._own[node] = Stored(ledger, version)
         return version
 

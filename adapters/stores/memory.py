@@ -10,7 +10,7 @@ from adapters.wire.ledger import encode
 from core.ledger.node_ledger import NodeLedger
 
 
-class Row(NamedTuple):
+class MemoryRow(NamedTuple):
     """What a shelf has of one node.
 
     Attributes:
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True)
-class Shelf:
+class MemoryTable:
     """The records that several memory stores of one event loop share.
 
     Attributes:
@@ -35,7 +35,7 @@ class Shelf:
         count: of all changes.
     """
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, MemoryRow] = field(default_factory=dict)
     readers: list[asyncio.Event] = field(default_factory=list)
     count: int = 0
 
@@ -45,13 +45,13 @@ class Shelf:
         Raises:
             Conflict: the node's version is another one.
         """
-        row = self.rows.get(node, Row())
+        row = self.rows.get(node, MemoryRow())
         if expected != (None if row.record is None else str(row.version)):
             raise Conflict(f"the ledger of {node} was changed by another")
         self.count += 1
         self.rows.pop(node, None)
         again = self.count if row.version and row.record is None else row.again
-        self.rows[node] = Row(self.count, record, again)
+        self.rows[node] = MemoryRow(self.count, record, again)
         for reader in self.readers:
             reader.set()
         return str(self.count)
@@ -60,8 +60,8 @@ class Shelf:
 class MemoryStore:
     """One service's view of a shelf."""
 
-    def __init__(self, shelf: Shelf | None = None) -> None:
-        self._shelf = shelf or Shelf()
+    def __init__(self, shelf: MemoryTable | None = None) -> None:
+        self._shelf = shelf or MemoryTable()
         self._loaded = 0
         self._open = True
         self._unread: list[Change] = []
@@ -77,7 +77,7 @@ class MemoryStore:
 
     async def read(self, node: str) -> Stored | None:
         """As in ``Store``."""
-        row = self._shelf.rows.get(node, Row())
+        row = self._shelf.rows.get(node, MemoryRow())
         return None if row.record is None else stored_of(node, str(row.version), row.record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:

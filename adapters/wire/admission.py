@@ -19,7 +19,7 @@ Patch = list[dict[str, object]]
 """Operations of a JSON patch, RFC 6902."""
 
 
-class Question(Wire, frozen=True, gc=False):
+class AdmissionRequest(Wire, frozen=True, gc=False):
     """What is about to be written."""
 
     uid: str = ""
@@ -31,12 +31,12 @@ class Question(Wire, frozen=True, gc=False):
     object: msgspec.Raw = msgspec.Raw()
 
 
-class Review(Wire, frozen=True, gc=False):
+class AdmissionReview(Wire, frozen=True, gc=False):
     """The envelope."""
 
     api_version: str = ""
     kind: str = ""
-    request: Question | None = None
+    request: AdmissionRequest | None = None
 
 
 class Target(Wire, frozen=True, gc=False):
@@ -79,12 +79,12 @@ class PodEnv(Wire, frozen=True, gc=False):
     spec: SpecEnv = SpecEnv()
 
 
-_REVIEW = msgspec.json.Decoder(Review)
+_REVIEW = msgspec.json.Decoder(AdmissionReview)
 _BINDING = msgspec.json.Decoder(Binding)
 _POD_ENV = msgspec.json.Decoder(PodEnv)
 
 
-def read_review(content: bytes) -> Question:
+def read_review(content: bytes) -> AdmissionRequest:
     """The question of a review.
 
     Raises:
@@ -101,7 +101,7 @@ def read_review(content: bytes) -> Question:
     return review.request
 
 
-def object_of(question: Question) -> bytes:
+def object_of(question: AdmissionRequest) -> bytes:
     """What is about to be written, as JSON.
 
     Raises:
@@ -113,7 +113,7 @@ def object_of(question: Question) -> bytes:
     return found
 
 
-def read_binding(question: Question) -> Binding:
+def read_binding(question: AdmissionRequest) -> Binding:
     """The Binding that a question is about.
 
     Raises:

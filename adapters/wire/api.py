@@ -32,29 +32,29 @@ class WatchEvent(Wire, frozen=True, gc=False):
     object: msgspec.Raw
 
 
-class Head(Wire, frozen=True, gc=False):
+class TypeMeta(Wire, frozen=True, gc=False):
     """Any object, with only its metadata read."""
 
     metadata: Metadata = Metadata()
 
 
-class Cause(Wire, frozen=True, gc=False):
+class StatusCause(Wire, frozen=True, gc=False):
     """One of several reasons of a refusal."""
 
     reason: str = ""
 
 
-class Details(Wire, frozen=True, gc=False):
+class StatusDetails(Wire, frozen=True, gc=False):
     """Of a refusal."""
 
     retry_after_seconds: float | None = None
-    causes: tuple[Cause, ...] | None = None
+    causes: tuple[StatusCause, ...] | None = None
 
 
-class Status(Wire, frozen=True, gc=False):
+class ApiStatus(Wire, frozen=True, gc=False):
     """A refusal."""
 
     code: int | None = None
     reason: str | None = None
     message: str | None = None
-    details: Details | None = None
+    details: StatusDetails | None = None

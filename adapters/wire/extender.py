@@ -16,7 +16,7 @@ import orjson
 from adapters.wire import body
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Metadata, Pod, Wire
-from adapters.wire.name_index import Names
+from adapters.wire.name_index import NameList
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -57,7 +57,7 @@ class ExtenderArgs:
 
     pod: Pod
     nodes: NodeItems | None = None
-    node_names: Names | None = None
+    node_names: NameList | None = None
 
 
 class BindingArgs(GoArgs, frozen=True, gc=False):
@@ -213,7 +213,7 @@ def filter_nodes(
     )
 
 
-def priorities(names: Names, scores: Iterable[int]) -> bytes:
+def priorities(names: NameList, scores: Iterable[int]) -> bytes:
     """The answer of prioritize, put together as text: that takes half the time of objects.
 
     Args:
@@ -251,12 +251,12 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
     }
 
 
-def _names(compact: bytes, content: bytes) -> Names:
+def _names(compact: bytes, content: bytes) -> NameList:
     """The names as they came; made anew where their array is not as Go writes it."""
     try:
-        return Names(compact)
+        return NameList(compact)
     except BodyError:
-        return Names.of(body.read(content, _NAMES).node_names)
+        return NameList.of(body.read(content, _NAMES).node_names)
 
 
 def _any_case(content: bytes, form: type[msgspec.Struct]) -> bytes:

@@ -35,7 +35,7 @@ class HardwareRecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class DeviceHolding:
     """What the kubelet has given to one container, of one resource.
 
     Attributes:
@@ -69,7 +69,7 @@ class NodeHardware:
     cards: tuple[Card, ...] = ()
     isolation: str | None = None
     problems: tuple[tuple[str, str], ...] = ()
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[DeviceHolding, ...] = ()
 
 
 class ProblemRecord(Wire, frozen=True, gc=False):
@@ -138,6 +138,7 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         raise HardwareRecordError(f"the status of the ledger cannot be read: {error}") from error
     problems = tuple((problem.card, problem.text) for problem in record.problems)
     holdings = tuple(
-        Holding(h.pod, h.container, h.resource, h.count, h.cards, h.shared) for h in record.holdings
+        DeviceHolding(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
+        for h in record.holdings
     )
     return NodeHardware(tuple(cards.values()), record.isolation, problems, holdings)

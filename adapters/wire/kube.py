@@ -123,7 +123,7 @@ class DeviceSpec(Wire, frozen=True, gc=False):
     devices: tuple[DeviceInfo, ...] | None = None
 
 
-class Device(Wire, frozen=True, gc=False):
+class DeviceObject(Wire, frozen=True, gc=False):
     """Koordinator's inventory of one node, which has the same name."""
 
     metadata: Metadata = Metadata()
@@ -144,12 +144,12 @@ class Secret(Wire, frozen=True, gc=False):
     data: Text | None = None
 
 
-def annotations(thing: Pod | KubeNode | Device) -> Text:
+def annotations(thing: Pod | KubeNode | DeviceObject) -> Text:
     """An object's annotations, empty where it has none."""
     return thing.metadata.annotations or {}
 
 
-def labels(thing: Pod | KubeNode | Device) -> Text:
+def labels(thing: Pod | KubeNode | DeviceObject) -> Text:
     """An object's labels, empty where it has none."""
     return thing.metadata.labels or {}
 

@@ -14,7 +14,7 @@ from core.hardware.mig import UNCUT, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, State
+from core.requests.grant import Allocation, AllocationState
 from core.requests.request import TaskClass
 
 
@@ -141,7 +141,7 @@ def decode(record: bytes | msgspec.Raw) -> NodeLedger:
 def _record(ledger: NodeLedger) -> LedgerRecord:
     node = ledger.node
     geometries = list(dict.fromkeys(card.geometry for card in node.cards if card.geometry.layouts))
-    committed = [a for a in ledger.allocations.values() if a.state is State.COMMITTED]
+    committed = [a for a in ledger.allocations.values() if a.state is AllocationState.COMMITTED]
     return LedgerRecord(
         node=node.name,
         changes=ledger.version,
@@ -161,7 +161,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
 
 def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
     cards = ledger.node.cards
-    used = sum(use.memory for use in ledger.uses) // GIB
+    used = sum(use.memory for use in ledger.usages) // GIB
     there = sum(card.memory for card in cards) // GIB
     healthy = sum(card.healthy for card in cards)
     return SummaryRecord(len(cards), healthy, pods, f"{used} of {there} GiB")

@@ -34,7 +34,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _STRINGS = msgspec.json.Decoder(list[str])
 
 
-class Names:
+class NameList:
     """A JSON array of names in the order in which they came.
 
     No name has a character that JSON escapes or that is not ASCII: Kubernetes has none of those
@@ -59,7 +59,7 @@ class Names:
         self._lengths = ends - self._starts
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> "Names":
+    def of(cls, names: Sequence[str]) -> "NameList":
         """The array that has these names.
 
         Raises:
@@ -109,7 +109,7 @@ class Names:
         return found, self._lengths > _WORD * count
 
 
-class Roster:
+class NameIndex:
     """Finds the places of names among those that it was made of.
 
     A hash table with open addressing, in arrays: all names that are asked for go one step at a
@@ -121,7 +121,7 @@ class Roster:
 
     def __init__(self, names: Sequence[str]) -> None:
         """Take note of the names; the place of one that is not plain is never found."""
-        plain = Names.of([name if _is_plain_name(name) else "" for name in names])
+        plain = NameList.of([name if _is_plain_name(name) else "" for name in names])
         self.unknown = len(names)
         longest = max(map(len, names), default=0)
         self._count = max(-(-longest // _WORD), 1)
@@ -133,7 +133,7 @@ class Roster:
         self._slots: Places = np.full(size, self.unknown, np.int32)
         self._fill(words, np.flatnonzero(words[0]))
 
-    def places(self, names: Names) -> Places:
+    def places(self, names: NameList) -> Places:
         """The place of each name; ``unknown`` where it has none."""
         words, longer = names.words(self._count)
         slots = self._first(words)

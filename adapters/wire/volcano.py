@@ -15,7 +15,7 @@ from adapters.wire.body import BodyError
 from adapters.wire.kube import Pod
 
 
-class Code(IntEnum):
+class StatusCode(IntEnum):
     """What predicate says. Source: pkg/scheduler/api/types.go."""
 
     SUCCESS = 0
@@ -25,7 +25,7 @@ class Code(IntEnum):
     """Preemption does not help."""
 
 
-class Status(IntEnum):
+class PredicateStatus(IntEnum):
     """A task's state, as far as events tell it. Source: pkg/scheduler/api/types.go."""
 
     PENDING = 1
@@ -74,7 +74,7 @@ class Prioritize(msgspec.Struct, frozen=True, gc=False):
     nodes: list[TaskNode] | None
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class AllocateEvent(msgspec.Struct, frozen=True, gc=False):
     """Of allocate and deallocate."""
 
     task: Task
@@ -89,7 +89,7 @@ class Eviction(msgspec.Struct, frozen=True, gc=False):
 
 _PREDICATE = msgspec.json.Decoder(Predicate)
 _PRIORITIZE = msgspec.json.Decoder(Prioritize)
-_EVENT = msgspec.json.Decoder(Event)
+_EVENT = msgspec.json.Decoder(AllocateEvent)
 _EVICTION = msgspec.json.Decoder(Eviction)
 _TASK = msgspec.json.Decoder(Task)
 
@@ -155,7 +155,7 @@ def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]
     return args.evictor, [(body.read(bytes(raw), _TASK), raw) for raw in args.evictees or ()]
 
 
-def predicate_result(code: Code, text: str = "") -> bytes:
+def predicate_result(code: StatusCode, text: str = "") -> bytes:
     """The answer of predicate; only an empty text is a yes."""
     return orjson.dumps({"status": text, "code": int(code)})
 

@@ -82,7 +82,7 @@ class _Search:
 
     def _look(self, name: str, ledger: NodeLedger) -> Found:
         alone = self.by_uuid or self.request.uid in ledger.allocations
-        kind = name if alone else self.inventory.kind(name)
+        kind = name if alone else self.inventory.node_class(name)
         found = self.known.get(kind)
         if found is None:
             found = self.known[kind] = self._try(ledger.release(self.request.uid))

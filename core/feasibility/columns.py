@@ -10,11 +10,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.equivalence import make
-from core.feasibility.free_capacity import Need, cell, needs
+from core.feasibility.equivalence import card_model
+from core.feasibility.free_capacity import CardDemand, card_demands, free_capacity
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse
+from core.ledger.usage import CardUsage
 from core.placement.rank import shares
 from core.requests.request import Request, Weights
 
@@ -29,13 +29,13 @@ _ROOM = 16
 """Nodes that a new table has room for; the room doubles when it is full."""
 
 
-class Table:
+class CapacityTable:
     """Columns of nodes whose cards are made alike. Cells past ``len(names)`` mean nothing."""
 
     def __init__(self, node: Node) -> None:
-        makes = {make(card): replace(card, healthy=True) for card in node.cards}
-        self.makes = tuple(makes.values())
-        self.make_of = [list(makes).index(make(card)) for card in node.cards]
+        makes = {card_model(card): replace(card, healthy=True) for card in node.cards}
+        self.models = tuple(makes.values())
+        self.model_of = [list(makes).index(card_model(card)) for card in node.cards]
         self.isolation = node.isolation
         self.names: list[str] = []
         self.stale: set[int] = set()
@@ -44,16 +44,16 @@ class Table:
         self.compute = np.zeros((rows, 0), np.int8)
         self.tags = np.zeros((rows, 0), np.uint8)
         self.shares = np.zeros((3, 0), np.int64)
-        self.places = np.zeros(0, np.intp)
+        self.rows = np.zeros(0, np.intp)
         self._make_room(_ROOM)
 
     def add(self, name: str, place: int) -> int:
         """The column of a new node, still to be written."""
         column = len(self.names)
-        if column == self.places.size:
+        if column == self.rows.size:
             self._make_room(2 * column)
         self.names.append(name)
-        self.places[column] = place
+        self.rows[column] = place
         return column
 
     def drop(self, column: int) -> str:
@@ -61,7 +61,7 @@ class Table:
         last = len(self.names) - 1
         for numbers in (self.memory, self.compute, self.tags, self.shares):
             numbers[:, column] = numbers[:, last]
-        self.places[column] = self.places[last]
+        self.rows[column] = self.rows[last]
         self.stale.discard(column)
         if last in self.stale:
             self.stale.remove(last)
@@ -71,31 +71,31 @@ class Table:
 
     def renumber(self, places: dict[str, int]) -> None:
         """Nodes have moved in the order of all nodes."""
-        self.places[: len(self.names)] = [places[name] for name in self.names]
+        self.rows[: len(self.names)] = [places[name] for name in self.names]
 
     def write(self, column: int, ledger: NodeLedger) -> None:
         """Write all cells of a node."""
         self.stale.add(column)
-        for row, use in enumerate(ledger.uses):
+        for row, use in enumerate(ledger.usages):
             self._write(row, column, ledger, use)
 
     def update(self, column: int, earlier: NodeLedger, ledger: NodeLedger) -> None:
         """Write the cells of the cards whose use has changed."""
         self.stale.add(column)
-        for row, use in enumerate(ledger.uses):
-            if use is not earlier.uses[row]:
+        for row, use in enumerate(ledger.usages):
+            if use is not earlier.usages[row]:
                 self._write(row, column, ledger, use)
 
     def mark(self, request: Request, mask: Mask) -> None:
         """Set the places of the nodes that a request may fit."""
         if request.isolation is not None and request.isolation != self.isolation:
             return
-        wanted = needs(request, self.makes)
+        wanted = card_demands(request, self.models)
         if wanted is not None and self.names:
             fits = self._meets(wanted[0])
             for need in wanted[1:]:
                 fits &= self._meets(need)
-            mask[self.places[: len(self.names)]] = fits
+            mask[self.rows[: len(self.names)]] = fits
 
     def weigh(self, ledgers: dict[str, NodeLedger], weights: Weights, loads: Numbers) -> None:
         """Set the loads of the nodes."""
@@ -104,27 +104,27 @@ class Table:
         self.stale.clear()
         nodes = len(self.names)
         factors = np.array((weights.slots, weights.compute, weights.memory), np.int64)
-        loads[self.places[:nodes]] = factors @ self.shares[:, :nodes]
+        loads[self.rows[:nodes]] = factors @ self.shares[:, :nodes]
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
         """The columns as far as they are in use."""
-        kept = (self.memory, self.compute, self.tags, self.shares, self.places)
+        kept = (self.memory, self.compute, self.tags, self.shares, self.rows)
         return tuple(numbers[..., : len(self.names)] for numbers in kept)
 
-    def _meets(self, need: Need) -> Mask:
+    def _meets(self, need: CardDemand) -> Mask:
         nodes = len(self.names)
         least = [_NEVER if memory is None else memory for memory in need.memory]
-        memory = least[0] if len(least) == 1 else np.array(least)[self.make_of, np.newaxis]
+        memory = least[0] if len(least) == 1 else np.array(least)[self.model_of, np.newaxis]
         fits = self.memory[:, :nodes] >= memory
         fits &= self.compute[:, :nodes] >= need.compute
         fits &= (self.tags[:, :nodes] & need.forbidden) == 0
-        wide = np.uint8 if len(self.make_of) < 1 << 8 else np.uint32
+        wide = np.uint8 if len(self.model_of) < 1 << 8 else np.uint32
         cards = np.add.reduce(fits.view(np.uint8), axis=0, dtype=wide)
         enough: Mask = cards >= need.count
         return enough
 
-    def _write(self, row: int, column: int, ledger: NodeLedger, use: CardUse) -> None:
-        memory, compute, tags = cell(ledger.node.cards[row], use)
+    def _write(self, row: int, column: int, ledger: NodeLedger, use: CardUsage) -> None:
+        memory, compute, tags = free_capacity(ledger.node.cards[row], use)
         free, left, held_by = self._views
         free[row, column] = memory
         left[row, column] = compute
@@ -135,7 +135,7 @@ class Table:
         self.compute = _wider(self.compute, nodes)
         self.tags = _wider(self.tags, nodes)
         self.shares = _wider(self.shares, nodes)
-        self.places = _wider(self.places, nodes)
+        self.rows = _wider(self.rows, nodes)
         self._views = (self.memory.data, self.compute.data, self.tags.data)
 
 

@@ -6,15 +6,15 @@ from itertools import count
 from core.hardware.card import Card, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse
+from core.ledger.usage import CardUsage
 
 
-def shape(node: Node) -> Hashable:
+def hardware_class(node: Node) -> Hashable:
     """What never changes while cards are sold, fall ill or are linked another way."""
-    return (node.isolation, *(make(card) for card in node.cards))
+    return (node.isolation, *(card_model(card) for card in node.cards))
 
 
-def make(card: Card) -> Hashable:
+def card_model(card: Card) -> Hashable:
     """What never changes of one card; other cards may be equal in it."""
     return (
         card.vendor,
@@ -28,7 +28,7 @@ def make(card: Card) -> Hashable:
     )
 
 
-def likeness(ledger: NodeLedger) -> Hashable:
+def node_state(ledger: NodeLedger) -> Hashable:
     """Equal for two nodes of one shape that differ in names and uuids alone.
 
     A request that names no uuid and holds nothing on either gets cards at the same places of
@@ -44,12 +44,12 @@ def likeness(ledger: NodeLedger) -> Hashable:
                 tuple((scope.level, scopes.setdefault(scope, len(scopes))) for scope in card.links),
                 _holders(use),
             )
-            for card, use in zip(node.cards, ledger.uses, strict=True)
+            for card, use in zip(node.cards, ledger.usages, strict=True)
         ),
     )
 
 
-class Kinds:
+class NodeClassIds:
     """Numbers for likenesses, so that they are compared fast.
 
     Past a limit all are forgotten, and what is asked from then on gets new numbers.
@@ -64,11 +64,11 @@ class Kinds:
         """The number of a node's likeness."""
         if len(self._numbers) > self._limit:
             self._numbers.clear()
-        like = (shape(ledger.node), likeness(ledger))
+        like = (hardware_class(ledger.node), node_state(ledger))
         return self._numbers.setdefault(like, next(self._fresh))
 
 
-def _holders(use: CardUse) -> tuple[Hashable, ...]:
+def _holders(use: CardUsage) -> tuple[Hashable, ...]:
     return tuple(
         (
             holder.memory,
@@ -81,7 +81,7 @@ def _holders(use: CardUse) -> tuple[Hashable, ...]:
             holder.group,
             holder.exclusions,
             holder.slices,
-            holder.uncut,
+            holder.unreadable_slices,
         )
         for holder in use.holders
     )

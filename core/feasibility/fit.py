@@ -12,12 +12,12 @@ from itertools import product
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import Holder, concurrent, hold, obstacle
-from core.placement.rank import CardView, card_value, order_cards
-from core.placement.topology import Choice, groups
+from core.ledger.usage import CardShare, concurrent, first_conflict, shares_by_card
+from core.placement.rank import CardCandidate, card_value, order_cards
+from core.placement.topology import LinkQuery, groups
 from core.requests.grant import Grant, Placement
-from core.requests.reason import Cause, Obstacle, Reason, tally
-from core.requests.request import Ask, Request
+from core.requests.reason import Cause, Obstacle, Reason, count_causes
+from core.requests.request import ContainerRequest, Request
 
 TRIES = 1024
 """How many choices of one container's cards are tried before the node is given up."""
@@ -58,7 +58,7 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     return None if _type_allowed(request, card) else Cause.TYPE
 
 
-def wanted(ask: Ask, card: Card) -> int:
+def wanted(ask: ContainerRequest, card: Card) -> int:
     """Bytes that a container needs of a card.
 
     Of a card in MIG mode a percentage is at most its largest slice: all of it is what can be had.
@@ -88,7 +88,7 @@ def _whole_node(request: Request, ledger: NodeLedger) -> Reason | None:
         return Reason(node.name, total, cause=Cause.NO_DIALECT)
     if request.isolation is not None and request.isolation != node.isolation:
         return Reason(node.name, total, cause=Cause.ISOLATION)
-    for ask in request.asks:
+    for ask in request.containers:
         if ask.count > total:
             return Reason(node.name, total, ask.count, ask.container, Cause.TOO_FEW)
     return None
@@ -100,10 +100,10 @@ class _Search:
     def __init__(self, request: Request, ledger: NodeLedger) -> None:
         self.request = request
         self.node = ledger.node
-        self.uses = ledger.uses
+        self.uses = ledger.usages
         self.never = [unsuitable(request, card) for card in ledger.node.cards]
-        self.own: list[tuple[Grant, ...]] = [()] * len(ledger.uses)
-        self.last = len(request.asks) - 1
+        self.own: list[tuple[Grant, ...]] = [()] * len(ledger.usages)
+        self.last = len(request.containers) - 1
         self.kinds = self._kinds() if self.last else []
         self.dead: set[Hashable] = set()
         self.tries = 0
@@ -111,7 +111,7 @@ class _Search:
 
     def run(self) -> Placement | Reason:
         """The first assignment in the order of preference, or the first thing in its way."""
-        alone = range(len(self.request.asks)) if self.last else ()
+        alone = range(len(self.request.containers)) if self.last else ()
         if all(next(self._choices(turn), None) for turn in alone):
             grants = self._place(0)
             if grants is not None:
@@ -141,7 +141,7 @@ class _Search:
 
     def _choices(self, turn: int) -> Iterator[Chosen]:
         """What one container could be given now, best first; the first failure is noted."""
-        ask = self.request.asks[turn]
+        ask = self.request.containers[turn]
         offers, obstacles = self._offers(ask)
         if len(offers) < ask.count:
             self._fail(ask, None, obstacles)
@@ -152,10 +152,10 @@ class _Search:
                 empty = False
                 yield tuple(zip(positions, grants, strict=True))
         if empty:
-            scoped = self.request.linking.required is not None
+            scoped = self.request.topology.required is not None
             self._fail(ask, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
 
-    def _fail(self, ask: Ask, cause: Cause | None, obstacles: list[Obstacle]) -> None:
+    def _fail(self, ask: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]) -> None:
         if self.failure is None:
             if cause is None and any(self.own):
                 cause = Cause.TOGETHER
@@ -165,13 +165,13 @@ class _Search:
                 ask.count,
                 ask.container,
                 cause,
-                tally(obstacles),
+                count_causes(obstacles),
             )
 
-    def _offers(self, ask: Ask) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
+    def _offers(self, ask: ContainerRequest) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
         offers: dict[int, tuple[Grant, ...]] = {}
         obstacles: list[Obstacle] = []
-        alone: dict[int, Holder] = {}
+        alone: dict[int, CardShare] = {}
         for position, never in enumerate(self.never):
             offer = Obstacle(never) if never else self._offer(ask, position, alone)
             if isinstance(offer, Obstacle):
@@ -181,7 +181,7 @@ class _Search:
         return offers, obstacles
 
     def _offer(
-        self, ask: Ask, position: int, alone: dict[int, Holder]
+        self, ask: ContainerRequest, position: int, alone: dict[int, CardShare]
     ) -> tuple[Grant, ...] | Obstacle:
         """All that one card could give: one grant, or on a card in MIG mode any of its slices.
 
@@ -201,13 +201,15 @@ class _Search:
             return grants
         first = grants[0]
         if own or first.slice is not None:
-            holder = hold(self.request, (*own, first))
+            holder = shares_by_card(self.request, (*own, first))
         else:
-            holder = alone.get(first.memory) or hold(self.request, grants)
+            holder = alone.get(first.memory) or shares_by_card(self.request, grants)
             alone[first.memory] = holder
-        return obstacle(self.node.cards[position], self.uses[position], holder) or grants
+        return first_conflict(self.node.cards[position], self.uses[position], holder) or grants
 
-    def _grants(self, ask: Ask, position: int, beside: list[Grant]) -> tuple[Grant, ...] | Obstacle:
+    def _grants(
+        self, ask: ContainerRequest, position: int, beside: list[Grant]
+    ) -> tuple[Grant, ...] | Obstacle:
         card = self.node.cards[position]
         memory = wanted(ask, card)
         if card.mode is not Mode.MIG:
@@ -229,7 +231,7 @@ class _Search:
             for slot in slots
         )
 
-    def _slots(self, ask: Ask, position: int, beside: list[Grant]) -> list[mig.Slice]:
+    def _slots(self, ask: ContainerRequest, position: int, beside: list[Grant]) -> list[mig.Slice]:
         """Slices that an earlier container leaves behind come first: they are the pod's anyway."""
         card, own = self.node.cards[position], self.own[position]
         memory = wanted(ask, card)
@@ -247,9 +249,9 @@ class _Search:
     def _positions(
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[tuple[int, ...]]:
-        ask = self.request.asks[turn]
+        ask = self.request.containers[turn]
         views = [
-            CardView(card, use, tuple(concurrent(own, ask.phase)))
+            CardCandidate(card, use, tuple(concurrent(own, ask.phase)))
             for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
         ]
         order = order_cards(self.request, ask, views, tuple(offers))
@@ -259,11 +261,13 @@ class _Search:
             return iter((order[: ask.count],))
         return distinct(order, ask.count, self._labels())
 
-    def _choice(self, ask: Ask, views: Sequence[CardView], order: tuple[int, ...]) -> Choice:
+    def _choice(
+        self, ask: ContainerRequest, views: Sequence[CardCandidate], order: tuple[int, ...]
+    ) -> LinkQuery:
         first = self.request.ranking.cards[0]
-        return Choice(
+        return LinkQuery(
             node=self.node,
-            linking=self.request.linking,
+            linking=self.request.topology,
             count=ask.count,
             exclusive=ask.exclusive,
             order=order,

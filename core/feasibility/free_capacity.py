@@ -12,8 +12,8 @@ from core.feasibility.fit import unsuitable, wanted
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL
-from core.ledger.usage import CardUse
-from core.requests.request import Ask, Request, TaskClass
+from core.ledger.usage import CardUsage
+from core.requests.request import ContainerRequest, Request, TaskClass
 
 Cell = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the holders; of a card in MIG mode the most
@@ -35,7 +35,7 @@ _CLASS = {TaskClass.NORMAL: NORMAL, TaskClass.ONLINE: ONLINE, TaskClass.OFFLINE:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class CardDemand:
     """What a container must find.
 
     Attributes:
@@ -51,13 +51,13 @@ class Need:
     forbidden: int
 
 
-def cell(card: Card, use: CardUse) -> Cell:
+def free_capacity(card: Card, use: CardUsage) -> Cell:
     """What a card has left."""
     if not card.healthy or use.slots >= card.slots:
         return USELESS
     tags = 0
     for holder in use.holders:
-        if holder.blocked or (holder.uncut and card.mode is Mode.MIG):
+        if holder.blocked or (holder.unreadable_slices and card.mode is Mode.MIG):
             return USELESS
         tags |= _CLASS[holder.task_class]
         if holder.exclusive:
@@ -69,7 +69,7 @@ def cell(card: Card, use: CardUse) -> Cell:
     return memory, max((slot.compute for slot in free), default=FULL) or 1, tags
 
 
-def needs(request: Request, makes: Sequence[Card]) -> list[Need] | None:
+def card_demands(request: Request, makes: Sequence[Card]) -> list[CardDemand] | None:
     """What each container must find, or None where no card will ever do.
 
     Args:
@@ -82,7 +82,7 @@ def needs(request: Request, makes: Sequence[Card]) -> list[Need] | None:
     if not any(able):
         return None
     return [
-        Need(
+        CardDemand(
             ask.count,
             tuple(
                 wanted(ask, card) if usable else None
@@ -91,14 +91,14 @@ def needs(request: Request, makes: Sequence[Card]) -> list[Need] | None:
             _compute(request, ask),
             _forbidden(request, ask),
         )
-        for ask in request.asks
+        for ask in request.containers
     ]
 
 
-def _compute(request: Request, ask: Ask) -> int:
+def _compute(request: Request, ask: ContainerRequest) -> int:
     """A container that reserves none needs a card that is not sold out, unless it is online."""
     return ask.compute if request.task_class is TaskClass.ONLINE else max(ask.compute, 1)
 
 
-def _forbidden(request: Request, ask: Ask) -> int:
+def _forbidden(request: Request, ask: ContainerRequest) -> int:
     return NORMAL | ONLINE | OFFLINE if ask.exclusive else _FOREIGN[request.task_class]

@@ -10,8 +10,8 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.columns import Mask, Numbers, Table
-from core.feasibility.equivalence import Kinds, shape
+from core.feasibility.columns import CapacityTable, Mask, Numbers
+from core.feasibility.equivalence import NodeClassIds, hardware_class
 from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -27,14 +27,14 @@ class Inventory:
     """
 
     def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
-        self.roster = 0
+        self.membership_version = 0
         self._ledgers: dict[str, NodeLedger] = {}
-        self._places: dict[str, int] = {}
-        self._homes: dict[str, tuple[Table, int]] = {}
-        self._tables: dict[Hashable, Table] = {}
+        self._row_of: dict[str, int] = {}
+        self._column_of: dict[str, tuple[CapacityTable, int]] = {}
+        self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
         self._of_pod: dict[str, tuple[str, ...]] = {}
-        self._kinds = Kinds()
+        self._kinds = NodeClassIds()
         self._kind_of = np.full(1, -1, np.int64)
         for ledger in ledgers:
             self.put(ledger)
@@ -66,16 +66,16 @@ class Inventory:
         name = ledger.node.name
         earlier = self._ledgers.get(name)
         if earlier is not None and earlier.node is ledger.node:
-            table, column = self._homes[name]
+            table, column = self._column_of[name]
             table.update(column, earlier, ledger)
         else:
             if earlier is None:
-                self.roster += 1
+                self.membership_version += 1
             else:
                 self._leave(name)
             self._enter(name, ledger)
         self._ledgers[name] = ledger
-        self._kind_of[self._places[name]] = -1
+        self._kind_of[self._row_of[name]] = -1
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _turn(self._of_pod, uid, name)
@@ -84,14 +84,14 @@ class Inventory:
         """Forget a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
-        self.roster += 1
+        self.membership_version += 1
         self._leave(node)
         for uid in self._ledgers.pop(node).allocations:
             _turn(self._of_pod, uid, node)
-        self._kind_of = np.append(np.delete(self._kind_of, self._places[node]), -1)
-        self._places = {name: place for place, name in enumerate(self._ledgers)}
+        self._kind_of = np.append(np.delete(self._kind_of, self._row_of[node]), -1)
+        self._row_of = {name: place for place, name in enumerate(self._ledgers)}
         for table in self._tables.values():
-            table.renumber(self._places)
+            table.renumber(self._row_of)
 
     def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
         """The nodes that a request may fit, by their numbers alone; all others are sure to refuse.
@@ -104,12 +104,14 @@ class Inventory:
         mask = self.mask(request).tobytes()
         if names is None:
             return list(compress(self._ledgers, mask))
-        place_of = self._places.get
+        place_of = self._row_of.get
         return [n for n in names if (place := place_of(n)) is not None and mask[place]]
 
-    def sliced(self) -> bool:
+    def has_mig_cards(self) -> bool:
         """Whether any node has a card in MIG mode."""
-        return any(card.mode is Mode.MIG for table in self._tables.values() for card in table.makes)
+        return any(
+            card.mode is Mode.MIG for table in self._tables.values() for card in table.models
+        )
 
     def mask(self, request: Request) -> Mask:
         """For each node, in order, whether the request may fit."""
@@ -117,7 +119,7 @@ class Inventory:
         for table in self._tables.values():
             table.mark(request, mask)
         for name in self._of_pod.get(request.uid, ()):
-            mask[self._places[name]] = True
+            mask[self._row_of[name]] = True
         if request.allow_uuids is not None:
             mask &= self._with_cards(request.allow_uuids)
         return mask
@@ -144,27 +146,27 @@ class Inventory:
         loads = self.loads(request.ranking.weights)
         for name in self._of_pod.get(request.uid, ()):
             alone = self._ledgers[name].release(request.uid)
-            loads[self._places[name]] = load(alone, request.ranking.weights)
-        worth = (loads if first is NodeKey.FULLEST else -loads)[[self._places[n] for n in found]]
+            loads[self._row_of[name]] = load(alone, request.ranking.weights)
+        worth = (loads if first is NodeKey.FULLEST else -loads)[[self._row_of[n] for n in found]]
         while found:
             best = worth == worth.max()
             yield tuple(compress(found, best.tobytes()))
             found = list(compress(found, (~best).tobytes()))
             worth = worth[~best]
 
-    def kind(self, node: str) -> int:
+    def node_class(self, node: str) -> int:
         """A number that two nodes share only if they differ in nothing but names and uuids.
 
         The node must be known. The number holds until the node is put again.
         """
-        place = self._places[node]
+        place = self._row_of[node]
         known = int(self._kind_of[place])
         if known < 0:
             known = self._kinds.of(self._ledgers[node])
             self._kind_of[place] = known
         return known
 
-    def kinds(self) -> Numbers:
+    def node_classes(self) -> Numbers:
         """For each node, in order, its ``kind``; -1 where that has still to be worked out."""
         return self._kind_of[: len(self._ledgers)]
 
@@ -173,25 +175,25 @@ class Inventory:
         return (table.columns() for table in self._tables.values())
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
-        made = shape(ledger.node)
+        made = hardware_class(ledger.node)
         table = self._tables.get(made)
         if table is None:
-            table = self._tables[made] = Table(ledger.node)
-        place = self._places.setdefault(name, len(self._places))
+            table = self._tables[made] = CapacityTable(ledger.node)
+        place = self._row_of.setdefault(name, len(self._row_of))
         if place == self._kind_of.size:
             self._kind_of = np.append(self._kind_of, np.full(place, -1))
-        self._homes[name] = (table, table.add(name, place))
-        table.write(self._homes[name][1], ledger)
+        self._column_of[name] = (table, table.add(name, place))
+        table.write(self._column_of[name][1], ledger)
         self._index_cards(ledger.node)
 
     def _leave(self, name: str) -> None:
-        table, column = self._homes.pop(name)
+        table, column = self._column_of.pop(name)
         moved = table.drop(column)
         if moved != name:
-            self._homes[moved] = (table, column)
+            self._column_of[moved] = (table, column)
         node = self._ledgers[name].node
         if not table.names:
-            del self._tables[shape(node)]
+            del self._tables[hardware_class(node)]
         self._index_cards(node)
 
     def _index_cards(self, node: Node) -> None:
@@ -202,7 +204,7 @@ class Inventory:
         mask = np.zeros(len(self._ledgers), np.bool_)
         for uuid in uuids:
             for name in self._of_card.get(uuid, ()):
-                mask[self._places[name]] = True
+                mask[self._row_of[name]] = True
         return mask
 
 

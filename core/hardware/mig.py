@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class MigProfile:
     """A kind of slice.
 
     Attributes:
@@ -51,7 +51,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MigLayout:
     """A way to cut a whole card.
 
     Attributes:
@@ -67,14 +67,14 @@ class Layout:
 class Geometry:
     """All the ways in which a card may be cut, in order of preference."""
 
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[MigLayout, ...] = ()
 
 
 UNCUT = Geometry()
 """Of a card that cannot be cut, or of which nothing is known."""
 
 
-def lay_out(name: str, wanted: Sequence[Profile]) -> Layout | None:
+def lay_out(name: str, wanted: Sequence[MigProfile]) -> MigLayout | None:
     """Find a place on the card for each of the wanted profiles, or None where they do not all fit.
 
     Of all ways without overlap, the one whose starts are smallest, compared in order.
@@ -84,7 +84,7 @@ def lay_out(name: str, wanted: Sequence[Profile]) -> Layout | None:
         wanted: one for each slice, by position.
     """
     slices = _place(name, wanted, ())
-    return None if slices is None else Layout(name, slices)
+    return None if slices is None else MigLayout(name, slices)
 
 
 def options(
@@ -126,7 +126,7 @@ def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int)
 
 
 def _place(
-    name: str, wanted: Sequence[Profile], placed: tuple[Slice, ...]
+    name: str, wanted: Sequence[MigProfile], placed: tuple[Slice, ...]
 ) -> tuple[Slice, ...] | None:
     position = len(placed)
     if position == len(wanted):

@@ -11,17 +11,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.hardware.mig import UNCUT, Geometry, Profile, lay_out
+from core.hardware.mig import UNCUT, Geometry, MigProfile, lay_out
 from core.hardware.quantity import FULL, MIB
 
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, MigProfile]
     geometry: Geometry
 
 
-def profile(names: Sequence[str], profile_name: str) -> Profile | None:
+def profile(names: Sequence[str], profile_name: str) -> MigProfile | None:
     """A published profile of a card.
 
     Args:
@@ -54,7 +54,9 @@ def _product(names: Sequence[str]) -> _Product | None:
     return None
 
 
-def _cut(profiles: Sequence[Profile], groups: Sequence[Sequence[tuple[int, int]]]) -> _Product:
+def _geometry(
+    profiles: Sequence[MigProfile], groups: Sequence[Sequence[tuple[int, int]]]
+) -> _Product:
     """A product, with its groups as (place among the profiles, count) pairs."""
     layouts = (
         lay_out(f"group{number}", [profiles[place] for place, count in group for _ in range(count)])
@@ -67,11 +69,11 @@ def _cut(profiles: Sequence[Profile], groups: Sequence[Sequence[tuple[int, int]]
 
 
 def _quarters() -> _Product:
-    return _cut(
+    return _geometry(
         (
-            Profile("1g.6gb", 6144 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
-            Profile("2g.12gb", 12288 * MIB, 2, FULL // 2, (0, 2)),
-            Profile("4g.24gb", 24576 * MIB, 4, FULL, (0,)),
+            MigProfile("1g.6gb", 6144 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
+            MigProfile("2g.12gb", 12288 * MIB, 2, FULL // 2, (0, 2)),
+            MigProfile("4g.24gb", 24576 * MIB, 4, FULL, (0,)),
         ),
         (((0, 4),), ((1, 2),), ((2, 1),)),
     )
@@ -87,11 +89,11 @@ def _eighths(
         mebibytes: as the profiles have them, for the same.
     """
 
-    def kind(compute: int, part: int, size: int, starts: tuple[int, ...]) -> Profile:
+    def kind(compute: int, part: int, size: int, starts: tuple[int, ...]) -> MigProfile:
         name = f"{compute}g.{gigabytes[part]}gb"
-        return Profile(name, mebibytes[part] * MIB, size, FULL * compute // 7, starts)
+        return MigProfile(name, mebibytes[part] * MIB, size, FULL * compute // 7, starts)
 
-    return _cut(
+    return _geometry(
         (
             kind(1, 0, 1, (0, 1, 2, 3, 4, 5, 6)),
             kind(2, 1, 2, (0, 2, 4)),

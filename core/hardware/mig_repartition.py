@@ -7,7 +7,7 @@ from core.hardware.mig import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class GpuInstancePlacement:
     """A part of a card, as its driver has it.
 
     Attributes:
@@ -21,17 +21,17 @@ class Piece:
     size: int
 
     @classmethod
-    def of(cls, slot: Slice) -> "Piece":
+    def of(cls, slot: Slice) -> "GpuInstancePlacement":
         """The part that a slice of the ledger is."""
         return cls(slot.profile, slot.start, slot.size)
 
-    def overlaps(self, other: "Piece") -> bool:
+    def overlaps(self, other: "GpuInstancePlacement") -> bool:
         """Whether both need a common part of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
 @dataclass(frozen=True, slots=True)
-class Recut:
+class RepartitionPlan:
     """What is to be done with a card.
 
     Attributes:
@@ -40,12 +40,17 @@ class Recut:
         refused: wanted parts that overlap what stays.
     """
 
-    remove: tuple[Piece, ...] = ()
-    add: tuple[Piece, ...] = ()
-    refused: tuple[Piece, ...] = ()
+    remove: tuple[GpuInstancePlacement, ...] = ()
+    add: tuple[GpuInstancePlacement, ...] = ()
+    refused: tuple[GpuInstancePlacement, ...] = ()
 
 
-def recut(wanted: Sequence[Piece], there: Iterable[Piece], *, keep: bool = False) -> Recut:
+def repartition(
+    wanted: Sequence[GpuInstancePlacement],
+    there: Iterable[GpuInstancePlacement],
+    *,
+    keep: bool = False,
+) -> RepartitionPlan:
     """What makes a card have every wanted part, and takes away no more than it must.
 
     Args:
@@ -57,12 +62,14 @@ def recut(wanted: Sequence[Piece], there: Iterable[Piece], *, keep: bool = False
     held = set(wanted)
     missing = [piece for piece in dict.fromkeys(wanted) if piece not in parts]
     stay = [part for part in parts if keep or part in held]
-    add: list[Piece] = []
-    refused: list[Piece] = []
+    add: list[GpuInstancePlacement] = []
+    refused: list[GpuInstancePlacement] = []
     for piece in missing:
         blocked = any(piece.overlaps(other) for other in (*stay, *add))
         (refused if blocked else add).append(piece)
     remove = [
         part for part in parts if part not in stay and any(part.overlaps(piece) for piece in add)
     ]
-    return Recut(tuple(sorted(remove, key=lambda part: part.start)), tuple(add), tuple(refused))
+    return RepartitionPlan(
+        tuple(sorted(remove, key=lambda part: part.start)), tuple(add), tuple(refused)
+    )

@@ -12,8 +12,16 @@ from types import MappingProxyType
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
-from core.ledger.usage import IDLE, CardUse, Holder, concurrent, conflict, hold, obstacle
-from core.requests.grant import Allocation, Grant, State
+from core.ledger.usage import (
+    IDLE,
+    CardShare,
+    CardUsage,
+    concurrent,
+    conflict_between,
+    first_conflict,
+    shares_by_card,
+)
+from core.requests.grant import Allocation, AllocationState, Grant
 from core.requests.reason import Obstacle
 
 
@@ -47,7 +55,7 @@ class NodeLedger:
 
     node: Node
     allocations: Mapping[str, Allocation]
-    uses: tuple[CardUse, ...]
+    usages: tuple[CardUsage, ...]
     version: int = 0
 
     @classmethod
@@ -68,7 +76,7 @@ class NodeLedger:
                     uses[uuid] = uses[uuid].plus(holder)
         return cls(node, MappingProxyType(by_uid), tuple(uses[c.uuid] for c in node.cards), version)
 
-    def hold(self, allocation: Allocation) -> "NodeLedger":
+    def reserve(self, allocation: Allocation) -> "NodeLedger":
         """Book an allocation, in place of an earlier held one of the same pod.
 
         Raises:
@@ -78,7 +86,7 @@ class NodeLedger:
         if allocation.node != self.node.name:
             raise LedgerError(f"{allocation.pod} goes to {allocation.node}, not {self.node.name}")
         earlier = self.allocations.get(allocation.uid)
-        if earlier is not None and earlier.state is State.COMMITTED:
+        if earlier is not None and earlier.state is AllocationState.COMMITTED:
             raise LedgerError(f"pod {allocation.pod} already holds cards of {self.node.name}")
         base = self if earlier is None else self.release(allocation.uid)
         base._check(allocation)
@@ -93,7 +101,7 @@ class NodeLedger:
         allocation = self.allocations.get(uid)
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
-        return self if allocation.state is State.COMMITTED else self.renew(uid)
+        return self if allocation.state is AllocationState.COMMITTED else self.renew(uid)
 
     def renew(self, uid: str) -> "NodeLedger":
         """Make an allocation final because an attempt to bind its pod begins now.
@@ -107,7 +115,7 @@ class NodeLedger:
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
         version = self.version + 1
-        final = replace(allocation, state=State.COMMITTED, expires=None, since=version)
+        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, since=version)
         allocations = MappingProxyType({**self.allocations, uid: final})
         return replace(self, allocations=allocations, version=version)
 
@@ -119,7 +127,7 @@ class NodeLedger:
         return NodeLedger(
             self.node,
             MappingProxyType(rest),
-            tuple(use.minus(uid) for use in self.uses),
+            tuple(use.minus(uid) for use in self.usages),
             self.version + 1,
         )
 
@@ -132,7 +140,7 @@ class NodeLedger:
         ledger = self
         for uid, allocation in self.allocations.items():
             if (
-                allocation.state is State.HELD
+                allocation.state is AllocationState.RESERVED
                 and allocation.expires is not None
                 and allocation.expires <= now
             ):
@@ -154,25 +162,25 @@ class NodeLedger:
             for allocation in self.allocations.values()
             for text in _complaints(allocation, known)
         ]
-        for card, use in zip(self.node.cards, self.uses, strict=True):
+        for card, use in zip(self.node.cards, self.usages, strict=True):
             found += [
                 Problem("", text) for text in (*_excess(card, use), *self._quarrels(card, use))
             ]
         return tuple(found)
 
-    def _quarrels(self, card: Card, use: CardUse) -> list[str]:
+    def _quarrels(self, card: Card, use: CardUsage) -> list[str]:
         return [
             f"card {card.uuid}: {self.allocations[left.uid].pod} and"
             f" {self.allocations[right.uid].pod} cannot share it: {cause.value}"
             for left, right in combinations(use.holders, 2)
-            if (cause := conflict(left, right)) is not None
+            if (cause := conflict_between(left, right)) is not None
         ]
 
     def _with(self, allocation: Allocation) -> "NodeLedger":
         holders = _holders(allocation)
         uses = tuple(
             use.plus(holders[card.uuid]) if card.uuid in holders else use
-            for card, use in zip(self.node.cards, self.uses, strict=True)
+            for card, use in zip(self.node.cards, self.usages, strict=True)
         )
         return NodeLedger(
             self.node,
@@ -191,7 +199,7 @@ class NodeLedger:
         for uuid, holder in _holders(allocation).items():
             if uuid not in places:
                 raise LedgerError(f"node {self.node.name} has no card {uuid}")
-            found = obstacle(self.node.cards[places[uuid]], self.uses[places[uuid]], holder)
+            found = first_conflict(self.node.cards[places[uuid]], self.usages[places[uuid]], holder)
             if found is not None:
                 raise LedgerError(_refusal(allocation, uuid, found))
 
@@ -203,11 +211,11 @@ def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     return cards
 
 
-def _holders(allocation: Allocation) -> dict[str, Holder]:
+def _holders(allocation: Allocation) -> dict[str, CardShare]:
     grants = _by_card(allocation)
     blocked = allocation.blocked
     return {
-        uuid: hold(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
+        uuid: shares_by_card(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
         for uuid in (*grants, *sorted(blocked - grants.keys()))
     }
 
@@ -242,7 +250,7 @@ def _complaints(allocation: Allocation, known: set[str]) -> list[str]:
     return complaints + [f"its containers exclude each other on {u}" for u in _clashes(allocation)]
 
 
-def _excess(card: Card, use: CardUse) -> list[str]:
+def _excess(card: Card, use: CardUsage) -> list[str]:
     told: list[str] = []
     if card.mode is not Mode.MIG and use.memory > card.memory:
         told.append(f"card {card.uuid}: {use.memory} of {card.memory} bytes are held")

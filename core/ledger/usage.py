@@ -13,7 +13,7 @@ from core.requests.request import Phase, Request, TaskClass
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class CardShare:
     """What one pod holds on one card, at its peak over the pod's life.
 
     Attributes:
@@ -42,11 +42,11 @@ class Holder:
     group: str | None
     exclusions: frozenset[str]
     slices: tuple[Slice, ...]
-    uncut: bool
+    unreadable_slices: bool
 
 
 @dataclass(frozen=True, slots=True)
-class CardUse:
+class CardUsage:
     """The sum of a card's holders.
 
     Attributes:
@@ -59,23 +59,23 @@ class CardUse:
     memory: int = 0
     compute: int = 0
     slots: int = 0
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[CardShare, ...] = ()
 
-    def plus(self, holder: Holder) -> "CardUse":
+    def plus(self, holder: CardShare) -> "CardUsage":
         """The use after one more holder."""
-        return CardUse(
+        return CardUsage(
             self.memory + holder.memory,
             self.compute + holder.compute,
             self.slots + holder.slots,
             (*self.holders, holder),
         )
 
-    def minus(self, uid: str) -> "CardUse":
+    def minus(self, uid: str) -> "CardUsage":
         """The use after a holder has left; itself where the pod holds nothing here."""
         gone = next((holder for holder in self.holders if holder.uid == uid), None)
         if gone is None:
             return self
-        return CardUse(
+        return CardUsage(
             self.memory - gone.memory,
             self.compute - gone.compute,
             self.slots - gone.slots,
@@ -87,7 +87,7 @@ class CardUse:
         return tuple(held for holder in self.holders for held in holder.slices)
 
 
-IDLE = CardUse()
+IDLE = CardUsage()
 
 _MIXES = {
     TaskClass.NORMAL: (TaskClass.NORMAL,),
@@ -97,7 +97,9 @@ _MIXES = {
 """Beside whom a newcomer of each class may stand."""
 
 
-def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False) -> Holder:
+def shares_by_card(
+    owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False
+) -> CardShare:
     """What a pod holds on one card.
 
     Slices stay cut for the pod's whole life, so they count whenever they are used; a slice that
@@ -110,7 +112,7 @@ def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool 
     """
     slices = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
     memory, compute, slots = _peak(grants)
-    return Holder(
+    return CardShare(
         uid=owner.uid,
         memory=memory + sum(each.memory for each in slices.values()),
         compute=compute + sum(each.compute for each in slices.values()),
@@ -122,7 +124,7 @@ def hold(owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool 
         group=owner.group,
         exclusions=owner.exclusions,
         slices=tuple(slices.values()),
-        uncut=any(grant.slice is None for grant in grants),
+        unreadable_slices=any(grant.slice is None for grant in grants),
     )
 
 
@@ -138,7 +140,7 @@ def concurrent(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
     return [grant for grant in grants if grant.phase is Phase.SIDECAR]
 
 
-def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
+def first_conflict(card: Card, use: CardUsage, newcomer: CardShare) -> Obstacle | None:
     """What keeps a card, with its other holders, from taking one more.
 
     This is the invariant of the ledger: a holder that meets no obstacle can be added and the card
@@ -151,7 +153,7 @@ def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
         newcomer: all that the pod would hold on the card.
     """
     for resident in use.holders:
-        cause = _beside(newcomer, resident)
+        cause = _conflict_with(newcomer, resident)
         if cause is not None:
             return Obstacle(cause)
     if use.slots + newcomer.slots > card.slots:
@@ -171,7 +173,7 @@ def obstacle(card: Card, use: CardUse, newcomer: Holder) -> Obstacle | None:
     return None
 
 
-def conflict(left: Holder, right: Holder) -> Cause | None:
+def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     """Why two holders of one card should never have met, whoever came first; None where they may.
 
     A holder whose record could not be read conflicts with nobody: nothing is known of it.
@@ -180,17 +182,17 @@ def conflict(left: Holder, right: Holder) -> Cause | None:
         return None
     if any(one.overlaps(other) for one in left.slices for other in right.slices):
         return Cause.NO_SLICE
-    return _beside(left, right) and _beside(right, left)
+    return _conflict_with(left, right) and _conflict_with(right, left)
 
 
-def _cut_apart(holders: Sequence[Holder]) -> bool:
+def _cut_apart(holders: Sequence[CardShare]) -> bool:
     slices = [held for holder in holders for held in holder.slices]
-    return not any(holder.uncut for holder in holders) and not any(
+    return not any(holder.unreadable_slices for holder in holders) and not any(
         left.overlaps(right) for left, right in combinations(slices, 2)
     )
 
 
-def _beside(newcomer: Holder, resident: Holder) -> Cause | None:
+def _conflict_with(newcomer: CardShare, resident: CardShare) -> Cause | None:
     if resident.blocked or newcomer.blocked:
         return Cause.BLOCKED
     if resident.task_class not in _MIXES[newcomer.task_class]:
@@ -210,7 +212,7 @@ def _beside(newcomer: Holder, resident: Holder) -> Cause | None:
     return None
 
 
-def _undisturbed(resident: Holder) -> bool:
+def _undisturbed(resident: CardShare) -> bool:
     return resident.exclusive and resident.task_class is not TaskClass.OFFLINE
 
 

@@ -17,7 +17,7 @@ _ALL = -1
 """As a mask: every card."""
 
 
-def is_nested(scopes: Sequence[int]) -> bool:
+def is_laminar(scopes: Sequence[int]) -> bool:
     """Whether any two scopes are apart, or one within the other."""
     return all(left & right in (0, left, right) for left, right in combinations(set(scopes), 2))
 

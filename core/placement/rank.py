@@ -10,10 +10,10 @@ from typing import assert_never
 from core.hardware.card import Card
 from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse, hold
+from core.ledger.usage import CardUsage, shares_by_card
 from core.placement.topology import linked_pairs
 from core.requests.grant import Grant, Placement
-from core.requests.request import Ask, CardKey, NodeKey, Request, TaskClass, Weights
+from core.requests.request import CardKey, ContainerRequest, NodeKey, Request, TaskClass, Weights
 
 PPM = 1_000_000
 """Weighted use is counted in parts per million."""
@@ -33,7 +33,7 @@ UNSTATED = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class CardView:
+class CardCandidate:
     """One card as it stands while a container is being placed.
 
     Attributes:
@@ -43,11 +43,11 @@ class CardView:
     """
 
     card: Card
-    use: CardUse
+    use: CardUsage
     own: tuple[Grant, ...]
 
 
-def card_value(key: CardKey, request: Request, ask: Ask, view: CardView) -> int:
+def card_value(key: CardKey, request: Request, ask: ContainerRequest, view: CardCandidate) -> int:
     """How good a card is by one criterion."""
     match key:
         case CardKey.LOW_INDEX:
@@ -75,7 +75,10 @@ def card_value(key: CardKey, request: Request, ask: Ask, view: CardView) -> int:
 
 
 def order_cards(
-    request: Request, ask: Ask, views: Sequence[CardView], positions: Sequence[int]
+    request: Request,
+    ask: ContainerRequest,
+    views: Sequence[CardCandidate],
+    positions: Sequence[int],
 ) -> tuple[int, ...]:
     """Positions of cards, best first; ascending index breaks the last tie.
 
@@ -97,7 +100,7 @@ def order_cards(
 def shares(ledger: NodeLedger) -> tuple[int, int, int]:
     """Slots, compute and memory in use over all cards of a node, each in parts per million."""
     slots = compute = memory = all_slots = all_memory = 0
-    for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
         slots, compute, memory = slots + use.slots, compute + use.compute, memory + use.memory
         all_slots, all_memory = all_slots + card.slots, all_memory + card.memory
     all_compute = FULL * len(ledger.node.cards)
@@ -151,11 +154,11 @@ def _ppm(amount: int, total: int) -> int:
     return amount * PPM // total if total else 0
 
 
-def _with_own(request: Request, view: CardView) -> CardUse:
-    return view.use.plus(hold(request, view.own)) if view.own else view.use
+def _with_own(request: Request, view: CardCandidate) -> CardUsage:
+    return view.use.plus(shares_by_card(request, view.own)) if view.own else view.use
 
 
-def _load_after(request: Request, ask: Ask, view: CardView) -> int:
+def _load_after(request: Request, ask: ContainerRequest, view: CardCandidate) -> int:
     weights, card, use = request.ranking.weights, view.card, _with_own(request, view)
     return (
         weights.slots * _ppm(use.slots + 1, card.slots)
@@ -164,11 +167,11 @@ def _load_after(request: Request, ask: Ask, view: CardView) -> int:
     )
 
 
-def _tasks(use: CardUse, task_class: TaskClass) -> int:
+def _tasks(use: CardUsage, task_class: TaskClass) -> int:
     return sum(holder.task_class is task_class for holder in use.holders)
 
 
-def _online_order(use: CardUse) -> int:
+def _online_order(use: CardUsage) -> int:
     online, offline = _tasks(use, TaskClass.ONLINE), _tasks(use, TaskClass.OFFLINE)
     offline_only = int(offline > 0 and not online)
     return -((offline_only * PPM + online) * PPM + offline)
@@ -182,16 +185,16 @@ def _online_cost(ledger: NodeLedger, placement: Placement) -> int:
     return -cost
 
 
-def _chosen_uses(ledger: NodeLedger, placement: Placement) -> list[CardUse]:
+def _chosen_uses(ledger: NodeLedger, placement: Placement) -> list[CardUsage]:
     chosen = {grant.card for grant in placement.grants}
-    pairs = zip(ledger.node.cards, ledger.uses, strict=True)
+    pairs = zip(ledger.node.cards, ledger.usages, strict=True)
     return [use for card, use in pairs if card.uuid in chosen]
 
 
 def _chosen_fullest(ledger: NodeLedger, placement: Placement) -> int:
     used = {
         card.uuid: (use.memory, card.memory)
-        for card, use in zip(ledger.node.cards, ledger.uses, strict=True)
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     }
     value = 0
     for grant in placement.grants:
@@ -205,8 +208,8 @@ def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
     taken = {grant.card for grant in placement.grants if grant.exclusive}
     if not taken:
         return 0
-    levels = request.linking.levels
-    idle = [c for c, use in zip(ledger.node.cards, ledger.uses, strict=True) if not use.holders]
+    levels = request.topology.levels
+    idle = [c for c, use in zip(ledger.node.cards, ledger.usages, strict=True) if not use.holders]
     chosen = linked_pairs([card for card in idle if card.uuid in taken], levels)
     rest = linked_pairs([card for card in idle if card.uuid not in taken], levels)
     return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)

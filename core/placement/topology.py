@@ -7,16 +7,16 @@ from math import comb
 
 from core.hardware.card import Card, Level
 from core.hardware.node import Node
-from core.placement.laminar import best_value, is_nested
+from core.placement.laminar import best_value, is_laminar
 from core.requests.partitions import intact, rank_partitions
-from core.requests.request import Linking
+from core.requests.request import TopologyConstraint
 
 FEW = 32
 """Up to this many groups, comparing them all is quicker than putting the best one together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LinkQuery:
     """A choice of some cards among those that would do one by one.
 
     Attributes:
@@ -31,7 +31,7 @@ class Choice:
     """
 
     node: Node
-    linking: Linking
+    linking: TopologyConstraint
     count: int
     exclusive: bool
     order: tuple[int, ...]
@@ -39,7 +39,7 @@ class Choice:
     idle: Set[int]
 
 
-def groups(choice: Choice) -> Iterator[tuple[int, ...]]:
+def groups(choice: LinkQuery) -> Iterator[tuple[int, ...]]:
     """Every group that satisfies the linking, the best one first; none where none does.
 
     Groups come as positions in the order of ``choice.order``. First come the free partitions of
@@ -80,7 +80,7 @@ Pools = list[tuple[int, ...]]
 """Cards to choose from, each in the order of the choice; a group comes from one pool."""
 
 
-def _pools(choice: Choice) -> Pools:
+def _pools(choice: LinkQuery) -> Pools:
     required = choice.linking.required
     if required is None or required is Level.NODE:
         return [choice.order]
@@ -97,7 +97,7 @@ def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
     return [tuple(cards) for cards in scopes.values()]
 
 
-def _partitions(choice: Choice, pools: Pools) -> Iterator[tuple[int, ...]]:
+def _partitions(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
     free = _free(choice)
     ranked = rank_partitions(
         choice.node, choice.linking, choice.count, frozenset(choice.order), free
@@ -107,11 +107,11 @@ def _partitions(choice: Choice, pools: Pools) -> Iterator[tuple[int, ...]]:
             yield tuple(position for position in choice.order if position in cards)
 
 
-def _free(choice: Choice) -> Set[int]:
+def _free(choice: LinkQuery) -> Set[int]:
     return {position for position in choice.idle if choice.node.cards[position].healthy}
 
 
-def _by_links(choice: Choice, pools: Pools) -> Iterator[tuple[int, ...]]:
+def _by_links(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
     roomy = _deepest(choice, pools)
     if roomy:
         yield _Best(choice).of(roomy)
@@ -119,7 +119,7 @@ def _by_links(choice: Choice, pools: Pools) -> Iterator[tuple[int, ...]]:
         yield from combinations(pool, choice.count)
 
 
-def _deepest(choice: Choice, pools: Pools) -> Pools:
+def _deepest(choice: LinkQuery, pools: Pools) -> Pools:
     """The pools with room for the group: those of one scope of the deepest level, if any."""
     if choice.count > 1:
         for level in sorted(choice.linking.levels, reverse=True):
@@ -133,7 +133,7 @@ def _deepest(choice: Choice, pools: Pools) -> Pools:
 class _Best:
     """The search for the best group by links; sets of cards are bit masks over positions."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: LinkQuery) -> None:
         self.choice = choice
         self.free = _free(choice)
         self.idle = _mask(self.free)
@@ -157,7 +157,7 @@ class _Best:
     def of(self, pools: Pools) -> tuple[int, ...]:
         """The best of all groups, each from one pool; every pool has room for it."""
         ways = sum(comb(len(pool), self.choice.count) for pool in pools)
-        if self.choice.count > 1 and ways > FEW and is_nested(self.scopes):
+        if self.choice.count > 1 and ways > FEW and is_laminar(self.scopes):
             return self._put_together(pools)
         return max(
             (group for pool in pools for group in combinations(pool, self.choice.count)),

@@ -45,10 +45,10 @@ class Placement:
     grants: tuple[Grant, ...]
 
 
-class State(Enum):
+class AllocationState(Enum):
     """How firmly an allocation stands."""
 
-    HELD = "held"
+    RESERVED = "held"
     """Tentative; expires."""
     COMMITTED = "committed"
 
@@ -86,7 +86,7 @@ class Allocation:
     group: str | None = None
     exclusions: frozenset[str] = frozenset()
     priority: int = 0
-    state: State = State.COMMITTED
+    state: AllocationState = AllocationState.COMMITTED
     expires: int | None = None
     unread: str | None = None
     blocked: frozenset[str] = frozenset()

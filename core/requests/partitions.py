@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from core.hardware.node import Node, Partition
-from core.requests.request import Linking
+from core.requests.request import TopologyConstraint
 
 WEIGHTS = {8: 10_000, 4: 100, 2: 1}
 """What an intact partition of a size counts where several choices would do.
@@ -11,7 +11,7 @@ Source: koordinator-sh/koordinator pkg/scheduler/plugins/deviceshare/allocator_g
 
 
 def rank_partitions(
-    node: Node, linking: Linking, count: int, allowed: Set[int], free: Set[int]
+    node: Node, linking: TopologyConstraint, count: int, allowed: Set[int], free: Set[int]
 ) -> list[frozenset[int]]:
     """The partitions of a size that can be had, best first, as positions of cards.
 

@@ -53,7 +53,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CauseCount:
     """How many cards of a node share a cause.
 
     Attributes:
@@ -95,12 +95,12 @@ class Reason:
     asked: int = 0
     container: str = ""
     cause: Cause | None = None
-    tallies: tuple[Tally, ...] = ()
+    counts: tuple[CauseCount, ...] = ()
 
     def text(self) -> str:
         """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
         parts = [] if self.cause is None else [self._whole()]
-        parts += [f"{t.cards} of {self.cards} cards: {t.text()}" for t in self.tallies]
+        parts += [f"{t.cards} of {self.cards} cards: {t.text()}" for t in self.counts]
         return "; ".join(parts)
 
     def _whole(self) -> str:
@@ -112,14 +112,14 @@ class Reason:
 _ORDER = {cause: place for place, cause in enumerate(Cause)}
 
 
-def tally(obstacles: Iterable[Obstacle]) -> tuple[Tally, ...]:
+def count_causes(obstacles: Iterable[Obstacle]) -> tuple[CauseCount, ...]:
     """Count obstacles by cause; of the missing amounts the least is kept."""
-    counts: dict[Cause, Tally] = {}
+    counts: dict[Cause, CauseCount] = {}
     for obstacle in obstacles:
         known = counts.get(obstacle.cause)
         counts[obstacle.cause] = (
-            Tally(obstacle.cause, known.cards + 1, min(known.short, obstacle.short))
+            CauseCount(obstacle.cause, known.cards + 1, min(known.short, obstacle.short))
             if known
-            else Tally(obstacle.cause, 1, obstacle.short)
+            else CauseCount(obstacle.cause, 1, obstacle.short)
         )
     return tuple(sorted(counts.values(), key=lambda t: (-t.cards, _ORDER[t.cause])))

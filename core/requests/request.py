@@ -82,7 +82,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Linking:
+class TopologyConstraint:
     """How the cards of one container shall be connected.
 
     Attributes:
@@ -103,7 +103,7 @@ class Linking:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ContainerRequest:
     """What one container asks for.
 
     Exactly one of ``memory`` and ``memory_percent`` is given.
@@ -185,7 +185,7 @@ class Request:
     uid: str
     pod: str
     dialect: str
-    asks: tuple[Ask, ...]
+    containers: tuple[ContainerRequest, ...]
     modes: frozenset[Mode] = frozenset({Mode.SHARED})
     vendor: str | None = None
     allow_uuids: frozenset[str] | None = None
@@ -198,7 +198,7 @@ class Request:
     task_class: TaskClass = TaskClass.NORMAL
     qos: str | None = None
     ranking: Ranking = Ranking()
-    linking: Linking = Linking()
+    topology: TopologyConstraint = TopologyConstraint()
     priority: int = 0
     notes: tuple[str, ...] = ()
 
@@ -206,7 +206,7 @@ class Request:
         """The pod's needs at their peak: init containers by the maximum, the others by the sum."""
         running = Totals(0, 0, 0, 0)
         peak = Totals(0, 0, 0, 0)
-        for ask in self.asks:
+        for ask in self.containers:
             own = Totals(
                 ask.count,
                 ask.count * (ask.memory or 0),

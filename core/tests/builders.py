@@ -4,20 +4,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Geometry, Layout, Slice
+from core.hardware.mig import Geometry, MigLayout, Slice
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant, Placement, State
-from core.requests.request import Ask, Request
+from core.requests.grant import Allocation, AllocationState, Grant, Placement
+from core.requests.request import ContainerRequest, Request
 
 DIALECT = "tongue"
 
 A30ISH = Geometry(
     (
-        Layout("quarters", tuple(Slice("1g", s, 1, GIB, 25, "quarters", s) for s in range(4))),
-        Layout("halves", tuple(Slice("2g", 2 * s, 2, 2 * GIB, 50, "halves", s) for s in range(2))),
-        Layout("whole", (Slice("4g", 0, 4, 4 * GIB, 100, "whole", 0),)),
+        MigLayout("quarters", tuple(Slice("1g", s, 1, GIB, 25, "quarters", s) for s in range(4))),
+        MigLayout(
+            "halves", tuple(Slice("2g", 2 * s, 2, 2 * GIB, 50, "halves", s) for s in range(2))
+        ),
+        MigLayout("whole", (Slice("4g", 0, 4, 4 * GIB, 100, "whole", 0),)),
     )
 )
 """A card of 4 GiB that is cut in quarters, halves or not at all."""
@@ -52,11 +54,13 @@ def empty(*cards: Card, name: str = "n") -> NodeLedger:
     return NodeLedger.of(a_node(*cards, name=name))
 
 
-def an_ask(memory: int = GIB, count: int = 1, compute: int = 0, container: str = "main") -> Ask:
-    return Ask(container, count, memory=memory, compute=compute)
+def an_ask(
+    memory: int = GIB, count: int = 1, compute: int = 0, container: str = "main"
+) -> ContainerRequest:
+    return ContainerRequest(container, count, memory=memory, compute=compute)
 
 
-def a_request(*asks: Ask, uid: str = "new") -> Request:
+def a_request(*asks: ContainerRequest, uid: str = "new") -> Request:
     return Request(uid, f"default/{uid}", DIALECT, asks or (an_ask(),))
 
 
@@ -69,7 +73,7 @@ def held(*grants: Grant, uid: str = "old", node: str = "n") -> Allocation:
 
 
 def tentative(allocation: Allocation, expires: int | None = None) -> Allocation:
-    return replace(allocation, state=State.HELD, expires=expires)
+    return replace(allocation, state=AllocationState.RESERVED, expires=expires)
 
 
 def unreadable(uid: str, cards: Iterable[str], node: str = "n") -> Allocation:
@@ -81,7 +85,7 @@ def unreadable(uid: str, cards: Iterable[str], node: str = "n") -> Allocation:
 def placed(ledger: NodeLedger, request: Request, result: object) -> NodeLedger:
     """The ledger after a result of ``fit``, which must be a placement."""
     assert isinstance(result, Placement)
-    return ledger.hold(Allocation.of(request, result))
+    return ledger.reserve(Allocation.of(request, result))
 
 
 def cards_of(result: object) -> Sequence[str]:

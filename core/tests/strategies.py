@@ -16,21 +16,25 @@ from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
 from core.requests.request import (
-    Ask,
     CardKey,
-    Linking,
+    ContainerRequest,
     NodeKey,
     Phase,
     Ranking,
     Request,
     TaskClass,
+    TopologyConstraint,
     Weights,
 )
 from core.tests.builders import A30ISH, DIALECT, placed, unreadable
 
 OTHER = "other"
 CLASSES = (*(TaskClass.NORMAL,) * 4, TaskClass.ONLINE, TaskClass.OFFLINE)
-LINKINGS = (Linking(), Linking((Level.NUMA, Level.LINK)), Linking((), required=Level.LINK))
+LINKINGS = (
+    TopologyConstraint(),
+    TopologyConstraint((Level.NUMA, Level.LINK)),
+    TopologyConstraint((), required=Level.LINK),
+)
 SHAPES = 3
 """How many kinds of nodes there are."""
 
@@ -65,10 +69,10 @@ def a_random_node(seed: Random, name: str, most: int) -> Node:
     return Node(name, tuple(cards), seed.choice((None, "core")))
 
 
-def a_random_ask(seed: Random, container: str) -> Ask:
+def a_random_ask(seed: Random, container: str) -> ContainerRequest:
     in_percent = seed.random() < 0.3
     compute = seed.choice((0, 0, 25, 50, FULL))
-    return Ask(
+    return ContainerRequest(
         container,
         seed.choice((1, 1, 1, 1, 2)),
         memory=None if in_percent else seed.choice((1, 2, 3)) * GIB // 2,
@@ -96,12 +100,12 @@ def a_random_request(seed: Random, uid: str, containers: int) -> Request:
         uid=uid,
         pod=f"default/{uid}",
         dialect=DIALECT,
-        asks=tuple(
+        containers=tuple(
             a_random_ask(seed, f"c{number}") for number in range(seed.randint(1, containers))
         ),
         modes=frozenset(seed.choice(((Mode.SHARED,), tuple(Mode), tuple(Mode)))),
         ranking=a_random_ranking(seed),
-        linking=seed.choice(LINKINGS),
+        topology=seed.choice(LINKINGS),
         task_class=seed.choice(CLASSES),
         priority=seed.randint(0, 2),
     )

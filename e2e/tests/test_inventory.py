@@ -10,7 +10,7 @@ import pytest
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
-from adapters.wire.kube import Device, KubeNode
+from adapters.wire.kube import DeviceObject, KubeNode
 from core.hardware.card import Level, Mode, Scope
 from core.hardware.node import Node
 from e2e.harness.cluster.api import Api
@@ -51,7 +51,7 @@ def read_all(api: Api) -> dict[str, Node]:
     words = dialects({}, Defaults())
     devices = {
         device.metadata.name: device
-        for device in msgspec.convert(api.get(DEVICES)["items"], list[Device])
+        for device in msgspec.convert(api.get(DEVICES)["items"], list[DeviceObject])
     }
     nodes = {}
     for kube in msgspec.convert(api.get("/api/v1/nodes")["items"], list[KubeNode]):

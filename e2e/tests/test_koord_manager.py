@@ -68,7 +68,7 @@ def read(pod: Pod) -> Request | str:
 
 
 def said(request: Request | str) -> str:
-    return request if isinstance(request, str) else str(request.asks)
+    return request if isinstance(request, str) else str(request.containers)
 
 
 @pytest.mark.parametrize(("written", "expected"), ROWS, ids=[str(row[0]) for row in ROWS])

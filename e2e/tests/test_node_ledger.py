@@ -11,7 +11,7 @@ import pytest
 
 from adapters.node.apiserver.credentials import of_kubeconfig
 from adapters.node.apiserver.ledger_watch import LedgerWatch
-from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.wire.ledger import encode
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -81,7 +81,7 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
         seen: list[object] = []
         call = asyncio.to_thread
 
-        async def until(uid: str, standing: Standing) -> None:
+        async def until(uid: str, standing: GrantStatus) -> None:
             async with asyncio.timeout(30):
                 while grants.of(uid, "none") is not standing:
                     await asyncio.sleep(0.02)
@@ -89,20 +89,20 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
 
         await asyncio.sleep(0.5)
         await call(cluster.api.create, PATH, node_ledger("watched", "uid-1"))
-        await until("uid-1", Standing.NOTHING)
+        await until("uid-1", GrantStatus.NOTHING)
         held = await call(cluster.api.get, f"{PATH}/watched")
         changed = node_ledger("watched", "uid-2")
         changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
         await call(cluster.api.replace, f"{PATH}/watched", changed)
-        await until("uid-2", Standing.NOTHING)
+        await until("uid-2", GrantStatus.NOTHING)
         seen.append(grants.of("uid-other", "none"))
         await call(cluster.api.call, "DELETE", f"{PATH}/watched")
-        await until("uid-2", Standing.UNKNOWN)
+        await until("uid-2", GrantStatus.UNKNOWN)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return seen
 
-    assert asyncio.run(follow())[2] is Standing.UNKNOWN
+    assert asyncio.run(follow())[2] is GrantStatus.UNKNOWN
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")

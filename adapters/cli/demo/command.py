@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from adapters.cli.demo.schedulers import (
-    Client,
     Json,
     RefusalError,
+    SchedulerClient,
     kube_preempt,
     name_of,
     schedule,
@@ -84,7 +84,7 @@ class _Story:
         self.address = address
         self.nodes = nodes
         self.waiting = waiting
-        self.client = Client(address)
+        self.client = SchedulerClient(address)
         self.console = Console(highlight=False, emoji=False, markup=False)
         self.refused: list[Pod] = []
 
@@ -119,17 +119,17 @@ class _Story:
         """
         by_scheduler = sorted(pods, key=scheduler_of)
         queues = [list(queue) for _, queue in groupby(by_scheduler, key=_is_volcano)]
-        clients = [Client(self.address) for _ in queues]
+        clients = [SchedulerClient(self.address) for _ in queues]
         longest = max(map(len, queues), default=0)
         with ThreadPoolExecutor() as threads:
             for step in zip(*(_in_steps(queue, longest) for queue in queues), strict=True):
                 list(threads.map(self._work, clients, step))
 
-    def _work(self, client: Client, pod: Pod | None) -> None:
+    def _work(self, client: SchedulerClient, pod: Pod | None) -> None:
         if pod is not None and not self._place(client, pod):
             self.refused.append(pod)
 
-    def _place(self, client: Client, pod: Pod) -> bool:
+    def _place(self, client: SchedulerClient, pod: Pod) -> bool:
         try:
             node = schedule(client, pod, self.nodes.of(pod).names)
         except RefusalError as refusal:

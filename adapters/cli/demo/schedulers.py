@@ -20,7 +20,7 @@ class RefusalError(RuntimeError):
     """The service says no; the text says why."""
 
 
-class Client:
+class SchedulerClient:
     """One connection to the service."""
 
     def __init__(self, address: str) -> None:
@@ -82,7 +82,7 @@ class Client:
         return freed
 
 
-def kube_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
     """Schedule a pod as kube-scheduler and koord-scheduler do: filter, prioritize, bind.
 
     Returns:
@@ -114,7 +114,9 @@ def kube_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
     return best
 
 
-def kube_preempt(client: Client, pod: Pod, nodes: Sequence[str]) -> tuple[str, Sequence[str]]:
+def kube_preempt(
+    client: SchedulerClient, pod: Pod, nodes: Sequence[str]
+) -> tuple[str, Sequence[str]]:
     """Ask who must go so that a pod fits, as kube-scheduler does.
 
     Returns:
@@ -136,7 +138,7 @@ def kube_preempt(client: Client, pod: Pod, nodes: Sequence[str]) -> tuple[str, S
     return node, [one["UID"] for one in victims["Pods"]]
 
 
-def vc_scheduler(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+def vc_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
     """Schedule a pod as vc-scheduler does: predicate for each node, prioritize, allocate.
 
     Then the API server asks about the Binding, and writes it.
@@ -190,7 +192,7 @@ def scheduler_of(pod: Pod) -> str:
     return pod.spec.scheduler_name or "kube-scheduler"
 
 
-def schedule(client: Client, pod: Pod, nodes: Sequence[str]) -> str:
+def schedule(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
     """Schedule a pod by the scheduler that it names."""
     if scheduler_of(pod) == "volcano":
         return vc_scheduler(client, pod, nodes)

@@ -8,7 +8,7 @@ from adapters.wire.kube import KubeNode, Pod, labels
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CandidateChoice:
     """Where one pod may go.
 
     Attributes:
@@ -33,14 +33,14 @@ class Candidates:
 
     def __init__(self, nodes: Sequence[KubeNode]) -> None:
         self._nodes = nodes
-        self._known: dict[tuple[tuple[str, str], ...], Choice] = {}
+        self._known: dict[tuple[tuple[str, str], ...], CandidateChoice] = {}
 
-    def of(self, pod: Pod) -> Choice:
+    def of(self, pod: Pod) -> CandidateChoice:
         """Where a pod may go: to nodes that take pods and have the labels that it selects."""
         selector = tuple(sorted((pod.spec.node_selector or {}).items()))
         if selector not in self._known:
             causes = {node.metadata.name: _cause(node, selector) for node in self._nodes}
-            self._known[selector] = Choice(
+            self._known[selector] = CandidateChoice(
                 names=tuple(name for name, cause in causes.items() if cause is None),
                 excluded={name: cause for name, cause in causes.items() if cause is not None},
             )

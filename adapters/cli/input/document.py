@@ -19,7 +19,7 @@ T = TypeVar("T")
 _MAPPING = "a manifest is a mapping with apiVersion, kind and metadata, but this is {}"
 
 
-class Head(msgspec.Struct, frozen=True, rename="camel"):
+class DocumentHead(msgspec.Struct, frozen=True, rename="camel"):
     """What says how to read the rest; of any type, because nobody has looked at it yet."""
 
     api_version: object = None
@@ -168,7 +168,7 @@ def _spans(source: Source) -> list[tuple[int, int]]:
     text = source.text
     start = _after_space(text, 0)
     try:
-        msgspec.json.decode(text[start:], type=Head)
+        msgspec.json.decode(text[start:], type=DocumentHead)
     except (msgspec.DecodeError, RecursionError):
         return list(_several(source, start))
     return [(start, len(text))]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from adapters.cli.input.document import Document, Head, documents
+from adapters.cli.input.document import Document, DocumentHead, documents
 from adapters.cli.input.source import InputError, Place, Source
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Metadata, Pod
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Manifests:
     """
 
     nodes: dict[str, tuple[KubeNode, Place]] = field(default_factory=dict)
-    devices: dict[str, tuple[Device, Place]] = field(default_factory=dict)
+    devices: dict[str, tuple[DeviceObject, Place]] = field(default_factory=dict)
     pods: dict[str, tuple[Pod, Place]] = field(default_factory=dict)
     config_maps: dict[str, tuple[ConfigMap, Place]] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ def manifests(texts: Iterable[Source]) -> Manifests:
 
 
 def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]:
-    head = document.read(Head)
+    head = document.read(DocumentHead)
     kind = head.kind or default
     if kind == "":
         raise InputError(document.place, "kind is missing")
@@ -95,7 +95,7 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
             node = document.read(KubeNode)
             _put(found.nodes, node.metadata.name, node, "Node", document.place)
         case "Device":
-            device = document.read(Device)
+            device = document.read(DeviceObject)
             _put(found.devices, device.metadata.name, device, "Device", document.place)
         case "ConfigMap":
             config = document.read(ConfigMap)

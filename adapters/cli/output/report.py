@@ -15,7 +15,7 @@ EVERY = "*"
 """Stands for a container's name where a record gives a share to all containers of the pod."""
 
 
-class Fate(Enum):
+class PodResult(Enum):
     """What became of a pod."""
 
     PLACED = "placed"
@@ -31,7 +31,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareLine:
     """A share of one card for one container.
 
     Attributes:
@@ -71,10 +71,10 @@ class PodLine:
     name: str
     uid: str
     dialect: str | None
-    fate: Fate
+    fate: PodResult
     summary: str
     node: str | None = None
-    containers: Mapping[str, tuple[Share, ...]] = field(default_factory=dict)
+    containers: Mapping[str, tuple[ShareLine, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class ScheduleReport:
     @property
     def complete(self) -> bool:
         """Whether every pod that asks for a share has one."""
-        return not any(pod.fate in (Fate.REFUSED, Fate.INVALID) for pod in self.pods)
+        return not any(pod.fate in (PodResult.REFUSED, PodResult.INVALID) for pod in self.pods)
 
 
 def as_json(report: ScheduleReport) -> bytes:
@@ -171,7 +171,7 @@ def _pod(pod: PodLine) -> dict[str, object]:
         "uid": pod.uid,
         "dialect": pod.dialect,
         "placed": pod.node is not None,
-        "phase": "admission" if pod.fate is Fate.INVALID else "schedule",
+        "phase": "admission" if pod.fate is PodResult.INVALID else "schedule",
         "node": pod.node,
         "containers": {
             name: [_share(share) for share in shares] for name, shares in pod.containers.items()
@@ -182,7 +182,7 @@ def _pod(pod: PodLine) -> dict[str, object]:
     }
 
 
-def _share(share: Share) -> dict[str, object]:
+def _share(share: ShareLine) -> dict[str, object]:
     part = share.slice
     return {
         "uuid": share.uuid,

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adapters.cli.output.bar import COLORS, UNREAD, bar, color, fill
-from adapters.cli.output.report import CardLine, Fate, PodLine, ScheduleReport, Share
+from adapters.cli.output.report import CardLine, PodLine, PodResult, ScheduleReport, ShareLine
 from core.hardware.quantity import GIB, show
 
 WIDE = 120
@@ -22,11 +22,11 @@ TOLD = 8
 """How many different reasons are told."""
 
 _MARKS = {
-    Fate.PLACED: ("✓", "+", "green"),
-    Fate.REFUSED: ("✗", "x", "red"),
-    Fate.INVALID: ("✗", "x", "red"),
-    Fate.BOUND: ("●", "o", "cyan"),
-    Fate.LEFT_ALONE: ("-", "-", "grey50"),
+    PodResult.PLACED: ("✓", "+", "green"),
+    PodResult.REFUSED: ("✗", "x", "red"),
+    PodResult.INVALID: ("✗", "x", "red"),
+    PodResult.BOUND: ("●", "o", "cyan"),
+    PodResult.LEFT_ALONE: ("-", "-", "grey50"),
 }
 """With Unicode, without, and in which colour."""
 
@@ -42,7 +42,7 @@ def show_report(report: ScheduleReport, console: Console) -> None:
 def _parts(report: ScheduleReport, console: Console) -> Iterator[RenderableType]:
     if report.pods:
         yield _pods(report.pods, console)
-    unhappy = [pod for pod in report.pods if pod.fate in (Fate.REFUSED, Fate.INVALID)]
+    unhappy = [pod for pod in report.pods if pod.fate in (PodResult.REFUSED, PodResult.INVALID)]
     if unhappy:
         yield Group(_title("Why not"), *(_why_not(pod) for pod in unhappy))
     if report.cards:
@@ -76,9 +76,9 @@ def _pods(pods: Sequence[PodLine], console: Console) -> Table:
 
 
 def _shares(pod: PodLine) -> Text:
-    if pod.fate is Fate.REFUSED:
+    if pod.fate is PodResult.REFUSED:
         return Text("does not fit", style="red")
-    if pod.fate is Fate.INVALID:
+    if pod.fate is PodResult.INVALID:
         return Text("is not valid", style="red")
     several = len(pod.containers) > 1
     lines = [
@@ -89,7 +89,7 @@ def _shares(pod: PodLine) -> Text:
     return Text("\n".join(lines)) if lines else Text(pod.summary, style="grey50")
 
 
-def _share(share: Share) -> str:
+def _share(share: ShareLine) -> str:
     card = "?" if share.index is None else f"#{share.index}"
     part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
     return f"{card + part:3}{show(share.memory):>10}{share.compute:>5}%"
@@ -192,13 +192,13 @@ def _legend(used: Sequence[CardLine], console: Console) -> Text:
 
 
 def _sum(report: ScheduleReport) -> Text:
-    counts = {fate: sum(pod.fate is fate for pod in report.pods) for fate in Fate}
-    asking = counts[Fate.PLACED] + counts[Fate.REFUSED] + counts[Fate.INVALID]
-    told = [f"{counts[Fate.PLACED]} of {asking} pods placed"]
-    if counts[Fate.BOUND]:
-        told.append(f"{counts[Fate.BOUND]} already bound")
-    if counts[Fate.LEFT_ALONE]:
-        told.append(f"{counts[Fate.LEFT_ALONE]} left alone")
+    counts = {fate: sum(pod.fate is fate for pod in report.pods) for fate in PodResult}
+    asking = counts[PodResult.PLACED] + counts[PodResult.REFUSED] + counts[PodResult.INVALID]
+    told = [f"{counts[PodResult.PLACED]} of {asking} pods placed"]
+    if counts[PodResult.BOUND]:
+        told.append(f"{counts[PodResult.BOUND]} already bound")
+    if counts[PodResult.LEFT_ALONE]:
+        told.append(f"{counts[PodResult.LEFT_ALONE]} left alone")
     style = "green" if report.complete else "yellow"
     hint = "; what is written on them: -o yaml"
     return Text(", ".join(told), style=style).append(hint, style="grey50")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.output.report import as_json, as_yaml
-from adapters.cli.schedule import Wish, schedule
+from adapters.cli.schedule import RunOptions, schedule
 from adapters.dialects.dialect import Defaults
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
@@ -45,11 +45,13 @@ def test_a_damaged_example_gives_a_report_or_an_input_error(
         text = text[:start] + piece + text[start + cut :]
 
     with contextlib.suppress(InputError):
-        report = schedule(manifests([Source("text", text, named=True)]), Wish(Defaults(), now=0))
+        report = schedule(
+            manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0)
+        )
         assert yaml.safe_load(as_yaml(report)) == json.loads(as_json(report))
 
 
 @given(st.text())
 def test_any_text_gives_a_report_or_an_input_error(text: str) -> None:
     with contextlib.suppress(InputError):
-        schedule(manifests([Source("text", text, named=True)]), Wish(Defaults(), now=0))
+        schedule(manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0))

@@ -6,7 +6,7 @@ _DICE = SystemRandom()
 _DOUBLINGS = 16
 
 
-def pause(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
+def delay(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
     """Seconds to wait after so many failures in a row: doubled each time, capped, half by chance.
 
     Args:
@@ -18,6 +18,6 @@ def pause(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
     return whole * _DICE.uniform(0.5, 1.0)
 
 
-def spread(seconds: float, share: float = 0.5) -> float:
+def jitter(seconds: float, share: float = 0.5) -> float:
     """About that many seconds, up to a share more, so that many clients do not act at once."""
     return seconds * _DICE.uniform(1.0, 1.0 + share)

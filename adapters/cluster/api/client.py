@@ -10,8 +10,8 @@ from typing import Self
 
 import msgspec
 
-from adapters.cluster.api.backoff import pause
-from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.backoff import delay
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import (
     NOT_FOUND,
     SERVER_ERROR,
@@ -20,7 +20,7 @@ from adapters.cluster.api.error import (
     UNAUTHORIZED,
     ClusterError,
 )
-from adapters.cluster.api.transport import Observer, Patience, Query, Transport
+from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport
 
 _JSON = "application/json"
 _LONGEST_PAUSE = 5.0
@@ -33,7 +33,7 @@ class PatchKind(Enum):
     JSON = "application/json-patch+json"
 
 
-class Client:
+class KubeClient:
     """The API server, for one event loop; an asynchronous context manager.
 
     Every method raises ``ClusterError``. What is safe to do twice (everything but ``create``) is
@@ -46,8 +46,8 @@ class Client:
 
     def __init__(
         self,
-        credentials: Credentials,
-        patience: Patience | None = None,
+        credentials: KubeCredentials,
+        patience: Timeouts | None = None,
         observe: Observer | None = None,
     ) -> None:
         """Nothing is connected yet.
@@ -58,7 +58,7 @@ class Client:
             observe: told the HTTP method, the status (0: no answer) and the seconds of each
                 attempt when it is over.
         """
-        self.patience = patience or Patience()
+        self.patience = patience or Timeouts()
         self._credentials = credentials
         self._transport = Transport(credentials, self.patience, observe)
 
@@ -138,7 +138,7 @@ class Client:
                 return await self._transport.request(verb, path, query, body, kind, left)
             except ClusterError as error:
                 failures += 1
-                wait = max(error.retry_after or 0.0, pause(failures, most=_LONGEST_PAUSE))
+                wait = max(error.retry_after or 0.0, delay(failures, most=_LONGEST_PAUSE))
                 if error.status == UNAUTHORIZED and failures == 1:
                     await self.renew()
                     wait = 0.0

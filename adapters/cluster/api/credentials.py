@@ -22,7 +22,7 @@ _ODD = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KubeconfigSource:
     """Which credentials to use.
 
     Attributes:
@@ -35,7 +35,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Credentials:
+class KubeCredentials:
     """The server's address, the TLS context, and a bearer token that is kept fresh.
 
     Attributes:
@@ -49,7 +49,7 @@ class Credentials:
     context: ssl.SSLContext | None = field(default=None, repr=False)
     proxy: str | None = None
     name: str | None = None
-    _source: Source | None = field(default=None, repr=False)
+    _source: KubeconfigSource | None = field(default=None, repr=False)
     _configuration: Any = field(default=None, repr=False)
     _token: str | None = field(default=None, repr=False)
     _asked: float | None = field(default=None, repr=False)
@@ -86,7 +86,7 @@ class Credentials:
             self._asked = None
 
 
-def load(source: Source) -> Credentials:
+def load(source: KubeconfigSource) -> KubeCredentials:
     """Credentials from this source; files are read, an exec plugin may run.
 
     Raises:
@@ -94,7 +94,7 @@ def load(source: Source) -> Credentials:
     """
     configuration = _configuration(source)
     secure = str(configuration.host).startswith("https:")
-    return Credentials(
+    return KubeCredentials(
         server=str(configuration.host).rstrip("/"),
         context=_context(configuration) if secure else None,
         proxy=configuration.proxy,
@@ -104,7 +104,7 @@ def load(source: Source) -> Credentials:
     )
 
 
-def _configuration(source: Source) -> Any:
+def _configuration(source: KubeconfigSource) -> Any:
     from kubernetes import client, config  # here: it takes 0.3 s and 50 MiB
 
     loader: Any = config
@@ -124,7 +124,7 @@ def _configuration(source: Source) -> Any:
     return configuration
 
 
-def _where(source: Source, error: Exception) -> str:
+def _where(source: KubeconfigSource, error: Exception) -> str:
     place = "the pod's service account" if source.kubeconfig is None else str(source.kubeconfig)
     return f"{place}: {error}"
 

@@ -4,11 +4,11 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.wire.api import Status
+from adapters.wire.api import ApiStatus
 
 ReadT = TypeVar("ReadT")
 
-_STATUS: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
+_STATUS: msgspec.json.Decoder[ApiStatus] = msgspec.json.Decoder(ApiStatus)
 _SHOWN = 200
 
 GONE = 410
@@ -87,7 +87,7 @@ def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None)
     )
 
 
-def told(body: bytes | msgspec.Raw) -> ClusterError:
+def error_of(body: bytes | msgspec.Raw) -> ClusterError:
     """What a ``Status`` object in a watch says; it may lack everything."""
     status = _read(body)
     return ClusterError(
@@ -99,14 +99,14 @@ def told(body: bytes | msgspec.Raw) -> ClusterError:
     )
 
 
-def _read(body: bytes | msgspec.Raw) -> Status:
+def _read(body: bytes | msgspec.Raw) -> ApiStatus:
     try:
         return _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Status()
+        return ApiStatus()
 
 
-def _causes(status: Status) -> tuple[str, ...]:
+def _causes(status: ApiStatus) -> tuple[str, ...]:
     causes = None if status.details is None else status.details.causes
     return tuple(cause.reason for cause in causes or ())
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
-from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError, refused
 
 Query = Mapping[str, str]
@@ -33,7 +33,7 @@ _CONNECTIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long to wait, in seconds, and how often to try.
 
     Attributes:
@@ -55,7 +55,7 @@ class Transport:
     """Connections to the API server, opened when first needed in the running loop."""
 
     def __init__(
-        self, credentials: Credentials, patience: Patience, observe: Observer | None
+        self, credentials: KubeCredentials, patience: Timeouts, observe: Observer | None
     ) -> None:
         """Nothing is connected yet; ``observe`` as in ``Client``."""
         self._credentials = credentials

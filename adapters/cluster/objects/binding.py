@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import PODS
 from adapters.wire.kube import Pod
@@ -16,10 +16,10 @@ from adapters.wire.kube import Pod
 _POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
 
 
-class Binder:
+class BindingClient:
     """Binds pods to nodes."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: KubeClient) -> None:
         """Nothing is asked yet."""
         self._client = client
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS
 from adapters.wire.budget import Budget
@@ -24,10 +24,10 @@ class _Page(Wire, frozen=True, gc=False):
 _PAGE: msgspec.json.Decoder[_Page] = msgspec.json.Decoder(_Page)
 
 
-class Budgets:
+class BudgetClient:
     """The server's PodDisruptionBudgets; implements ``sidecar.ports.Budgets``."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: KubeClient) -> None:
         """Nothing is asked yet."""
         self._client = client
 

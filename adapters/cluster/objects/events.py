@@ -26,7 +26,7 @@ SCHEDULER = "dragoman.dev/scheduler"
 """Who reports, where it is the service."""
 
 
-class Server(Protocol):
+class EventApi(Protocol):
     """Where events are written; ``adapters.cluster.api.client.Client`` is one."""
 
     async def create(self, path: str, body: object) -> bytes:
@@ -39,7 +39,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Regarding:
+class EventSubject:
     """What an event is about.
 
     Attributes:
@@ -57,7 +57,7 @@ class Regarding:
     api_version: str = "v1"
 
     @classmethod
-    def pod(cls, pod: Pod) -> "Regarding":
+    def pod(cls, pod: Pod) -> "EventSubject":
         """A pod."""
         metadata = pod.metadata
         return cls("Pod", metadata.name, metadata.namespace or "default", metadata.uid)
@@ -65,7 +65,7 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    regarding: Regarding
+    regarding: EventSubject
     reason: str
     action: str
     kind: str
@@ -85,7 +85,7 @@ class _Series:
     written: float = -math.inf
 
 
-class Events:
+class EventRecorder:
     """Writes events in the background; what repeats becomes a count.
 
     Attributes:
@@ -94,7 +94,7 @@ class Events:
 
     def __init__(
         self,
-        client: Server,
+        client: EventApi,
         instance: str,
         *,
         controller: str = SCHEDULER,
@@ -130,7 +130,7 @@ class Events:
 
     def emit(
         self,
-        regarding: Regarding,
+        regarding: EventSubject,
         reason: str,
         note: str,
         *,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.cluster.api import timestamps as moment
-from adapters.cluster.api.backoff import spread
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.backoff import jitter
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import LEASES
 from adapters.wire.kube import Metadata, Wire
@@ -41,7 +41,7 @@ _LEASE: msgspec.json.Decoder[LeaseObject] = msgspec.json.Decoder(LeaseObject)
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaseTiming:
     """Seconds of an election.
 
     Attributes:
@@ -64,11 +64,11 @@ class Election:
 
     def __init__(
         self,
-        client: Client,
+        client: KubeClient,
         namespace: str,
         name: str,
         identity: str,
-        term: Term | None = None,
+        term: LeaseTiming | None = None,
         report: Callable[[ClusterError], None] | None = None,
     ) -> None:
         """Nothing is asked yet.
@@ -87,7 +87,7 @@ class Election:
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._term = term or Term()
+        self._term = term or LeaseTiming()
         self._seen: tuple[LeaseObject, float] | None = None
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -108,7 +108,7 @@ class Election:
 
     async def _acquire(self) -> None:
         while not await self._attempt():
-            await asyncio.sleep(spread(self._term.retry))
+            await asyncio.sleep(jitter(self._term.retry))
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Work and renew side by side; True where the work came to its end first."""

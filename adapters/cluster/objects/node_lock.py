@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from adapters.cluster.api import timestamps as moment
-from adapters.cluster.api.backoff import pause
+from adapters.cluster.api.backoff import delay
 from adapters.cluster.api.error import CONFLICT, ClusterError
-from adapters.cluster.objects.nodes import Nodes
-from adapters.cluster.objects.pods import Pods
+from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.pods import PodClient
 
 # Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go, NodeLockKey, NodeLockSep.
 KEY = "hami.io/mutex.lock"
@@ -39,7 +39,7 @@ class LockedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class NodeLock:
     """What the annotation says.
 
     Attributes:
@@ -53,7 +53,7 @@ class Lock:
     name: str = ""
 
     @classmethod
-    def read(cls, text: str) -> "Lock":
+    def read(cls, text: str) -> "NodeLock":
         """Whatever stands there is a lock, an unreadable one too."""
         since, _, owner = text.partition(_SEPARATOR)
         namespace, _, name = owner.partition(_SEPARATOR)
@@ -69,10 +69,12 @@ class Lock:
         return (self.namespace, self.name) == (namespace, name)
 
 
-class NodeLocks:
+class NodeLockClient:
     """Takes and gives back the locks of nodes."""
 
-    def __init__(self, nodes: Nodes, pods: Pods, now: Callable[[], datetime] = moment.now) -> None:
+    def __init__(
+        self, nodes: NodeClient, pods: PodClient, now: Callable[[], datetime] = moment.now
+    ) -> None:
         """Nothing is asked yet; ``now`` is the wall clock, which the lock is written by."""
         self._nodes = nodes
         self._pods = pods
@@ -99,12 +101,12 @@ class NodeLocks:
                 raise ClusterError(404, "NotFound", f"there is no node {node}")
             text = (found.metadata.annotations or {}).get(KEY)
             if text is not None:
-                lock = Lock.read(text)
+                lock = NodeLock.read(text)
                 if lock.is_of(namespace, name) and not self._is_old(lock):
                     return False
                 if not await self._is_void(lock, node):
                     raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
-            mine = Lock(self._now(), namespace, name).write()
+            mine = NodeLock(self._now(), namespace, name).write()
             try:
                 await self._nodes.annotate(node, {KEY: mine}, found.metadata.resource_version)
             except ClusterError as error:
@@ -113,7 +115,7 @@ class NodeLocks:
                     raise
             else:
                 return True
-            await asyncio.sleep(pause(failures, first=0.1))
+            await asyncio.sleep(delay(failures, first=0.1))
 
     async def give_back(self, node: str, namespace: str, name: str) -> None:
         """Unlock a node if it is locked for this pod; otherwise do nothing.
@@ -125,7 +127,7 @@ class NodeLocks:
         while True:
             found = await self._nodes.get(node)
             text = None if found is None else (found.metadata.annotations or {}).get(KEY)
-            if found is None or text is None or not Lock.read(text).is_of(namespace, name):
+            if found is None or text is None or not NodeLock.read(text).is_of(namespace, name):
                 return
             try:
                 await self._nodes.annotate(node, {KEY: None}, found.metadata.resource_version)
@@ -135,12 +137,12 @@ class NodeLocks:
                     raise
             else:
                 return
-            await asyncio.sleep(pause(failures, first=0.1))
+            await asyncio.sleep(delay(failures, first=0.1))
 
-    def _is_old(self, lock: Lock) -> bool:
+    def _is_old(self, lock: NodeLock) -> bool:
         return lock.since is None or abs(self._now() - lock.since) > EXPIRY
 
-    async def _is_void(self, lock: Lock, node: str) -> bool:
+    async def _is_void(self, lock: NodeLock, node: str) -> bool:
         if self._is_old(lock):
             return True
         if not (lock.namespace and lock.name):

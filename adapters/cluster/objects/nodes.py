@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import NODES
 from adapters.wire.kube import KubeNode
@@ -16,10 +16,10 @@ from adapters.wire.kube import KubeNode
 _NODE: msgspec.json.Decoder[KubeNode] = msgspec.json.Decoder(KubeNode)
 
 
-class Nodes:
+class NodeClient:
     """The server's nodes, past every cache."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: KubeClient) -> None:
         """Nothing is asked yet."""
         self._client = client
 

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import PODS
 from adapters.wire.kube import Pod
@@ -13,10 +13,10 @@ from adapters.wire.kube import Pod
 _POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
 
 
-class Pods:
+class PodClient:
     """The server's pods, past every cache."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: KubeClient) -> None:
         """Nothing is asked yet."""
         self._client = client
 

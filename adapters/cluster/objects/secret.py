@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import SECRETS
 from adapters.wire.kube import Secret
@@ -15,7 +15,7 @@ from adapters.wire.kube import Secret
 _SECRET: msgspec.json.Decoder[Secret] = msgspec.json.Decoder(Secret)
 
 
-class Found(NamedTuple):
+class SecretContent(NamedTuple):
     """A Secret as it is.
 
     Attributes:
@@ -29,14 +29,14 @@ class Found(NamedTuple):
     annotations: Mapping[str, str]
 
 
-class Secrets:
+class SecretClient:
     """The server's Secrets, past every cache."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: KubeClient) -> None:
         """Nothing is asked yet."""
         self._client = client
 
-    async def get(self, namespace: str, name: str) -> Found:
+    async def get(self, namespace: str, name: str) -> SecretContent:
         """A Secret as it is now.
 
         Raises:
@@ -52,7 +52,7 @@ class Secrets:
             raise ClusterError(NOT_FOUND, "NotFound", told) from error
         found = read(_SECRET, body)
         meta = found.metadata
-        return Found(texts(found), meta.resource_version, meta.annotations or {})
+        return SecretContent(texts(found), meta.resource_version, meta.annotations or {})
 
     async def change(
         self,

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import MUTATING_WEBHOOKS
 
 
-class Webhooks:
+class WebhookClient:
     """Configurations that are ours, by name."""
 
-    def __init__(self, client: Client, names: Sequence[str]) -> None:
+    def __init__(self, client: KubeClient, names: Sequence[str]) -> None:
         """Nothing is asked yet."""
         self._client = client
         self._names = names

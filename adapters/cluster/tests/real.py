@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.paths import NODES, PODS
 
 REASON = "the test bed's harness is not here"
@@ -24,8 +24,8 @@ class Real:
     plane: Any
     kubeconfig: Path
 
-    def client(self) -> Client:
-        return Client(load(Source(kubeconfig=self.kubeconfig)))
+    def client(self) -> KubeClient:
+        return KubeClient(load(KubeconfigSource(kubeconfig=self.kubeconfig)))
 
     def kill_server(self) -> list[str]:
         """kill -9; the command that starts it again."""
@@ -62,7 +62,7 @@ def a_node(name: str) -> dict[str, object]:
     return {"metadata": {"name": name}, "status": {"capacity": {"cpu": "4", "pods": "110"}}}
 
 
-async def add_pods(client: Client, names: list[str], namespace: str = "default") -> None:
+async def add_pods(client: KubeClient, names: list[str], namespace: str = "default") -> None:
     """Create pods, sixteen at a time."""
     left = iter(names)
 
@@ -73,11 +73,11 @@ async def add_pods(client: Client, names: list[str], namespace: str = "default")
     await asyncio.gather(*(some() for _ in range(16)))
 
 
-async def add_node(client: Client, name: str) -> None:
+async def add_node(client: KubeClient, name: str) -> None:
     await client.create(NODES.collection(), a_node(name))
 
 
-async def add_namespace(client: Client, name: str) -> None:
+async def add_namespace(client: KubeClient, name: str) -> None:
     """A namespace whose service account is there, so that pods can be created."""
     await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
     async with asyncio.timeout(20):

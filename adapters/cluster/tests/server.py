@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials
-from adapters.cluster.api.transport import Patience
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials
+from adapters.cluster.api.transport import Timeouts
 
-QUICK = Patience(connect=1.0, read=0.3, total=5.0, attempts=4, idle=0.3)
+QUICK = Timeouts(connect=1.0, read=0.3, total=5.0, attempts=4, idle=0.3)
 
 
 @dataclass
@@ -111,8 +111,8 @@ async def serving(*steps: Step) -> AsyncIterator[Server]:
         await asyncio.gather(*mine, return_exceptions=True)
 
 
-def client(server: Server, patience: Patience = QUICK) -> Client:
-    return Client(Credentials(server.server), patience)
+def client(server: Server, patience: Timeouts = QUICK) -> KubeClient:
+    return KubeClient(KubeCredentials(server.server), patience)
 
 
 def ok(body: object, **headers: str) -> Step:

@@ -13,23 +13,23 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from adapters.cluster.api.client import Client
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import DEVICES, EVENTS, LEASES, NODES, PODS
-from adapters.cluster.objects.binding import Binder
-from adapters.cluster.objects.events import Events, Regarding
-from adapters.cluster.objects.lease import Election, Term
-from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLocks
-from adapters.cluster.objects.nodes import Nodes
-from adapters.cluster.objects.pods import Pods
+from adapters.cluster.objects.binding import BindingClient
+from adapters.cluster.objects.events import EventRecorder, EventSubject
+from adapters.cluster.objects.lease import Election, LeaseTiming
+from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLockClient
+from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
 from adapters.cluster.tests.told import Told
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Pace, Selection
+from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.wire.kube import KubeNode, Pod
 
-PACE = Pace(first=0.05, most=0.5)
-TERM = Term(duration=3.0, renew=2.0, retry=0.2)
+PACE = WatchSettings(initial=0.05, maximum=0.5)
+TERM = LeaseTiming(duration=3.0, renew=2.0, retry=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def cluster() -> Iterator[Real]:
 
 @contextlib.asynccontextmanager
 async def following(
-    client: Client, namespace: str, pace: Pace
+    client: KubeClient, namespace: str, pace: WatchSettings
 ) -> AsyncIterator[tuple[Told, Reflector[Pod]]]:
     told = Told()
     reflector = Reflector(client, Selection(PODS, namespace), Pod, told, pace=pace)
@@ -100,7 +100,7 @@ def test_no_event_is_lost_when_the_server_is_killed_and_started_again(cluster: R
                 assert len(there) >= 50
                 assert reflector.tally.failures > 0
 
-    async def write_through(client: Client) -> int:
+    async def write_through(client: KubeClient) -> int:
         """Create and delete while the server goes and comes; failures are part of it."""
         done = 0
         for i in range(100):
@@ -119,7 +119,7 @@ def test_no_event_is_lost_when_the_server_is_killed_and_started_again(cluster: R
     asyncio.run(main())
 
 
-async def names_of(client: Client, namespace: str) -> set[str]:
+async def names_of(client: KubeClient, namespace: str) -> set[str]:
     found = json.loads(await client.get(PODS.collection(namespace)))
     return {item["metadata"]["name"] for item in found["items"]}
 
@@ -150,7 +150,7 @@ def test_a_binding_brings_its_annotations_and_labels(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "target")
-            binder, pods = Binder(client), Pods(client)
+            binder, pods = BindingClient(client), PodClient(client)
             uid = await new_pod(client, "bound")
             grant = {"dragoman.dev/grant": "card-0"}
 
@@ -179,13 +179,13 @@ def test_a_binding_for_a_namesake_or_for_nobody_says_that_the_pod_is_gone(cluste
             other = "0" + uid[1:] if uid[0] != "0" else "1" + uid[1:]
             for name, claimed in (("namesake", other), ("nobody", uid)):
                 with pytest.raises(ClusterError) as refusal:
-                    await Binder(client).bind("default", name, claimed, "target", {}, {})
+                    await BindingClient(client).bind("default", name, claimed, "target", {}, {})
                 assert refusal.value.status == 404
 
     asyncio.run(main())
 
 
-async def new_pod(client: Client, name: str) -> str:
+async def new_pod(client: KubeClient, name: str) -> str:
     made = msgspec.json.decode(
         await client.create(PODS.collection("default"), a_pod(name)), type=Pod
     )
@@ -195,7 +195,7 @@ async def new_pod(client: Client, name: str) -> str:
 def test_only_the_pod_that_is_meant_is_annotated(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
-            pods, uid = Pods(client), await new_pod(client, "noted")
+            pods, uid = PodClient(client), await new_pod(client, "noted")
             await pods.annotate("default", "noted", uid, {"a/b": "1"}, {"l": "2"})
             await pods.annotate("default", "noted", uid, {"c": "3", "a/b": None})
             with pytest.raises(ClusterError) as refusal:
@@ -213,7 +213,7 @@ def test_extended_resources_are_published_and_taken_away(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "published")
-            nodes = Nodes(client)
+            nodes = NodeClient(client)
             await nodes.publish("published", {"volcano.sh/vgpu-number": "8", "x.io/y": "4k"})
             gone = {"x.io/y": None, "never.io/was": None}
             await nodes.publish("published", gone, {"x.io/mark": "1", "x.io/none": None})
@@ -232,10 +232,10 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "locked")
-            nodes, pods = Nodes(client), Pods(client)
+            nodes, pods = NodeClient(client), PodClient(client)
             await new_pod(client, "first")
             await new_pod(client, "second")
-            locks = NodeLocks(nodes, pods)
+            locks = NodeLockClient(nodes, pods)
 
             taken = await asyncio.gather(
                 *(locks.take("locked", "default", name) for name in ("first", "second")),
@@ -248,7 +248,7 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
             await locks.take("locked", "default", owner)
             await locks.give_back("locked", "default", loser)
             assert f",default,{owner}" in await lock_of(nodes)
-            late = NodeLocks(nodes, pods, lambda: datetime.now(UTC) + timedelta(minutes=6))
+            late = NodeLockClient(nodes, pods, lambda: datetime.now(UTC) + timedelta(minutes=6))
             await late.take("locked", "default", loser)
             assert f",default,{loser}" in await lock_of(nodes)
             await client.delete(PODS.path(loser, "default"), {"gracePeriodSeconds": 0})
@@ -262,7 +262,7 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
     asyncio.run(main())
 
 
-async def lock_of(nodes: Nodes) -> str:
+async def lock_of(nodes: NodeClient) -> str:
     node = await nodes.get("locked")
     return "" if node is None else (node.metadata.annotations or {}).get(KEY, "")
 
@@ -330,15 +330,15 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             uid = await new_pod(client, "told")
-            pod = await Pods(client).get("default", "told")
+            pod = await PodClient(client).get("default", "told")
             assert pod is not None
-            events = Events(client, "dragoman-0", every=0.3)
+            events = EventRecorder(client, "dragoman-0", every=0.3)
             task = asyncio.create_task(events.run())
             for _ in range(500):
-                events.emit(Regarding.pod(pod), "NoCards", "no card is free", kind="Warning")
+                events.emit(EventSubject.pod(pod), "NoCards", "no card is free", kind="Warning")
                 await asyncio.sleep(0.002)
-            events.emit(Regarding.pod(pod), "NoCards", "no card is left", kind="Warning")
-            events.emit(Regarding("Node", "target"), "Drift", "é" * 2000)
+            events.emit(EventSubject.pod(pod), "NoCards", "no card is left", kind="Warning")
+            events.emit(EventSubject("Node", "target"), "Drift", "é" * 2000)
             await asyncio.sleep(0.8)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -358,13 +358,13 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
 CANDIDATE = """
 import asyncio, signal, sys
 from pathlib import Path
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Source, load
-from adapters.cluster.objects.lease import Election, Term
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, load
+from adapters.cluster.objects.lease import Election, LeaseTiming
 
 async def main():
-    async with Client(load(Source(kubeconfig=Path(sys.argv[1])))) as client:
-        term = Term(*map(float, sys.argv[4:]))
+    async with KubeClient(load(KubeconfigSource(kubeconfig=Path(sys.argv[1])))) as client:
+        term = LeaseTiming(*map(float, sys.argv[4:]))
         election = Election(client, "default", sys.argv[2], sys.argv[3], term)
         async def work():
             print("leads", flush=True)
@@ -486,7 +486,7 @@ def test_nodes_are_watched_too(cluster: Real) -> None:
         nodes: dict[str, KubeNode] = {}
 
         class Sink(Told):
-            def changed(self, thing: KubeNode) -> None:  # type: ignore[override]
+            def on_update(self, thing: KubeNode) -> None:  # type: ignore[override]
                 nodes[thing.metadata.name] = thing
 
         async with cluster.client() as client:

@@ -6,8 +6,8 @@ from base64 import b64decode, b64encode
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.secret import Found, Secrets
-from adapters.cluster.objects.webhooks import Webhooks
+from adapters.cluster.objects.secret import SecretClient, SecretContent
+from adapters.cluster.objects.webhooks import WebhookClient
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
 
 STATUS = {"kind": "Status", "code": 404, "reason": "NotFound"}
@@ -21,18 +21,18 @@ def test_a_secrets_texts_are_read_and_the_rest_is_left_out() -> None:
     data = {"a": encoded("text"), "b": "???", "c": b64encode(b"\xff").decode()}
     secret = {"metadata": {"name": "s", "resourceVersion": "7"}, "data": data}
 
-    async def main() -> Found:
+    async def main() -> SecretContent:
         async with serving(ok(secret)) as server, client(server) as api:
-            return await Secrets(api).get("ns", "s")
+            return await SecretClient(api).get("ns", "s")
 
-    assert asyncio.run(main()) == Found({"a": "text"}, "7", {})
+    assert asyncio.run(main()) == SecretContent({"a": "text"}, "7", {})
 
 
 def test_a_secret_that_is_not_there_is_told_with_who_makes_it() -> None:
     async def main() -> None:
         async with serving(refusal(404, STATUS)) as server, client(server) as api:
             with pytest.raises(ClusterError, match="ns/s: the chart makes it"):
-                await Secrets(api).get("ns", "s")
+                await SecretClient(api).get("ns", "s")
 
     asyncio.run(main())
 
@@ -40,7 +40,7 @@ def test_a_secret_that_is_not_there_is_told_with_who_makes_it() -> None:
 def test_a_change_names_the_version_and_what_goes() -> None:
     async def main() -> Request:
         async with serving(ok({})) as server, client(server) as api:
-            await Secrets(api).change("ns", "s", "7", {"a": "x", "b": None}, {"wish": None})
+            await SecretClient(api).change("ns", "s", "7", {"a": "x", "b": None}, {"wish": None})
             return server.requests[0]
 
     asked = asyncio.run(main())
@@ -55,7 +55,7 @@ def test_a_change_names_the_version_and_what_goes() -> None:
 def published(*steps: Step) -> tuple[bool, list[Request]]:
     async def main() -> tuple[bool, list[Request]]:
         async with serving(*steps) as server, client(server) as api:
-            told = await Webhooks(api, ["dragoman"]).publish("PEM")
+            told = await WebhookClient(api, ["dragoman"]).publish("PEM")
             return told, server.requests
 
     return asyncio.run(main())

@@ -15,22 +15,22 @@ class Told:
     log: list[str] = field(default_factory=list)
     syncs: int = 0
 
-    def changed(self, thing: Pod) -> None:
+    def on_update(self, thing: Pod) -> None:
         name = thing.metadata.name
         self.pods[name] = thing
         self.bad.pop(name, None)
         self.log.append(f"{name}@{thing.metadata.resource_version}")
 
-    def gone(self, what: Identity) -> None:
+    def on_delete(self, what: Identity) -> None:
         self.pods.pop(what.name, None)
         self.bad.pop(what.name, None)
         self.log.append(f"-{what.name}/{what.uid}")
 
-    def unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Identity, problem: str) -> None:
         self.pods.pop(what.name, None)
         self.bad[what.name] = problem
         self.log.append(f"?{what.name}")
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         self.syncs += 1
         self.log.append("synced")

@@ -7,7 +7,7 @@ from adapters.wire.kube import Metadata
 SunkT = TypeVar("SunkT", contravariant=True)
 
 
-class Thing(Protocol):
+class KubeObject(Protocol):
     """An object with its metadata."""
 
     @property
@@ -24,21 +24,21 @@ class Identity(NamedTuple):
     uid: str
 
 
-class Sink(Protocol[SunkT]):
+class EventHandler(Protocol[SunkT]):
     """Who is told. Called in the event loop: must be quick, must not raise."""
 
-    def changed(self, thing: SunkT) -> None:
+    def on_update(self, thing: SunkT) -> None:
         """It is new, or not what it was."""
         ...
 
-    def gone(self, what: Identity) -> None:
+    def on_delete(self, what: Identity) -> None:
         """It is no more."""
         ...
 
-    def unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Identity, problem: str) -> None:
         """It is there, and nobody can read it."""
         ...
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """All that there was has been told; after every full sync."""
         ...

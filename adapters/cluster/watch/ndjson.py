@@ -10,7 +10,7 @@ class LineError(ValueError):
     """A line is longer than any object can be."""
 
 
-class Lines:
+class LineSplitter:
     """Splits a stream of bytes; what does not end in a newline waits for more.
 
     Attributes:

@@ -8,22 +8,22 @@ from typing import Generic, TypeVar
 import msgspec
 
 from adapters.cluster.api.error import ClusterError, read
-from adapters.cluster.watch.event_handler import Identity, Sink, Thing
-from adapters.wire.api import Head
+from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
+from adapters.wire.api import TypeMeta
 
-ThingT = TypeVar("ThingT", bound=Thing)
+ThingT = TypeVar("ThingT", bound=KubeObject)
 
 Key = tuple[str, str]
 Seen = set[Key]
 """Namespaces and names that a full sync has found so far."""
 
-HEAD: msgspec.json.Decoder[Head] = msgspec.json.Decoder(Head)
+HEAD: msgspec.json.Decoder[TypeMeta] = msgspec.json.Decoder(TypeMeta)
 
 
-class Known(Generic[ThingT]):
+class ObjectTracker(Generic[ThingT]):
     """The objects of a collection that the sink knows of."""
 
-    def __init__(self, kind: type[ThingT], sink: Sink[ThingT]) -> None:
+    def __init__(self, kind: type[ThingT], sink: EventHandler[ThingT]) -> None:
         """None yet.
 
         Args:
@@ -38,7 +38,7 @@ class Known(Generic[ThingT]):
         """How many there are."""
         return len(self._facts)
 
-    def tell(self, raw: msgspec.Raw, sync: Seen | None) -> str:
+    def upsert(self, raw: msgspec.Raw, sync: Seen | None) -> str:
         """Tell the sink of an object, unless it knows this version of it.
 
         Args:
@@ -67,15 +67,15 @@ class Known(Generic[ThingT]):
         if earlier == fact:
             return metadata.resource_version
         if earlier is not None and earlier[0] != metadata.uid:
-            self._sink.gone(Identity(*key, earlier[0]))
+            self._sink.on_delete(Identity(*key, earlier[0]))
         self._facts[key] = fact
         if thing is None:
-            self._sink.unreadable(Identity(*key, metadata.uid), problem)
+            self._sink.on_unreadable(Identity(*key, metadata.uid), problem)
         else:
-            self._sink.changed(thing)
+            self._sink.on_update(thing)
         return metadata.resource_version
 
-    def remove(self, raw: msgspec.Raw, sync: Seen | None) -> str:
+    def delete(self, raw: msgspec.Raw, sync: Seen | None) -> str:
         """Tell the sink that an object is gone, if it knew of it; arguments as in ``tell``."""
         metadata = read(HEAD, raw).metadata
         key = (metadata.namespace, metadata.name)
@@ -85,11 +85,11 @@ class Known(Generic[ThingT]):
             self._forget(key)
         return metadata.resource_version
 
-    def keep(self, sync: Seen) -> None:
+    def replace(self, sync: Seen) -> None:
         """Tell the sink that everything is gone which a full sync has not seen."""
         for key in [key for key in self._facts if key not in sync]:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
         uid, _ = self._facts.pop(key)
-        self._sink.gone(Identity(*key, uid))
+        self._sink.on_delete(Identity(*key, uid))

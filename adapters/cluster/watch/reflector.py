@@ -14,13 +14,13 @@ from typing import Generic
 
 import msgspec
 
-from adapters.cluster.api.backoff import pause, spread
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, read, told
-from adapters.cluster.watch.event_handler import Sink
-from adapters.cluster.watch.ndjson import LineError, Lines
-from adapters.cluster.watch.object_tracker import HEAD, Known, Seen, ThingT
-from adapters.cluster.watch.selection import Pace, Selection, Tally
+from adapters.cluster.api.backoff import delay, jitter
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
+from adapters.cluster.watch.event_handler import EventHandler
+from adapters.cluster.watch.ndjson import LineError, LineSplitter
+from adapters.cluster.watch.object_tracker import HEAD, ObjectTracker, Seen, ThingT
+from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, WatchEvent
 
 _PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
@@ -65,12 +65,12 @@ class Reflector(Generic[ThingT]):
 
     def __init__(
         self,
-        client: Client,
+        client: KubeClient,
         selection: Selection,
         kind: type[ThingT],
-        sink: Sink[ThingT],
+        sink: EventHandler[ThingT],
         *,
-        pace: Pace | None = None,
+        pace: WatchSettings | None = None,
         report: Callable[[ClusterError], None] | None = None,
     ) -> None:
         """Nothing is asked yet.
@@ -83,15 +83,15 @@ class Reflector(Generic[ThingT]):
             pace: seconds and sizes.
             report: told every failure; the reflector goes on.
         """
-        self.tally = Tally()
+        self.tally = ReflectorStats()
         self.ready = asyncio.Event()
         self._client = client
         self._selection = selection
         self._path = selection.path
         self._sink = sink
-        self._pace = pace or Pace()
+        self._pace = pace or WatchSettings()
         self._report = report
-        self._known = Known(kind, sink)
+        self._known = ObjectTracker(kind, sink)
         self._version = ""
         self._failures = 0
         self._streaming = self._pace.streaming
@@ -131,7 +131,7 @@ class Reflector(Generic[ThingT]):
         if error.status == NOT_FOUND and self._selection.optional:
             self._end_of_sync(set(), "")
             self._failures = 0
-            await asyncio.sleep(spread(self._pace.absent))
+            await asyncio.sleep(jitter(self._pace.absent))
             return
         self._failures += 1
         self.tally.failures += 1
@@ -140,7 +140,7 @@ class Reflector(Generic[ThingT]):
             self._report(error)
         if error.status == UNAUTHORIZED:
             await self._renew()
-        wait = pause(self._failures, first=self._pace.first, most=self._pace.most)
+        wait = delay(self._failures, first=self._pace.initial, most=self._pace.maximum)
         await asyncio.sleep(max(wait, min(error.retry_after or 0.0, _LONGEST_WAIT)))
 
     async def _renew(self) -> None:
@@ -176,7 +176,7 @@ class Reflector(Generic[ThingT]):
     async def _take(self, items: Iterable[msgspec.Raw], sync: Seen) -> None:
         batch = _Batch()
         for raw in items:
-            self._known.tell(raw, sync)
+            self._known.upsert(raw, sync)
             await batch.add(len(memoryview(raw)))
 
     async def _watch(self, sync: Seen | None) -> None:
@@ -212,7 +212,7 @@ class Reflector(Generic[ThingT]):
             self._stream_broke = True
 
     async def _follow(self, chunks: AsyncIterator[bytes], sync: Seen | None) -> Seen | None:
-        lines, batch = Lines(), _Batch()
+        lines, batch = LineSplitter(), _Batch()
         async for chunk in chunks:
             for line in _split(lines, chunk):
                 sync = self._event(line, sync)
@@ -226,10 +226,10 @@ class Reflector(Generic[ThingT]):
         event = read(_EVENT, line)
         match event.type:
             case "ADDED" | "MODIFIED":
-                version = self._known.tell(event.object, sync)
+                version = self._known.upsert(event.object, sync)
                 self.tally.events += 1
             case "DELETED":
-                version = self._known.remove(event.object, sync)
+                version = self._known.delete(event.object, sync)
                 self.tally.events += 1
             case "BOOKMARK":
                 metadata = read(HEAD, event.object).metadata
@@ -238,7 +238,7 @@ class Reflector(Generic[ThingT]):
                     self._end_of_sync(sync, version)
                     sync = None
             case "ERROR":
-                raise told(event.object)
+                raise error_of(event.object)
             case other:
                 raise _garbage(f"a watch event of type {other[:40]!r}")
         if sync is None and version:
@@ -248,13 +248,13 @@ class Reflector(Generic[ThingT]):
         return sync
 
     def _end_of_sync(self, sync: Seen, version: str) -> None:
-        self._known.keep(sync)
+        self._known.replace(sync)
         self._version = version
         self._contact = time.monotonic()
         self._stream_broke = False
         self.tally.lists += 1
         self.tally.problem = ""
-        self._sink.synced()
+        self._sink.on_synced()
         self.ready.set()
 
     def _watch_query(self, sync: Seen | None) -> dict[str, str]:
@@ -262,14 +262,14 @@ class Reflector(Generic[ThingT]):
             **self._selection.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(spread(self._pace.turn))),
+            "timeoutSeconds": str(int(jitter(self._pace.turn))),
         }
         if sync is None:
             return {**common, "resourceVersion": self._version}
         return {**common, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
 
-def _split(lines: Lines, chunk: bytes) -> list[bytes]:
+def _split(lines: LineSplitter, chunk: bytes) -> list[bytes]:
     try:
         return lines.feed(chunk)
     except LineError as error:

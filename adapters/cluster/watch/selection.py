@@ -37,7 +37,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchSettings:
     """Seconds and sizes.
 
     Attributes:
@@ -54,13 +54,13 @@ class Pace:
     turn: float = 300.0
     idle: float = 100.0
     absent: float = 30.0
-    first: float = 0.2
-    most: float = 30.0
+    initial: float = 0.2
+    maximum: float = 30.0
     streaming: bool = True
 
 
 @dataclass(slots=True)
-class Tally:
+class ReflectorStats:
     """What happened so far, for metrics.
 
     Attributes:

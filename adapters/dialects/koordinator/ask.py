@@ -13,7 +13,7 @@ from adapters.dialects.containers import Member, stated, whole
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from core.hardware.quantity import FULL
-from core.requests.request import Ask
+from core.requests.request import ContainerRequest
 
 MOST_CARDS = 1024
 """More cards than any node has."""
@@ -44,7 +44,7 @@ _Amounts = Mapping[str, _Amount]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ContainerAmounts:
     """What one container asks for.
 
     Attributes:
@@ -52,11 +52,11 @@ class Wish:
         vendor: the only vendor whose cards will do, or None.
     """
 
-    ask: Ask
+    ask: ContainerRequest
     vendor: str | None = None
 
 
-def read_wish(member: Member) -> Wish | None:
+def read_wish(member: Member) -> ContainerAmounts | None:
     """What a container asks for; None where it names nothing of this vocabulary.
 
     The number of cards is ``gpu.shared``, else what a multiple of 100 percent above 100 says, else
@@ -74,12 +74,14 @@ def read_wish(member: Member) -> Wish | None:
         other = (shares or cards[1:])[0]
         amounts[other].refuse(f"cannot stand beside {cards[0]}, which asks for whole cards")
     if cards:
-        return Wish(_whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]])
-    return Wish(_share(member, _spelled_out(amounts))) if shares else None
+        return ContainerAmounts(
+            _whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]]
+        )
+    return ContainerAmounts(_share(member, _spelled_out(amounts))) if shares else None
 
 
-def _whole(member: Member, cards: int) -> Ask:
-    return Ask(
+def _whole(member: Member, cards: int) -> ContainerRequest:
+    return ContainerRequest(
         member.container.name,
         cards,
         memory_percent=FULL,
@@ -127,7 +129,7 @@ def _spelled_out(amounts: _Amounts) -> _Amounts:
     return {**amounts, keys.CORE: both, keys.RATIO: both}
 
 
-def _share(member: Member, amounts: _Amounts) -> Ask:
+def _share(member: Member, amounts: _Amounts) -> ContainerRequest:
     if keys.MEMORY in amounts and keys.RATIO in amounts:
         amounts[keys.MEMORY].refuse(f"cannot stand beside {keys.RATIO}; leave one of them out")
     if keys.MEMORY not in amounts and keys.RATIO not in amounts:
@@ -136,7 +138,7 @@ def _share(member: Member, amounts: _Amounts) -> Ask:
     cards = _cards(amounts)
     compute = _per_card(amounts, keys.CORE, cards) or 0
     ratio = _per_card(amounts, keys.RATIO, cards)
-    return Ask(
+    return ContainerRequest(
         member.container.name,
         cards,
         memory=None if ratio else _bytes_per_card(amounts[keys.MEMORY], cards),

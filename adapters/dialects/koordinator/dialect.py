@@ -9,8 +9,8 @@ from adapters.dialects.koordinator.bound import read_bound
 from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import asks, read_request
 from adapters.dialects.koordinator.ranking import ranking
-from adapters.dialects.koordinator.settings import Scheduling, read_scheduling
-from adapters.wire.kube import Device, KubeNode, Pod, annotations
+from adapters.dialects.koordinator.settings import KoordinatorScheduling, read_scheduling
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
@@ -29,7 +29,7 @@ class Koordinator:
         ranking: the order of nodes and cards that follows from it.
     """
 
-    scheduling: Scheduling
+    scheduling: KoordinatorScheduling
     ranking: Ranking
 
     @classmethod
@@ -69,7 +69,7 @@ class Koordinator:
         """None; see ``Dialect``."""
         return {}
 
-    def read_node(self, node: KubeNode, device: Device | None) -> Described:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:
         """The cards of a node's Device object; see ``Dialect``."""
         return read_cards(node, device, self.scheduling)
 

@@ -15,7 +15,7 @@ from adapters.dialects.koordinator.annotation import decode, field
 from adapters.wire.kube import Amount, Pod, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Level
-from core.requests.request import Ask, Linking
+from core.requests.request import ContainerRequest, TopologyConstraint
 
 _SCOPES = {"": None, "Node": None, "Device": None, "NUMANode": Level.NUMA, "PCIe": Level.PCIE}
 
@@ -30,12 +30,12 @@ class Hints:
         notes: what has no effect here, as sentences.
     """
 
-    linking: Linking
+    linking: TopologyConstraint
     exclusive: bool = False
     notes: tuple[str, ...] = ()
 
 
-_PLAIN = Hints(Linking(levels=(Level.NUMA, Level.PCIE), by_partition=True))
+_PLAIN = Hints(TopologyConstraint(levels=(Level.NUMA, Level.PCIE), by_partition=True))
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ class _SchedulingHint(msgspec.Struct, frozen=True):
 _DeviceHints = dict[str, _DeviceHint | None]
 
 
-def read_hints(pod: Pod, asks: Sequence[Ask]) -> Hints:
+def read_hints(pod: Pod, asks: Sequence[ContainerRequest]) -> Hints:
     """What a pod's annotations and labels say.
 
     Args:
@@ -99,7 +99,7 @@ def _refuse_unsupported(pod: Pod) -> None:
         raise DialectError(place, "true", "is not supported; Dragoman knows no reservations")
 
 
-def _device_hint(pod: Pod, hints: Hints, asks: Sequence[Ask]) -> Hints:
+def _device_hint(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     found = decode(annotations(pod), keys.ALLOCATE_HINT, _DeviceHints) or {}
     place = field(keys.ALLOCATE_HINT)
     for device in found:
@@ -126,7 +126,7 @@ def _device_hint(pod: Pod, hints: Hints, asks: Sequence[Ask]) -> Hints:
     )
 
 
-def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[Ask]) -> Hints:
+def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     if keys.PARTITION_SPEC not in annotations(pod):
         return hints
     place = field(keys.PARTITION_SPEC)
@@ -159,7 +159,7 @@ def _bandwidth(place: str, stated: Amount | None) -> int:
     return amount
 
 
-def _numa_spec(pod: Pod, hints: Hints, asks: Sequence[Ask]) -> Hints:
+def _numa_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     spec = decode(annotations(pod), keys.NUMA_SPEC, _NumaSpec) or _NumaSpec()
     place = field(keys.NUMA_SPEC)
     policy, alone = spec.numa_topology_policy, spec.single_numa_node_exclusive
@@ -185,7 +185,7 @@ def _designation(pod: Pod, hints: Hints) -> Hints:
     return replace(hints, notes=tuple(notes))
 
 
-def _require(hints: Hints, level: Level | None, asks: Sequence[Ask]) -> Hints:
+def _require(hints: Hints, level: Level | None, asks: Sequence[ContainerRequest]) -> Hints:
     """One card alone meets every demand."""
     closest = max(level or Level.NODE, hints.linking.required or Level.NODE)
     if closest is Level.NODE or all(ask.count == 1 for ask in asks):

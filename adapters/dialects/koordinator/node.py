@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from adapters.dialects.dialect import Described
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.partitions import read_partitions
-from adapters.dialects.koordinator.settings import Scheduling
-from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, labels
+from adapters.dialects.koordinator.settings import KoordinatorScheduling
+from adapters.wire.kube import DeviceInfo, DeviceObject, DeviceTopology, KubeNode, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import FULL
@@ -20,7 +20,9 @@ from core.hardware.quantity import FULL
 SLOTS = 100
 
 
-def read_cards(node: KubeNode, device: Device | None, scheduling: Scheduling) -> Described:
+def read_cards(
+    node: KubeNode, device: DeviceObject | None, scheduling: KoordinatorScheduling
+) -> Described:
     """What Koordinator says of a node; nothing where it has no Device object.
 
     Args:
@@ -98,7 +100,7 @@ def resources(cards: Sequence[Card]) -> dict[str, int]:
     }
 
 
-def _label(node: KubeNode, device: Device, key: str) -> str:
+def _label(node: KubeNode, device: DeviceObject, key: str) -> str:
     """koord-manager copies the labels of the Device to the node; the Device is the fresher."""
     return labels(device).get(key) or labels(node).get(key) or ""
 

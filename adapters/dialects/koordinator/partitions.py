@@ -11,7 +11,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import decode
-from adapters.wire.kube import Amount, Device, KubeNode, annotations, labels
+from adapters.wire.kube import Amount, DeviceObject, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.node import Partition
 
@@ -34,7 +34,7 @@ class _Ring(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_partitions(
-    node: KubeNode, device: Device, vendor: str, model: str
+    node: KubeNode, device: DeviceObject, vendor: str, model: str
 ) -> tuple[tuple[Partition, ...], bool, tuple[str, ...]]:
     """A node's partition table.
 

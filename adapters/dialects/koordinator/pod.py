@@ -6,7 +6,7 @@ from dataclasses import replace
 from adapters.dialects.containers import Member, members, whole, zero
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.ask import MOST_CARDS, Wish, read_wish
+from adapters.dialects.koordinator.ask import MOST_CARDS, ContainerAmounts, read_wish
 from adapters.dialects.koordinator.hints import read_hints
 from adapters.wire.kube import Pod, full_name, labels
 from core.hardware.card import Mode
@@ -42,18 +42,20 @@ def read_request(pod: Pod, ranking: Ranking) -> Request:
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        asks=tuple(replace(ask, exclusive=ask.exclusive or hints.exclusive) for ask in wanted),
+        containers=tuple(
+            replace(ask, exclusive=ask.exclusive or hints.exclusive) for ask in wanted
+        ),
         modes=frozenset({Mode.SHARED}) if divided else frozenset({Mode.SHARED, Mode.WHOLE}),
         vendor=vendor,
         isolation=labels(pod).get(keys.ISOLATION) or None if divided else None,
         ranking=ranking,
-        linking=hints.linking,
+        topology=hints.linking,
         priority=pod.spec.priority or 0,
         notes=hints.notes,
     )
 
 
-def _vendor(member: Member, wish: Wish | None) -> str | None:
+def _vendor(member: Member, wish: ContainerAmounts | None) -> str | None:
     """The vendor that a container is bound to; a MetaX trigger is checked on the way."""
     cards = whole(member, keys.METAX_TRIGGER, 1, MOST_CARDS)
     if cards is None:

@@ -1,11 +1,11 @@
 """The order of nodes and cards that Koordinator's scoring means."""
 
 from adapters.dialects.dialect import Defaults, Policy
-from adapters.dialects.koordinator.settings import Scheduling
+from adapters.dialects.koordinator.settings import KoordinatorScheduling
 from core.requests.request import CardKey, NodeKey, Ranking
 
 
-def ranking(scheduling: Scheduling, defaults: Defaults) -> Ranking:
+def ranking(scheduling: KoordinatorScheduling, defaults: Defaults) -> Ranking:
     """The order; what the operator sets for all vocabularies wins."""
     cards = defaults.card_policy or scheduling.policy
     nodes = defaults.node_policy or scheduling.policy

@@ -14,9 +14,9 @@ from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, percent
-from core.ledger.usage import hold
+from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 RESULT_KEYS = frozenset(
     (
@@ -49,7 +49,7 @@ def write(pod: Pod, request: Request, placement: Placement, node: Node) -> Resul
         node: the node of the placement.
     """
     told = {keys.ALLOCATED: allocated.encode(_entries(request, placement.grants, node))}
-    if len(request.asks) > 1:
+    if len(request.containers) > 1:
         told[record.KEY] = record.encode(placement.grants)
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
@@ -78,7 +78,7 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
             raise DialectError(field(record.KEY), own, f"must agree with {keys.ALLOCATED}")
         return grants
-    ask, *others = request.asks
+    ask, *others = request.containers
     if others:
         return tuple(
             Grant("", e.uuid, e.memory, e.compute, exclusive=FULL in (e.ratio, e.compute))
@@ -91,19 +91,21 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
 
 def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[Entry]:
     cards = {card.uuid: card for card in node.cards}
-    asks = {ask.container: ask for ask in request.asks}
+    asks = {ask.container: ask for ask in request.containers}
     return [_entry(request, asks, cards[uuid], here) for uuid, here in _by_card(grants).items()]
 
 
-def _entry(request: Request, asks: dict[str, Ask], card: Card, grants: Sequence[Grant]) -> Entry:
+def _entry(
+    request: Request, asks: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
+) -> Entry:
     """What was asked for in percent is told as it was asked; the other member is derived."""
-    held = hold(request, grants)
+    held = shares_by_card(request, grants)
     ratio = percent(held.memory, card.memory)
     percents = [asks[g.container].memory_percent for g in grants if g.container in asks]
     stated = [value for value in percents if value is not None]
     if len(stated) == len(grants):
         shares = [replace(g, memory=p) for g, p in zip(grants, stated, strict=True)]
-        ratio = hold(request, shares).memory
+        ratio = shares_by_card(request, shares).memory
     return Entry(card.index, card.uuid, held.memory, min(ratio, FULL), held.compute)
 
 
@@ -115,13 +117,13 @@ def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
 
 
 def _peaks(request: Request, grants: Sequence[Grant]) -> dict[str, tuple[int, int]]:
-    held = {uuid: hold(request, here) for uuid, here in _by_card(grants).items()}
+    held = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
     return {uuid: (holder.memory, holder.compute) for uuid, holder in held.items()}
 
 
 def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[list[Grant]]:
     """Koordinator itself writes one list; MetaX's plugin reads one for each container."""
-    if len(request.asks) == 1:
+    if len(request.containers) == 1:
         return [list(grants)]
     return [
         [grant for grant in grants if grant.container == member.container.name]

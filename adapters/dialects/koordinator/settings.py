@@ -15,7 +15,7 @@ from core.requests.request import Weights
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduling:
+class KoordinatorScheduling:
     """How to choose, and what cannot be shared.
 
     Attributes:
@@ -71,7 +71,7 @@ class _File(_Camel, frozen=True):
 _Shape = TypeVar("_Shape", _Arguments, _File)
 
 
-def read_scheduling(settings: Settings) -> Scheduling:
+def read_scheduling(settings: Settings) -> KoordinatorScheduling:
     """The arguments in the first profile that has some; Koordinator's defaults where none has.
 
     Raises:
@@ -87,10 +87,10 @@ def read_scheduling(settings: Settings) -> Scheduling:
     return _scheduling(_Arguments())
 
 
-def _scheduling(arguments: _Arguments) -> Scheduling:
+def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
     strategy = arguments.scoring_strategy or _Strategy()
     most = strategy.type == "MostAllocated"
-    return Scheduling(
+    return KoordinatorScheduling(
         policy=Policy.BINPACK if most else Policy.SPREAD,
         weights=_weights(strategy.resources or ()),
         unshareable=frozenset(

@@ -11,7 +11,7 @@ from adapters.dialects.dialect import NOTHING, DialectError, Held
 from adapters.dialects.hami_record import METAX_ALLOCATED, check_node, decode_metax
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.annotations import place
-from adapters.dialects.metax.settings import Config
+from adapters.dialects.metax.settings import MetaxConfig
 from adapters.dialects.metax.shares import CLASSES, QOS_POLICIES
 from adapters.dialects.peer_record import Listed, Lists, grant, owners, read_lists
 from adapters.wire.kube import Pod, Text, annotations
@@ -22,7 +22,7 @@ from core.requests.grant import Grant
 from core.requests.request import Phase, TaskClass
 
 
-def read_bound(pod: Pod, node: Node, config: Config) -> Held | None:
+def read_bound(pod: Pod, node: Node, config: MetaxConfig) -> Held | None:
     """What a pod holds; see ``Dialect``.
 
     Raises:

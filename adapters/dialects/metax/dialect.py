@@ -11,7 +11,7 @@ from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
 from adapters.dialects.metax.bound import read_bound
-from adapters.wire.kube import Device, KubeNode, Pod, annotations
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
@@ -30,7 +30,7 @@ class Metax:
         defaults: the operator's.
     """
 
-    config: files.Config
+    config: files.MetaxConfig
     defaults: Defaults
 
     @classmethod
@@ -73,7 +73,7 @@ class Metax:
         """The QoS policy of shares; see ``Dialect``."""
         return shares.defaults(annotations(pod), request)
 
-    def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
         return nodes.read(node, self.config)
 

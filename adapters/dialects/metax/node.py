@@ -14,7 +14,7 @@ from adapters.dialects.dialect import Described
 from adapters.dialects.hami_record import writable
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MOST
-from adapters.dialects.metax.settings import Config
+from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
@@ -36,7 +36,7 @@ def pairs_by_lock(request: Request, node: KubeNode) -> bool:
     pkg/device/metax/sdevice.go:176-181, device.go (no lock).
     """
     shared = Mode.WHOLE not in request.modes
-    main = any(ask.phase is Phase.MAIN for ask in request.asks)
+    main = any(ask.phase is Phase.MAIN for ask in request.containers)
     return shared and main and keys.NODE_DEVICES in annotations(node)
 
 
@@ -55,7 +55,7 @@ class _Device(msgspec.Struct, frozen=True, rename="camel"):
     link_zone: int = 0
 
 
-def read(node: KubeNode, config: Config) -> Described:
+def read(node: KubeNode, config: MetaxConfig) -> Described:
     """The cards of a node; what cannot be read is left out and told."""
     said = annotations(node)
     entries, problems = _entries(said.get(keys.NODE_DEVICES))
@@ -79,7 +79,7 @@ def read(node: KubeNode, config: Config) -> Described:
     )
 
 
-def resources(cards: Sequence[Card], config: Config) -> dict[str, int]:
+def resources(cards: Sequence[Card], config: MetaxConfig) -> dict[str, int]:
     """What MetaX's device plugin registers for the cards of a node: the number of sharers.
 
     The kubelet passes over resources that a node does not state, so that the amounts of a share
@@ -128,7 +128,9 @@ def _card(node: str, index: int, entry: object) -> Card | str:
     )
 
 
-def _whole_cards(node: KubeNode, config: Config, *, shared: bool) -> tuple[list[Card], list[str]]:
+def _whole_cards(
+    node: KubeNode, config: MetaxConfig, *, shared: bool
+) -> tuple[list[Card], list[str]]:
     capacity = (node.status.capacity or {}).get(config.gpu, 0)
     allocatable = (node.status.allocatable or {}).get(config.gpu, capacity)
     total, usable = _number(capacity), _number(allocatable)

@@ -9,14 +9,14 @@ from adapters.dialects.metax import keys, shares
 from adapters.dialects.metax.amount import MOST
 from adapters.dialects.metax.annotations import names, place
 from adapters.dialects.metax.ranking import policies
-from adapters.dialects.metax.settings import Config
+from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 
-def read(pod: Pod, config: Config, defaults: Defaults) -> Request:
+def read(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
     """What a pod that names any of the resources wants.
 
     Raises:
@@ -43,7 +43,7 @@ def read(pod: Pod, config: Config, defaults: Defaults) -> Request:
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        asks=asks,
+        containers=asks,
         modes=frozenset({Mode.WHOLE}),
         vendor=keys.NAME,
         ranking=policies(said, defaults).ranking(whole=True),
@@ -52,10 +52,10 @@ def read(pod: Pod, config: Config, defaults: Defaults) -> Request:
     )
 
 
-def _whole_cards(pod: Pod, config: Config) -> tuple[Ask, ...]:
+def _whole_cards(pod: Pod, config: MetaxConfig) -> tuple[ContainerRequest, ...]:
     counts = [(member, whole(member, config.gpu, 1, MOST)) for member in members(pod)]
     return tuple(
-        Ask(
+        ContainerRequest(
             member.container.name,
             count,
             memory_percent=FULL,

@@ -12,7 +12,7 @@ from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
     NODE,
     Containers,
-    Share,
+    HamiShare,
     check_node,
     decode_devices,
     decode_metax,
@@ -25,7 +25,7 @@ from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 KEYS = frozenset(
     {
@@ -123,13 +123,13 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         problem = f"tells of {len(containers)} containers, the pod has {len(found)}"
         raise DialectError(place(record.allocated), said.get(record.allocated), problem)
     told = dict(zip(found, containers, strict=True))
-    asked = {ask.container: ask for ask in request.asks}
+    asked = {ask.container: ask for ask in request.containers}
     for name, shares in told.items():
         count = asked[name].count if name in asked else 0
         if len(shares) != count:
             problem = f"gives {name} {len(shares)} cards, it asks for {count}"
             raise DialectError(place(record.allocated), said.get(record.allocated), problem)
-    return tuple(_grant(ask, share) for ask in request.asks for share in told[ask.container])
+    return tuple(_grant(ask, share) for ask in request.containers for share in told[ask.container])
 
 
 def _counted_as_shares(card: Card) -> bool:
@@ -151,5 +151,5 @@ def _decode(said: Text, record: _Record) -> Containers:
     return told
 
 
-def _grant(ask: Ask, share: Share) -> Grant:
+def _grant(ask: ContainerRequest, share: HamiShare) -> Grant:
     return Grant(ask.container, share.card, share.memory, share.compute, ask.exclusive, ask.phase)

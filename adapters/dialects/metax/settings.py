@@ -14,7 +14,7 @@ DOCUMENT: Document = ("hami-scheduler-device", "device-config.yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class MetaxConfig:
     """The settings of this vocabulary.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Document(msgspec.Struct, frozen=True):
     metax: _Metax | None = None
 
 
-def read(settings: Settings) -> Config:
+def read(settings: Settings) -> MetaxConfig:
     """The settings, with HAMi's own where a file says nothing.
 
     Raises:
@@ -63,7 +63,7 @@ def read(settings: Settings) -> Config:
     except msgspec.ValidationError as error:
         raise DialectError(field, found, str(error)) from None
     metax = document.metax or _Metax()
-    config = Config(
+    config = MetaxConfig(
         sgpu=metax.resource_v_count_name,
         vcore=metax.resource_v_core_name,
         vmemory=metax.resource_v_memory_name,

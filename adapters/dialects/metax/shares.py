@@ -11,11 +11,11 @@ from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MOST, memory
 from adapters.dialects.metax.annotations import boolean, names, place, word
 from adapters.dialects.metax.ranking import policies
-from adapters.dialects.metax.settings import Config
+from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, MIB
-from core.requests.request import Ask, Linking, Request, TaskClass
+from core.requests.request import ContainerRequest, Request, TaskClass, TopologyConstraint
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:39-43
 BEST_EFFORT = "best-effort"
@@ -27,7 +27,7 @@ QOS_POLICIES = (BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
 CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
 
 
-def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults) -> Request:
+def read(pod: Pod, asking: Sequence[Member], config: MetaxConfig, defaults: Defaults) -> Request:
     """What a pod wants.
 
     Args:
@@ -55,13 +55,13 @@ def read(pod: Pod, asking: Sequence[Member], config: Config, defaults: Defaults)
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        asks=asks,
+        containers=asks,
         allow_uuids=names(said, keys.USE_UUIDS) or None,
         deny_uuids=names(said, keys.NO_USE_UUIDS),
         task_class=task_class,
         qos=(qos or BEST_EFFORT) if limited and not online else None,
         ranking=order.ranking(online=online, links=links and any(ask.linked for ask in asks)),
-        linking=Linking(levels=(Level.LINK,)),
+        topology=TopologyConstraint(levels=(Level.LINK,)),
         priority=pod.spec.priority or 0,
         notes=tuple(_notes(asking, config, online=online, qos=qos)),
     )
@@ -78,7 +78,9 @@ def defaults(said: Text, request: Request) -> Text:
     return {keys.QOS: BEST_EFFORT}
 
 
-def _ask(member: Member, config: Config, task_class: TaskClass, *, mutex: bool) -> Ask:
+def _ask(
+    member: Member, config: MetaxConfig, task_class: TaskClass, *, mutex: bool
+) -> ContainerRequest:
     count = whole(member, config.sgpu, 1, MOST)
     compute = whole(member, config.vcore, 1, FULL) or FULL
     amount = memory(member, config.vmemory)
@@ -89,7 +91,7 @@ def _ask(member: Member, config: Config, task_class: TaskClass, *, mutex: bool) 
         raise DialectError(field, value, problem)
     online = task_class is TaskClass.ONLINE
     full = compute == FULL and not online
-    return Ask(
+    return ContainerRequest(
         member.container.name,
         count,
         memory=amount.size if amount else None,
@@ -102,7 +104,9 @@ def _ask(member: Member, config: Config, task_class: TaskClass, *, mutex: bool) 
     )
 
 
-def _notes(asking: Sequence[Member], config: Config, *, online: bool, qos: str | None) -> list[str]:
+def _notes(
+    asking: Sequence[Member], config: MetaxConfig, *, online: bool, qos: str | None
+) -> list[str]:
     notes: list[str] = []
     for member in asking:
         amount = memory(member, config.vmemory)
@@ -116,7 +120,7 @@ def _notes(asking: Sequence[Member], config: Config, *, online: bool, qos: str |
     return notes
 
 
-def _topology_aware(said: Text, config: Config, defaults: Defaults) -> bool:
+def _topology_aware(said: Text, config: MetaxConfig, defaults: Defaults) -> bool:
     own = boolean(said, keys.TOPOLOGY_AWARE)
     choices = (own, defaults.topology_aware, config.topology_aware)
     return next((choice for choice in choices if choice is not None), False)

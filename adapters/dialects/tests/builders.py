@@ -10,8 +10,8 @@ from adapters.dialects.registry import dialects
 from adapters.wire.kube import (
     Amount,
     Container,
-    Device,
     DeviceInfo,
+    DeviceObject,
     DeviceSpec,
     KubeNode,
     Metadata,
@@ -56,7 +56,7 @@ KUBE = KubeNode(
         },
     )
 )
-DEVICE = Device(
+DEVICE = DeviceObject(
     Metadata(name="n"),
     DeviceSpec(
         tuple(

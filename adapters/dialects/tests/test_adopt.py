@@ -103,7 +103,7 @@ def test_what_is_held_unread_is_free_for_nobody() -> None:
     refused = fit(dialect.read_pod(other), ledger)
 
     assert isinstance(refused, Reason)
-    assert Cause.BLOCKED in {tally.cause for tally in refused.tallies}
+    assert Cause.BLOCKED in {tally.cause for tally in refused.counts}
 
 
 def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:

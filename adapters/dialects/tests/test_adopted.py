@@ -77,7 +77,7 @@ def test_a_card_that_the_node_lacks_is_held_and_told_and_counts_when_it_comes_ba
     assert [problem.text for problem in without.problems()] == [
         "holds card u1, which the node does not have"
     ]
-    use = later.uses[[card.uuid for card in whole.cards].index("u1")]
+    use = later.usages[[card.uuid for card in whole.cards].index("u1")]
     assert (use.memory, use.compute) == (3000 << 20, 50)
     assert later.problems() == ()
 

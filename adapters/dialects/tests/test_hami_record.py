@@ -6,7 +6,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
     Containers,
-    Share,
+    HamiShare,
     decode_devices,
     decode_metax,
     encode_devices,
@@ -108,7 +108,7 @@ def test_a_uuid_fits_into_both_texts_or_not(uuid: str, fits: bool) -> None:
 
 
 shares = st.builds(
-    Share,
+    HamiShare,
     st.from_regex(r"[A-Za-z0-9._/-]{1,12}", fullmatch=True),
     st.integers(0, 2**31 - 1).map(lambda mebibytes: mebibytes * MIB),
     st.integers(0, 100),
@@ -117,7 +117,7 @@ pods = st.lists(st.lists(shares, max_size=3, unique_by=lambda share: share.card)
 
 
 @given(pods)
-def test_both_texts_read_back_as_they_were_written(containers: list[list[Share]]) -> None:
+def test_both_texts_read_back_as_they_were_written(containers: list[list[HamiShare]]) -> None:
     told = tuple(tuple(each) for each in containers)
     grants = [[Grant("", s.card, s.memory, s.compute) for s in each] for each in containers]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapters.dialects.adopt import adopt
 from adapters.dialects.kubelet import by_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
-from adapters.wire.hardware import KUBELET, Holding
+from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, Resources
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -22,14 +22,14 @@ GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
 ALONE = bound({GPU: 2})
 
 
-def adopted(pod: Pod, *holdings: Holding) -> Allocation:
+def adopted(pod: Pod, *holdings: DeviceHolding) -> Allocation:
     found = adopt(pod, NODE, ALL)
     assert found is not None
     return by_kubelet(found, pod, NODE, ALL, holdings)
 
 
-def held(*cards: str, container: str = "c", resource: str = GPU, **more: object) -> Holding:
-    plain = Holding("7", container, resource, len(cards), cards)
+def held(*cards: str, container: str = "c", resource: str = GPU, **more: object) -> DeviceHolding:
+    plain = DeviceHolding("7", container, resource, len(cards), cards)
     return replace(plain, **more)  # type: ignore[arg-type]  # a test's fields
 
 
@@ -46,7 +46,9 @@ def test_a_pod_of_nvidias_plugin_holds_the_cards_that_the_kubelet_tells_and_no_o
     )
     ledger = NodeLedger.of(NODE).adopt(found)
     assert ledger.problems() == ()
-    free = {card.uuid for card, use in zip(NODE.cards, ledger.uses, strict=True) if not use.holders}
+    free = {
+        card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if not use.holders
+    }
     assert free == {"m0", "m1", "u2"}
 
 
@@ -103,7 +105,7 @@ def test_a_pod_of_volcanos_older_plugin_blocks_the_card_that_its_container_was_g
     ],
 )
 def test_unless_the_kubelet_tells_all_and_nothing_else_every_card_stays_blocked(
-    holdings: list[Holding],
+    holdings: list[DeviceHolding],
 ) -> None:
     assert adopted(ALONE, *holdings) == adopted(ALONE)
     assert adopted(ALONE).blocked == {"u0", "u1", "u2"}
@@ -148,7 +150,7 @@ def ordered(some: list[str]) -> tuple[str, ...]:
 cards = st.lists(st.sampled_from(["u0", "u1", "u2", "m0", "u9"]), max_size=3, unique=True)
 told = st.lists(
     st.builds(
-        Holding,
+        DeviceHolding,
         st.just("7"),
         st.sampled_from(["c", "d"]),
         st.sampled_from([GPU, MEMORY]),
@@ -162,7 +164,7 @@ told = st.lists(
 
 @given(st.sampled_from([{GPU: 1}, {GPU: 2}, {MEMORY: 2}, {GPU: 1, MEMORY: 1}]), told)
 def test_a_pod_never_gets_away_without_the_cards_that_are_told_of_it(
-    limits: dict[str, Amount], holdings: list[Holding]
+    limits: dict[str, Amount], holdings: list[DeviceHolding]
 ) -> None:
     pod = bound(limits)
     before = adopted(pod)

@@ -7,8 +7,8 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import (
-    Device,
     DeviceInfo,
+    DeviceObject,
     DeviceSpec,
     DeviceTopology,
     KubeNode,
@@ -46,7 +46,7 @@ def described(
     annotations: Text, *devices: DeviceInfo, agent: NodeHardware | None = None
 ) -> tuple[Node, tuple[str, ...]]:
     meta = Metadata(name="n", annotations=annotations)
-    found = Device(Metadata(name="n"), DeviceSpec(devices)) if devices else None
+    found = DeviceObject(Metadata(name="n"), DeviceSpec(devices)) if devices else None
     return read_node(KubeNode(meta), found, ALL, agent)
 
 

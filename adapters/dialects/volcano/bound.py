@@ -7,7 +7,7 @@ from adapters.dialects.containers import Member, members, stated, wants
 from adapters.dialects.dialect import NOTHING, DialectError, Held
 from adapters.dialects.peer_record import Listed, grant, owners, read_lists
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.pod import Reader, group
+from adapters.dialects.volcano.pod import VolcanoPodReader, group
 from adapters.dialects.volcano.result import slice_at
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -18,7 +18,7 @@ from core.requests.request import Phase
 _FIELD = f"metadata.annotations[{keys.ASSIGNED}]"
 
 
-def read_bound(pod: Pod, node: Node, reader: Reader) -> Held | None:
+def read_bound(pod: Pod, node: Node, reader: VolcanoPodReader) -> Held | None:
     """What a pod holds; see ``Dialect``.
 
     Volcano counts main containers alone, and among them those that name a number of cards or an
@@ -49,12 +49,12 @@ def read_bound(pod: Pod, node: Node, reader: Reader) -> Held | None:
     )
 
 
-def _counted(member: Member, reader: Reader) -> bool:
+def _counted(member: Member, reader: VolcanoPodReader) -> bool:
     limits = member.container.resources.limits or {}
     return reader.config.count in limits or reader.config.memory in limits
 
 
-def _given(member: Member, reader: Reader) -> bool:
+def _given(member: Member, reader: VolcanoPodReader) -> bool:
     """Whether a container is given cards: by its number, or by its memory where it has none.
 
     The older device plugin gives them by its own names, and its record tells of numbers only.

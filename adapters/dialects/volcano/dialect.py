@@ -8,10 +8,10 @@ from adapters.dialects.dialect import Defaults, Described, Document, Held, Resul
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
 from adapters.dialects.volcano.bound import read_bound
-from adapters.dialects.volcano.pod import Reader
+from adapters.dialects.volcano.pod import VolcanoPodReader
 from adapters.dialects.volcano.ranking import ranking
 from adapters.dialects.volcano.settings import read_device_config, read_scheduling
-from adapters.wire.kube import Device, KubeNode, Pod
+from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
@@ -31,7 +31,7 @@ class Volcano:
         pods: reads pods; it carries the settings.
     """
 
-    pods: Reader
+    pods: VolcanoPodReader
 
     @classmethod
     def configured(cls, settings: Settings, defaults: Defaults) -> Self:
@@ -42,7 +42,7 @@ class Volcano:
         """
         scheduling, document = read_scheduling(settings)
         config = read_device_config(settings, document)
-        return cls(Reader(NAME, config, scheduling, ranking(scheduling, defaults)))
+        return cls(VolcanoPodReader(NAME, config, scheduling, ranking(scheduling, defaults)))
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Volcano:
         """None; see ``Dialect``."""
         return {}
 
-    def read_node(self, node: KubeNode, device: Device | None) -> Described:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
         return nodes.read_node(node, NAME, self.pods.config)
 

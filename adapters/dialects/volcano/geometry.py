@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from adapters.dialects.volcano.settings import Slices, Table
+from adapters.dialects.volcano.settings import GeometryTable, Slices
 from core.hardware import mig_catalog
-from core.hardware.mig import UNCUT, Geometry, Profile, lay_out
+from core.hardware.mig import UNCUT, Geometry, MigProfile, lay_out
 from core.hardware.quantity import FULL, MIB
 
 _SIZES = (1, 2, 4, 8)
@@ -20,7 +20,7 @@ _NAME = re.compile(r"([1-7])g\..+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Cutting:
+class Partitioning:
     """The ways to cut one card.
 
     Attributes:
@@ -33,7 +33,7 @@ class Cutting:
 
 
 @lru_cache(maxsize=1024)
-def cutting(tables: tuple[Table, ...], card_type: str, memory: int) -> Cutting:
+def cutting(tables: tuple[GeometryTable, ...], card_type: str, memory: int) -> Partitioning:
     """The ways to cut a card.
 
     Args:
@@ -46,13 +46,13 @@ def cutting(tables: tuple[Table, ...], card_type: str, memory: int) -> Cutting:
             return _tabled(table, card_type, memory)
     geometry = mig_catalog.geometry((card_type,))
     if geometry.layouts:
-        return Cutting(geometry)
-    return Cutting(
+        return Partitioning(geometry)
+    return Partitioning(
         UNCUT, (f"no MIG layout is known for {card_type}; add it to knownMigGeometries",)
     )
 
 
-def _tabled(table: Table, card_type: str, memory: int) -> Cutting:
+def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
     listed = {slices.name: slices for group in table.groups for slices in group.slices}
     profiles = _published(listed, card_type) or _derived(listed, memory)
     layouts = [
@@ -61,7 +61,7 @@ def _tabled(table: Table, card_type: str, memory: int) -> Cutting:
         else None
         for group in table.groups
     ]
-    return Cutting(
+    return Partitioning(
         Geometry(tuple(layout for layout in layouts if layout is not None)),
         tuple(
             f"{group.name} of knownMigGeometries cannot be cut out of {card_type}"
@@ -71,11 +71,11 @@ def _tabled(table: Table, card_type: str, memory: int) -> Cutting:
     )
 
 
-def _of(slices: Slices, profiles: Mapping[str, Profile]) -> list[Profile]:
+def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
     return [replace(profiles[slices.name], memory=slices.memory * MIB)] * slices.count
 
 
-def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, Profile]:
+def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:
     """The profiles as NVIDIA publishes them; empty unless all of them are known."""
     known = {name: mig_catalog.profile((card_type,), name) for name in listed}
     return (
@@ -85,7 +85,7 @@ def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, Profil
     )
 
 
-def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, Profile]:
+def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
     """The profiles by what their names and sizes say, in eighths of the card."""
     kinds: dict[str, tuple[int, int]] = {}
     for name, slices in listed.items():
@@ -95,7 +95,7 @@ def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, Profile]:
             kinds[name] = (int(match[1]), size)
     whole = next((parts for parts, size in kinds.values() if size == _SIZES[-1]), _COMPUTE_SLICES)
     return {
-        name: Profile(
+        name: MigProfile(
             name=name,
             memory=listed[name].memory * MIB,
             size=size,

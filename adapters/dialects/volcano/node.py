@@ -17,7 +17,7 @@ from adapters.dialects.containers import zero
 from adapters.dialects.dialect import Described
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.boolean import parse_bool
-from adapters.dialects.volcano.geometry import Cutting, cutting
+from adapters.dialects.volcano.geometry import Partitioning, cutting
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from core.hardware.card import Card, Mode
@@ -101,7 +101,7 @@ def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict
     }
 
 
-def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting, tuple[str, ...]] | str:
+def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[str, ...]] | str:
     """The card of an entry, how it is cut, and what is doubtful; or why it is none."""
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) < _OLDER_FIELDS:
@@ -123,7 +123,9 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Cutting, tuple[str, 
         return f"has mode {mode!r}, not {keys.HAMI_CORE} or {keys.MIG}"
     # The first of the older plugins had no factor: the smaller reading sells nothing twice.
     size = int(units[1]) * (MIB if older else config.unit)
-    cut = cutting(config.tables, card_type, size) if _MODES[mode] is Mode.MIG else Cutting(UNCUT)
+    cut = (
+        cutting(config.tables, card_type, size) if _MODES[mode] is Mode.MIG else Partitioning(UNCUT)
+    )
     card = Card(
         uuid=uuid,
         node="",

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from adapters.dialects.containers import Member, members, resource_names, stated
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.settings import DeviceConfig, Scheduling
+from adapters.dialects.volcano.settings import DeviceConfig, VolcanoScheduling
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, show
-from core.requests.request import Ask, Ranking, Request
+from core.requests.request import ContainerRequest, Ranking, Request
 
 _MOST = (1 << 31) - 1
 """The largest amount that Volcano can hold: int32."""
@@ -20,7 +20,7 @@ _MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: frozenset({Mode.MI
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class VolcanoPodReader:
     """Reads pods under one cluster's settings.
 
     Attributes:
@@ -32,7 +32,7 @@ class Reader:
 
     dialect: str
     config: DeviceConfig
-    scheduling: Scheduling
+    scheduling: VolcanoScheduling
     ranking: Ranking
 
     def asks(self, pod: Pod) -> bool:
@@ -52,7 +52,7 @@ class Reader:
             uid=pod.metadata.uid,
             pod=full_name(pod),
             dialect=self.dialect,
-            asks=tuple(ask for _, ask in asked if ask is not None),
+            containers=tuple(ask for _, ask in asked if ask is not None),
             modes=_modes(wishes),
             allow_uuids=frozenset(_entries(wishes, keys.USE_UUID)) or None,
             deny_uuids=frozenset(_entries(wishes, keys.AVOID_UUID)),
@@ -81,7 +81,7 @@ class Reader:
         known = resource in self.config.resources or resource == self.config.priority
         return known or resource.startswith(keys.FAMILY) or resource in keys.LEGACY
 
-    def _ask(self, member: Member) -> Ask | None:
+    def _ask(self, member: Member) -> ContainerRequest | None:
         config = self.config
         self._refuse_strangers(member)
         count = _amount(
@@ -114,7 +114,7 @@ class Reader:
                 config.cores if percent is None else config.percent,
                 f"must stand beside {config.count}, which says how many cards",
             )
-        return Ask(
+        return ContainerRequest(
             container=member.container.name,
             count=count or 1,
             memory=None if memory is None else memory * config.unit,

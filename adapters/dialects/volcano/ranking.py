@@ -1,7 +1,7 @@
 """How Volcano's settings order cards and nodes."""
 
 from adapters.dialects.dialect import Defaults, Policy
-from adapters.dialects.volcano.settings import Scheduling
+from adapters.dialects.volcano.settings import VolcanoScheduling
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561
@@ -19,7 +19,7 @@ _NODES = {
 }
 
 
-def ranking(scheduling: Scheduling, defaults: Defaults) -> Ranking:
+def ranking(scheduling: VolcanoScheduling, defaults: Defaults) -> Ranking:
     """The order of cards and nodes for every pod; a pod itself has no say."""
     voted = scheduling.policy if scheduling.weight else None
     return Ranking(

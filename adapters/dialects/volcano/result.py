@@ -19,7 +19,7 @@ from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
-from core.requests.request import Ask, Phase, Request
+from core.requests.request import ContainerRequest, Phase, Request
 
 KEYS = frozenset(
     (
@@ -64,7 +64,7 @@ def write_result(
     left = iter(placement.grants)
     assigned = ";".join(
         "".join(_device(ask, grant, cards[grant.card], unit) for grant in islice(left, ask.count))
-        for ask in request.asks
+        for ask in request.containers
     )
     seconds = str(now // _SECOND)
     written = {
@@ -98,22 +98,24 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
     text = written[keys.ASSIGNED]
     cards = {card.uuid: card for card in node.cards}
     lists = text.split(";")
-    if len(lists) != len(request.asks):
-        raise _unreadable(text, f"must have {len(request.asks)} lists of devices, one a container")
+    if len(lists) != len(request.containers):
+        raise _unreadable(
+            text, f"must have {len(request.containers)} lists of devices, one a container"
+        )
     return tuple(
         grant
-        for ask, devices in zip(request.asks, lists, strict=True)
+        for ask, devices in zip(request.containers, lists, strict=True)
         for grant in _grants(text, ask, devices, cards, unit)
     )
 
 
 def _positional(pod: Pod, request: Request) -> bool:
     """Whether the plugin, which counts lists as main containers, finds the right ones."""
-    first = [(one.name, Phase.MAIN) for one in pod.spec.containers[: len(request.asks)]]
-    return first == [(ask.container, ask.phase) for ask in request.asks]
+    first = [(one.name, Phase.MAIN) for one in pod.spec.containers[: len(request.containers)]]
+    return first == [(ask.container, ask.phase) for ask in request.containers]
 
 
-def _device(ask: Ask, grant: Grant, card: Card, unit: int) -> str:
+def _device(ask: ContainerRequest, grant: Grant, card: Card, unit: int) -> str:
     held = grant.slice
     if held is None:
         return f"{grant.card},{keys.VENDOR_TYPE},{grant.memory // unit},{grant.compute}:"
@@ -122,7 +124,7 @@ def _device(ask: Ask, grant: Grant, card: Card, unit: int) -> str:
 
 
 def _grants(
-    text: str, ask: Ask, devices: str, cards: dict[str, Card], unit: int
+    text: str, ask: ContainerRequest, devices: str, cards: dict[str, Card], unit: int
 ) -> Iterator[Grant]:
     *entries, rest = devices.split(":")
     if rest:
@@ -138,7 +140,9 @@ def _grants(
         yield grant
 
 
-def _grant(text: str, ask: Ask, entry: str, cards: dict[str, Card], unit: int) -> Grant:
+def _grant(
+    text: str, ask: ContainerRequest, entry: str, cards: dict[str, Card], unit: int
+) -> Grant:
     fields = entry.split(",")
     if len(fields) != 4 or fields[1] != keys.VENDOR_TYPE:
         raise _unreadable(text, f"must list devices as uuid,{keys.VENDOR_TYPE},memory,cores")

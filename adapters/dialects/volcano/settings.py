@@ -45,7 +45,7 @@ class Group(msgspec.Struct, frozen=True):
     slices: tuple[Slices, ...] = msgspec.field(name="geometries")
 
 
-class Table(msgspec.Struct, frozen=True):
+class GeometryTable(msgspec.Struct, frozen=True):
     """The ways to cut the cards of some models.
 
     Attributes:
@@ -80,7 +80,7 @@ class DeviceConfig(msgspec.Struct, frozen=True):
     factor: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = msgspec.field(
         default=1, name="gpuMemoryFactor"
     )
-    tables: tuple[Table, ...] = msgspec.field(default=(), name="knownMigGeometries")
+    tables: tuple[GeometryTable, ...] = msgspec.field(default=(), name="knownMigGeometries")
 
     @property
     def unit(self) -> int:
@@ -93,7 +93,7 @@ class DeviceConfig(msgspec.Struct, frozen=True):
         return frozenset((self.count, self.memory, self.percent, self.cores))
 
 
-class Scheduling(msgspec.Struct, frozen=True):
+class VolcanoScheduling(msgspec.Struct, frozen=True):
     """The arguments of the scheduler's plugin.
 
     Attributes:
@@ -127,7 +127,7 @@ class _SchedulerFile(msgspec.Struct, frozen=True):
 _File = TypeVar("_File", _DeviceFile, _SchedulerFile)
 
 
-def read_scheduling(settings: Settings) -> tuple[Scheduling, Document]:
+def read_scheduling(settings: Settings) -> tuple[VolcanoScheduling, Document]:
     """The scheduler's arguments, and where its device settings stand.
 
     Raises:
@@ -143,7 +143,7 @@ def read_scheduling(settings: Settings) -> tuple[Scheduling, Document]:
     for switch in keys.SWITCHES:
         if switch in given and parse_bool(str(given[switch])) is None:
             raise _refused(switch, given[switch], "must be true or false")
-    scheduling = Scheduling(_policy(given), _weight(given), _rules(given))
+    scheduling = VolcanoScheduling(_policy(given), _weight(given), _rules(given))
     return scheduling, _device_document(given, settings)
 
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.credentials import AgentCredentials
 
 SILENCE = 150.0
 """Seconds without a word after which a connection counts as lost; bookmarks come every minute."""
@@ -32,7 +32,7 @@ class ApiError(OSError):
 
 
 async def send(
-    who: Credentials, method: str, path: str, body: bytes, kind: str = "application/json"
+    who: AgentCredentials, method: str, path: str, body: bytes, kind: str = "application/json"
 ) -> bytes:
     """Make a request that has a body; the answer.
 
@@ -47,7 +47,7 @@ async def send(
 
 
 async def pieces(
-    who: Credentials,
+    who: AgentCredentials,
     method: str,
     path: str,
     body: bytes = b"",

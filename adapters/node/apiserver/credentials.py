@@ -26,7 +26,7 @@ class CredentialsError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class AgentCredentials:
     """How to reach the API server.
 
     Attributes:
@@ -53,7 +53,7 @@ class Credentials:
         return f"{head}Authorization: Bearer {self.token.read_text().strip()}\r\n"
 
 
-def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> Credentials:
+def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCredentials:
     """Those of the pod that this process is in.
 
     Raises:
@@ -65,10 +65,10 @@ def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> Credentia
         context = ssl.create_default_context(cafile=str(account / "ca.crt"))
     except (KeyError, ValueError, OSError) as error:
         raise CredentialsError(f"not in a pod with a service account: {error!r}") from error
-    return Credentials(host, port, context, account / "token")
+    return AgentCredentials(host, port, context, account / "token")
 
 
-def of_kubeconfig(path: Path) -> Credentials:
+def of_kubeconfig(path: Path) -> AgentCredentials:
     """Those of a kubeconfig's current context.
 
     Raises:
@@ -88,14 +88,14 @@ def _named(content: Any, kind: str, name: str) -> Any:
     return next((each for each in content[kind] if each["name"] == name), {})
 
 
-def _credentials(folder: Path, cluster: Any, user: Any) -> Credentials:
+def _credentials(folder: Path, cluster: Any, user: Any) -> AgentCredentials:
     if "exec" in user or "auth-provider" in user:
         raise CredentialsError("its user is made by another program: give the agent its own")
     server = urlsplit(cluster["server"])
     if server.hostname is None:
         raise CredentialsError(f"{cluster['server']!r} is no server")
     if server.scheme == "http":
-        return Credentials(server.hostname, server.port or 80, None)
+        return AgentCredentials(server.hostname, server.port or 80, None)
     context = ssl.create_default_context()
     with _file(folder, cluster, "certificate-authority") as authority:
         if authority is not None:
@@ -104,7 +104,7 @@ def _credentials(folder: Path, cluster: Any, user: Any) -> Credentials:
         if own is not None:
             context.load_cert_chain(own, key)
     token = Path(folder, user["tokenFile"]) if "tokenFile" in user else None
-    return Credentials(server.hostname, server.port or 443, context, token)
+    return AgentCredentials(server.hostname, server.port or 443, context, token)
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.events import Events, Regarding
+from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.node.apiserver.api import send
-from adapters.node.apiserver.credentials import Credentials
-from adapters.node.log import tell
+from adapters.node.apiserver.credentials import AgentCredentials
+from adapters.node.log import log_event
 from adapters.node.nri.model import PodSandbox
 
 CONTROLLER = "dragoman.dev/node"
@@ -25,14 +25,14 @@ _PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class AgentEventApi:
     """The API server, as far as events need it.
 
     Attributes:
         credentials: of the agent.
     """
 
-    credentials: Credentials
+    credentials: AgentCredentials
 
     async def create(self, path: str, body: object) -> bytes:
         """Post an object to its collection.
@@ -56,22 +56,22 @@ class Server:
                 data = msgspec.json.encode(body)
                 return await send(self.credentials, method, path, data, kind)
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            tell("event.unwritten", path=path, reason=str(error) or type(error).__name__)
+            log_event("event.unwritten", path=path, reason=str(error) or type(error).__name__)
             raise ClusterError(0, "Broken", str(error) or type(error).__name__) from error
 
 
 class PodEvents:
     """Writes events from whichever thread they are told on."""
 
-    def __init__(self, credentials: Credentials, node: str) -> None:
+    def __init__(self, credentials: AgentCredentials, node: str) -> None:
         """Nothing is written until ``run`` runs, on the loop of which this is called.
 
         Args:
             credentials: of the agent.
             node: its name.
         """
-        server = Server(credentials)
-        self._events = Events(server, node, controller=CONTROLLER, most=MOST, rate=RATE)
+        server = AgentEventApi(credentials)
+        self._events = EventRecorder(server, node, controller=CONTROLLER, most=MOST, rate=RATE)
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
@@ -80,8 +80,8 @@ class PodEvents:
 
     def emit(self, pod: PodSandbox, reason: str, note: str, action: str) -> None:
         """Tell a warning of a pod; never waits, never raises."""
-        about = Regarding("Pod", pod.name, pod.namespace or "default", pod.uid)
+        about = EventSubject("Pod", pod.name, pod.namespace or "default", pod.uid)
         self._loop.call_soon_threadsafe(self._tell, about, reason, note, action)
 
-    def _tell(self, about: Regarding, reason: str, note: str, action: str) -> None:
+    def _tell(self, about: EventSubject, reason: str, note: str, action: str) -> None:
         self._events.emit(about, reason, note, kind="Warning", action=action)

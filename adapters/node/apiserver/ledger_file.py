@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.node.grants import LedgerGrants
-from adapters.node.log import tell
+from adapters.node.log import log_event
 from adapters.wire.ledger import LedgerRecordError, decode
 
 INTERVAL = 0.1
@@ -39,7 +39,7 @@ class LedgerFile:
         except FileNotFoundError:
             return False
         except (OSError, LedgerRecordError) as error:
-            tell("ledger.unread", reason=str(error), file=self.path)
+            log_event("ledger.unread", reason=str(error), file=self.path)
             return False
         return True
 

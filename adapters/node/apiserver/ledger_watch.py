@@ -14,9 +14,9 @@ from urllib.parse import quote
 import msgspec
 
 from adapters.node.apiserver.api import LARGEST, pieces
-from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.grants import LedgerGrants
-from adapters.node.log import tell
+from adapters.node.log import log_event
 from adapters.wire.ledger import LedgerRecordError, decode
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
@@ -76,7 +76,7 @@ class LedgerWatch:
         seen: told its status.
     """
 
-    credentials: Credentials
+    credentials: AgentCredentials
     node: str
     grants: LedgerGrants
     seen: Seen = _ignore
@@ -91,7 +91,7 @@ class LedgerWatch:
                 while True:
                     version = await self._watch(version)
             except FAILURES as error:
-                tell("ledger.lost", reason=str(error) or type(error).__name__)
+                log_event("ledger.lost", reason=str(error) or type(error).__name__)
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
             wait = min(wait * 2, LONGEST)
 
@@ -130,7 +130,7 @@ class LedgerWatch:
         try:
             self.grants.replace(decode(thing.spec))
         except LedgerRecordError as error:
-            tell("ledger.unread", reason=str(error))
+            log_event("ledger.unread", reason=str(error))
             self.grants.forget()
 
     async def _lines(self, words: str) -> AsyncGenerator[bytes, None]:

@@ -13,11 +13,11 @@ from urllib.parse import quote
 import msgspec
 
 from adapters.node.apiserver.api import ApiError, send
-from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.apiserver.ledger_watch import COLLECTION, FAILURES
 from adapters.node.hardware.model import Hardware
-from adapters.node.log import tell
-from adapters.wire.hardware import HardwareRecordError, Holding, NodeHardware, decode, encode
+from adapters.node.log import log_event
+from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
 from core.hardware.card import Card
 
 SHORTEST, LONGEST = 1.0, 60.0
@@ -32,7 +32,7 @@ _CONFLICT, _NOT_FOUND = 409, 404
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SharingConfig:
     """How the cards of this node are sold.
 
     Attributes:
@@ -47,20 +47,22 @@ class Terms:
     isolation: str | None = None
 
 
-def describe(hardware: Hardware, terms: Terms, holdings: tuple[Holding, ...] = ()) -> NodeHardware:
+def desired_status(
+    hardware: Hardware, terms: SharingConfig, holdings: tuple[DeviceHolding, ...] = ()
+) -> NodeHardware:
     """What is told of the node."""
     problems = sorted(hardware.problems.items())
     cards = tuple(_told(card, terms) for card in hardware.cards)
     return NodeHardware(cards, terms.isolation, tuple(problems), holdings)
 
 
-def _told(card: Card, terms: Terms) -> Card:
+def _told(card: Card, terms: SharingConfig) -> Card:
     known = (name for name in terms.dialects if VENDORS.get(name, card.vendor) == card.vendor)
     return replace(card, slots=terms.slots, dialects=frozenset(known))
 
 
 @dataclass(slots=True)
-class Publisher:
+class HardwarePublisher:
     """Writes when what is there differs from what is told.
 
     Attributes:
@@ -69,7 +71,7 @@ class Publisher:
         wanted: what the status should say; None as long as nobody knows.
     """
 
-    credentials: Credentials
+    credentials: AgentCredentials
     node: str
     wanted: Callable[[], NodeHardware | None]
     _there: bool | None = None
@@ -105,7 +107,7 @@ class Publisher:
                 # whoever makes it again and again does so ever less often.
                 wait = SHORTEST if there else min(wait * 2, LONGEST)
             except FAILURES as error:
-                tell("hardware.unpublished", reason=str(error) or type(error).__name__)
+                log_event("hardware.unpublished", reason=str(error) or type(error).__name__)
                 wait = min(wait * 2, LONGEST)
             await asyncio.sleep(wait * random.uniform(0.75, 1))  # noqa: S311
 
@@ -120,7 +122,7 @@ class Publisher:
             self._there = self._there and error.status != _NOT_FOUND
             raise
         self._there, self._said = True, wanted
-        tell(
+        log_event(
             "hardware.published",
             cards=len(wanted.cards),
             problems=len(wanted.problems),

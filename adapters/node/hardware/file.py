@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 import yaml
 
-from adapters.node.hardware.model import Hardware, Instance, InventoryError, Load
+from adapters.node.hardware.model import CardLoad, Hardware, Instance, InventoryError
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import MIB
 
@@ -88,7 +88,7 @@ class FileInventory:
             problems={entry.uuid: entry.problem for entry in entries if entry.problem},
         )
 
-    def loads(self) -> dict[str, Load]:
+    def loads(self) -> dict[str, CardLoad]:
         """Nothing: a file does not know."""
         return {}
 

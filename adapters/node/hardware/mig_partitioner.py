@@ -12,8 +12,8 @@ from typing import Protocol
 
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.log import tell
-from core.hardware.mig_repartition import Piece, Recut, recut
+from adapters.node.log import log_event
+from core.hardware.mig_repartition import GpuInstancePlacement, RepartitionPlan, repartition
 from core.ledger.node_ledger import NodeLedger
 
 AGAIN = 5.0
@@ -23,20 +23,22 @@ Key = tuple[str, str, int]
 """Uuid of the card, profile and start."""
 
 
-class Tool(Protocol):
+class MigDriver(Protocol):
     """Who cuts. Each may take seconds, and raise a ``RuntimeError`` that says why not."""
 
     def enable(self, uuid: str) -> None:
         """Make a card that nobody uses one that can be cut."""
         ...
 
-    def recut(self, uuid: str, remove: Sequence[Piece], add: Sequence[Piece]) -> dict[Piece, str]:
+    def repartition(
+        self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
+    ) -> dict[GpuInstancePlacement, str]:
         """Remove parts, unless something runs there, and add others; why some were not added."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RepartitionJob:
     """What is to be done with one card.
 
     Attributes:
@@ -44,12 +46,12 @@ class Job:
     """
 
     uuid: str
-    recut: Recut
+    recut: RepartitionPlan
     enable: bool = False
 
 
 @dataclass(slots=True)
-class Cutter:
+class MigPartitioner:
     """Follows the ledger. What others read of it is replaced and never changed: they have threads.
 
     Attributes:
@@ -63,28 +65,28 @@ class Cutter:
     """
 
     grants: LedgerGrants
-    tool: Tool
+    tool: MigDriver
     hardware: Callable[[], Hardware]
     look: Callable[[], Awaitable[None]]
     enable: bool = False
-    uncut: Mapping[Key, str] = field(default_factory=dict[Key, str])
+    failed_instances: Mapping[Key, str] = field(default_factory=dict[Key, str])
     withdrawn: frozenset[Key] = frozenset()
 
     async def run(self) -> None:
         """Cut what is granted until cancelled."""
         while True:
             seen = self.grants.ledger
-            await self.cut()
+            await self.repartition()
             change = self.grants.change()
             if self.grants.ledger is not seen:
                 change.close()
                 continue
             try:
-                await asyncio.wait_for(change, AGAIN if self.uncut else None)
+                await asyncio.wait_for(change, AGAIN if self.failed_instances else None)
             except TimeoutError:
                 continue
 
-    async def cut(self) -> None:
+    async def repartition(self) -> None:
         """Make what is granted now."""
         ledger = self.grants.ledger
         if ledger is None:
@@ -97,47 +99,49 @@ class Cutter:
         if jobs:
             await self.look()
         self.withdrawn = frozenset()
-        changed = bool(jobs) or problems != self.uncut
+        changed = bool(jobs) or problems != self.failed_instances
         for (uuid, profile, start), why in problems.items():
-            if self.uncut.get((uuid, profile, start)) != why:
-                tell("card.uncut", card=uuid, profile=profile, start=start, reason=why)
-        self.uncut = problems
+            if self.failed_instances.get((uuid, profile, start)) != why:
+                log_event("card.uncut", card=uuid, profile=profile, start=start, reason=why)
+        self.failed_instances = problems
         if changed:
             self.grants.nudge()
 
-    def _jobs(self, ledger: NodeLedger) -> tuple[list[Job], dict[Key, str]]:
+    def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[Key, str]]:
         hardware = self.hardware()
         unsure = _unsure(ledger)
-        jobs: list[Job] = []
+        jobs: list[RepartitionJob] = []
         problems: dict[Key, str] = {}
         known = {card.uuid for card in hardware.cards}
         for uuid, wanted in _wanted(ledger).items():
             missing = [piece for piece in wanted if _key(uuid, piece) not in hardware.instances]
             if not missing:
                 continue
-            off = uuid not in hardware.pieces
+            off = uuid not in hardware.gpu_instances
             if uuid not in known or (off and (not self.enable or uuid in unsure)):
                 why = "it is not in MIG mode" if uuid in known else "it is not there"
                 problems |= {_key(uuid, piece): why for piece in missing}
                 continue
             # A part that was begun and not finished is there, and still has to be made.
-            there = [piece for piece in hardware.pieces.get(uuid, ()) if piece not in missing]
-            found = recut(wanted, there, keep=uuid in unsure)
+            there = [
+                piece for piece in hardware.gpu_instances.get(uuid, ()) if piece not in missing
+            ]
+            found = repartition(wanted, there, keep=uuid in unsure)
             why = "what it is cut into may be in use"
             problems |= {_key(uuid, piece): why for piece in found.refused}
             if found.add:
-                jobs.append(Job(uuid, found, off))
+                jobs.append(RepartitionJob(uuid, found, off))
         return jobs, problems
 
-    def _do(self, job: Job) -> dict[Key, str]:
+    def _do(self, job: RepartitionJob) -> dict[Key, str]:
         """On a thread: it may take seconds."""
         try:
             if job.enable:
                 self.tool.enable(job.uuid)
-            found = self.tool.recut(job.uuid, job.recut.remove, job.recut.add)
+            found = self.tool.repartition(job.uuid, job.recut.remove, job.recut.add)
         except RuntimeError as error:
             return {_key(job.uuid, piece): str(error) for piece in job.recut.add}
-        tell(
+        log_event(
             "card.cut",
             card=job.uuid,
             removed=[f"{piece.profile}@{piece.start}" for piece in job.recut.remove],
@@ -147,17 +151,17 @@ class Cutter:
         return {_key(job.uuid, piece): why for piece, why in found.items()}
 
 
-def _key(uuid: str, piece: Piece) -> Key:
+def _key(uuid: str, piece: GpuInstancePlacement) -> Key:
     return uuid, piece.profile, piece.start
 
 
-def _wanted(ledger: NodeLedger) -> dict[str, list[Piece]]:
+def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
     """The parts of each card that somebody holds."""
-    found: dict[str, list[Piece]] = {}
+    found: dict[str, list[GpuInstancePlacement]] = {}
     for allocation in ledger.allocations.values():
         for grant in allocation.grants:
             if grant.slice is not None:
-                found.setdefault(grant.card, []).append(Piece.of(grant.slice))
+                found.setdefault(grant.card, []).append(GpuInstancePlacement.of(grant.slice))
     return found
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from core.hardware.card import Card
-from core.hardware.mig_repartition import Piece
+from core.hardware.mig_repartition import GpuInstancePlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,14 @@ class Hardware:
     instances: dict[tuple[str, str, int], Instance] = field(
         default_factory=dict[tuple[str, str, int], Instance]
     )
-    pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict[str, tuple[Piece, ...]])
+    gpu_instances: dict[str, tuple[GpuInstancePlacement, ...]] = field(
+        default_factory=dict[str, tuple[GpuInstancePlacement, ...]]
+    )
     problems: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class CardLoad:
     """How busy a card is now.
 
     Attributes:
@@ -65,7 +67,7 @@ class InventoryError(RuntimeError):
     """The node's cards cannot be listed."""
 
 
-class Inventory(Protocol):
+class HardwareSource(Protocol):
     """Somebody who knows the node's cards."""
 
     def hardware(self) -> Hardware:
@@ -76,6 +78,6 @@ class Inventory(Protocol):
         """
         ...
 
-    def loads(self) -> dict[str, Load]:
+    def loads(self) -> dict[str, CardLoad]:
         """How busy the cards are, by uuid; those that can be asked."""
         ...

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.node.hardware.health import Health
-from adapters.node.hardware.model import Hardware, Instance, InventoryError, Load
+from adapters.node.hardware.model import CardLoad, Hardware, Instance, InventoryError
 from adapters.node.hardware.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
 from adapters.node.hardware.nvml_events import recovery
 from adapters.node.hardware.nvml_links import scopes
 from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMig
-from adapters.node.log import tell
+from adapters.node.log import log_event
 from core.hardware.card import Card, Level, Mode, Scope
 
 BUS = Path("/sys/bus/pci/devices")
@@ -72,24 +72,24 @@ class NvmlInventory:
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
             {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
             {
-                (card.uuid, part.piece.profile, part.piece.start): self._instance(
+                (card.uuid, part.placement.profile, part.placement.start): self._instance(
                     card, part, device
                 )
                 for card in found
                 for part in parts.get(card.uuid, ())
                 if (device := part.whole) is not None
             },
-            {uuid: tuple(part.piece for part in cut) for uuid, cut in parts.items()},
+            {uuid: tuple(part.placement for part in cut) for uuid, cut in parts.items()},
             {uuid: why for uuid, why in problems.items() if why}
             | dict.fromkeys(lost, "it does not answer"),
         )
 
-    def loads(self) -> dict[str, Load]:
+    def loads(self) -> dict[str, CardLoad]:
         """What the library says; nothing where it cannot be asked."""
         try:
-            return {use.uuid: Load(use.memory, use.compute, use.bus) for use in self.nvml.use()}
+            return {use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.use()}
         except NvmlError as error:
-            tell("inventory.unread", reason=str(error))
+            log_event("inventory.unread", reason=str(error))
             return {}
 
     def _found(self) -> tuple[list[NvidiaCard], Parts]:
@@ -101,13 +101,13 @@ class NvmlInventory:
         except NvmlError as error:
             if not self._seen:
                 raise InventoryError(str(error)) from error
-            tell("inventory.unread", reason=str(error))
+            log_event("inventory.unread", reason=str(error))
             return found, parts  # and none of those that were there answers
         for card in cards:
             try:
                 cut = NvmlMig(self.nvml).instances(card.uuid)
             except NvmlError as error:
-                tell("card.unread", card=card.uuid, reason=str(error))
+                log_event("card.unread", card=card.uuid, reason=str(error))
                 continue
             found.append(card)
             if cut is not None:

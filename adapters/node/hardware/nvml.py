@@ -19,7 +19,7 @@ CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 _TEXT = 96
 
 
-class Code(IntEnum):
+class NvmlReturn(IntEnum):
     """What the library says instead of yes, as far as somebody acts on it or reads it."""
 
     UNINITIALIZED = 1
@@ -99,7 +99,7 @@ class NvidiaCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CardReading:
     """How busy a card is.
 
     Attributes:
@@ -148,7 +148,7 @@ class Nvml:
             raise problem
         return found
 
-    def use(self) -> list[Use]:
+    def use(self) -> list[CardReading]:
         """How busy the cards are that can be asked.
 
         Raises:
@@ -175,7 +175,7 @@ class Nvml:
         self.call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
         return handle
 
-    def _use(self, index: int) -> Use | None:
+    def _use(self, index: int) -> CardReading | None:
         memory, busy = _Memory(), _Utilization()
         try:
             handle = self._handle(index)
@@ -187,7 +187,7 @@ class Nvml:
             self.call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(busy))
         except NvmlError:
             busy = _Utilization()  # a card in MIG mode has none
-        return Use(uuid, int(memory.used), int(busy.gpu), int(busy.memory))
+        return CardReading(uuid, int(memory.used), int(busy.gpu), int(busy.memory))
 
     def _count(self) -> int:
         return self.number("nvmlDeviceGetCount_v2")
@@ -258,7 +258,7 @@ class Nvml:
 
 def _said(code: int) -> str:
     try:
-        return Code(code).name.lower().replace("_", " ")
+        return NvmlReturn(code).name.lower().replace("_", " ")
     except ValueError:
         return f"error {code}"
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from adapters.node.hardware.nvml import Code, Nvml, NvmlError
-from adapters.node.log import tell
+from adapters.node.hardware.nvml import Nvml, NvmlError, NvmlReturn
+from adapters.node.log import log_event
 
 WAIT = 1.0
 """Seconds of one wait for an error."""
@@ -90,7 +90,7 @@ class XidListener:
             except NvmlError as error:
                 if str(error) != self._told:
                     self._told = str(error)
-                    tell("health.unheard", reason=self._told)
+                    log_event("health.unheard", reason=self._told)
                 # Without a library there is nothing to hurry for.
                 self._ended.wait(AGAIN if error.code is None else WAIT)
 
@@ -123,7 +123,7 @@ class XidListener:
             card = self.nvml.handle_of(uuid)
             self.nvml.call("nvmlDeviceRegisterEvents", card, ctypes.c_ulonglong(_XID), events)
         except NvmlError as error:
-            tell("health.unheard", card=uuid, reason=str(error))
+            log_event("health.unheard", card=uuid, reason=str(error))
 
     def _wait(self, events: ctypes.c_void_p) -> None:
         event = _Event()
@@ -131,7 +131,7 @@ class XidListener:
         try:
             self.nvml.call("nvmlEventSetWait_v2", events, ctypes.byref(event), wait)
         except NvmlError as error:
-            if error.code == Code.TIMEOUT:
+            if error.code == NvmlReturn.TIMEOUT:
                 return
             raise
         if event.type == _XID:
@@ -141,4 +141,4 @@ class XidListener:
         try:
             self.nvml.call("nvmlEventSetFree", events)
         except NvmlError as error:
-            tell("health.unheard", reason=str(error))
+            log_event("health.unheard", reason=str(error))

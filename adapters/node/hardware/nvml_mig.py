@@ -8,8 +8,8 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adapters.node.hardware.nvml import Code, Nvml, NvmlError
-from core.hardware.mig_repartition import Piece
+from adapters.node.hardware.nvml import Nvml, NvmlError, NvmlReturn
+from core.hardware.mig_repartition import GpuInstancePlacement
 
 _ON = 1
 _NAME = 96
@@ -19,7 +19,9 @@ _COMPUTE_PROFILES = 9
 """NVML_COMPUTE_INSTANCE_PROFILE_COUNT."""
 _SHARED_ENGINES = 0
 
-_NOT_THIS_CARDS = frozenset({Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT, Code.NOT_FOUND})
+_NOT_THIS_CARDS = frozenset(
+    {NvmlReturn.NOT_SUPPORTED, NvmlReturn.INVALID_ARGUMENT, NvmlReturn.NOT_FOUND}
+)
 
 
 class _Placement(ctypes.Structure):
@@ -89,13 +91,13 @@ class GpuInstance:
     """
 
     number: int
-    piece: Piece
+    placement: GpuInstancePlacement
     devices: tuple[MigDevice, ...] = ()
 
     @property
     def whole(self) -> MigDevice | None:
         """The device that has all of it; None where there is none, or only parts of it."""
-        end = f" {self.piece.profile}"
+        end = f" {self.placement.profile}"
         return next((device for device in self.devices if device.name.endswith(end)), None)
 
 
@@ -124,7 +126,7 @@ class NvmlMig:
                 GpuInstance(number, piece, tuple(devices.get(number, ())))
                 for number, piece, _ in self._instances(card)
             ]
-        return tuple(sorted(found, key=lambda instance: instance.piece.start))
+        return tuple(sorted(found, key=lambda instance: instance.placement.start))
 
     def enable(self, uuid: str) -> None:
         """Turn a card's MIG mode on.
@@ -144,7 +146,9 @@ class NvmlMig:
             if status.value or not self._on(card):
                 raise MigError(f"card {uuid} takes MIG mode only with its next reset")
 
-    def recut(self, uuid: str, remove: Sequence[Piece], add: Sequence[Piece]) -> dict[Piece, str]:
+    def repartition(
+        self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
+    ) -> dict[GpuInstancePlacement, str]:
         """Remove what is in the way, unless something runs there, and add what is wanted.
 
         Args:
@@ -158,10 +162,10 @@ class NvmlMig:
         Raises:
             NvmlError: the card cannot be asked.
         """
-        problems: dict[Piece, str] = {}
+        problems: dict[GpuInstancePlacement, str] = {}
         with self.nvml.lock:
             card = self.nvml.handle_of(uuid)
-            ready = {found.piece for found in self.instances(uuid) or () if found.whole}
+            ready = {found.placement for found in self.instances(uuid) or () if found.whole}
             kept = [(piece, self._remove(card, piece)) for piece in remove]
             for piece in add:
                 if piece in ready:
@@ -182,7 +186,7 @@ class NvmlMig:
         try:
             self.nvml.call("nvmlDeviceGetMigMode", card, ctypes.byref(now), ctypes.byref(later))
         except NvmlError as error:
-            if error.code in (Code.NOT_SUPPORTED, None):
+            if error.code in (NvmlReturn.NOT_SUPPORTED, None):
                 return False  # a card, or a library, that knows no MIG
             raise
         return now.value == _ON
@@ -207,9 +211,11 @@ class NvmlMig:
             found.setdefault(name, profile)
         return found
 
-    def _instances(self, card: ctypes.c_void_p) -> list[tuple[int, Piece, ctypes.c_void_p]]:
+    def _instances(
+        self, card: ctypes.c_void_p
+    ) -> list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]]:
         """Number, piece and handle of each GPU instance."""
-        found: list[tuple[int, Piece, ctypes.c_void_p]] = []
+        found: list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]] = []
         for name, profile in self._profiles(card).items():
             handles = (ctypes.c_void_p * max(profile.instance_count, 1))()
             count = ctypes.c_uint(len(handles))
@@ -225,7 +231,9 @@ class NvmlMig:
                 instance = ctypes.c_void_p(handle)
                 self.nvml.call("nvmlGpuInstanceGetInfo", instance, ctypes.byref(info))
                 place = info.placement
-                found.append((info.id, Piece(name, place.start, place.size), instance))
+                found.append(
+                    (info.id, GpuInstancePlacement(name, place.start, place.size), instance)
+                )
         return found
 
     def _devices(self, card: ctypes.c_void_p) -> dict[int, list[MigDevice]]:
@@ -254,7 +262,7 @@ class NvmlMig:
                 ctypes.byref(handle),
             )
         except NvmlError as error:
-            if error.code == Code.NOT_FOUND:
+            if error.code == NvmlReturn.NOT_FOUND:
                 return None
             raise
         return handle
@@ -270,7 +278,7 @@ class NvmlMig:
             return True
         return count.value > 0
 
-    def _remove(self, card: ctypes.c_void_p, piece: Piece) -> str:
+    def _remove(self, card: ctypes.c_void_p, piece: GpuInstancePlacement) -> str:
         """Remove a part; why it is still there, or nothing."""
         for number, there, instance in self._instances(card):
             if there == piece:
@@ -329,7 +337,7 @@ class NvmlMig:
             found.setdefault(profile.id, profile)
         return list(found.values())
 
-    def _add(self, card: ctypes.c_void_p, piece: Piece) -> None:
+    def _add(self, card: ctypes.c_void_p, piece: GpuInstancePlacement) -> None:
         profile = self._profiles(card).get(piece.profile)
         if profile is None:
             raise MigError(f"the card knows no profile {piece.profile}")
@@ -351,7 +359,9 @@ class NvmlMig:
                 self.nvml.call("nvmlGpuInstanceDestroy", instance)
             raise
 
-    def _instance_at(self, card: ctypes.c_void_p, piece: Piece) -> ctypes.c_void_p | None:
+    def _instance_at(
+        self, card: ctypes.c_void_p, piece: GpuInstancePlacement
+    ) -> ctypes.c_void_p | None:
         found = (handle for _, there, handle in self._instances(card) if there == piece)
         return next(found, None)
 

@@ -6,16 +6,16 @@ from msgspec import Struct, field
 
 from adapters.node.hardware.model import Instance
 from adapters.node.hook import hami_core as hami
-from adapters.node.hook.plan import Plan
-from adapters.node.hook.profiles import VOID, Profile
-from adapters.node.nri.model import Container, PodSandbox
+from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.hook.profiles import VOID, VendorProfile
+from adapters.node.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.quantity import MIB
 from core.requests.limits import CardLimit, GrantError, Limits
 
 
-class CuttingError(GrantError):
+class PartitioningError(GrantError):
     """A slice is not there yet: somebody is making it."""
 
 
@@ -33,14 +33,14 @@ class Equipment(Struct, frozen=True):
     """
 
     cards: Mapping[str, Card]
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, VendorProfile]
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     instances: Mapping[tuple[str, str, int], Instance] = field(
         default_factory=dict[tuple[str, str, int], Instance]
     )
     cdi: bool = False
-    cutting: bool = False
-    uncut: Mapping[tuple[str, str, int], str] = field(
+    partitions_here: bool = False
+    failed_instances: Mapping[tuple[str, str, int], str] = field(
         default_factory=dict[tuple[str, str, int], str]
     )
 
@@ -55,7 +55,9 @@ class Equipment(Struct, frozen=True):
         return [_of_card(template, uuid, card.index) for template in templates]
 
 
-def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equipment) -> Plan:
+def share(
+    limits: Limits, pod: PodSandbox, container: NriContainer, equipment: Equipment
+) -> AdjustmentPlan:
     """What a container with a share gets; of vendors of which it has none, nothing is visible.
 
     Raises:
@@ -68,36 +70,38 @@ def share(limits: Limits, pod: PodSandbox, container: Container, equipment: Equi
         if card is None:
             raise GrantError(f"card {limit.uuid} is not on this node")
         vendors.setdefault(card.vendor, []).append(limit)
-    plans: list[Plan] = []
+    plans: list[AdjustmentPlan] = []
     for vendor, cards in vendors.items():
         profile = equipment.profiles.get(vendor)
         if profile is None:
             raise GrantError(f"this node's configuration has no profile for {vendor}")
         if profile.served:
             plans += _of_vendor(cards, profile, pod, container, equipment)
-    return Plan().beside(*plans, _void(equipment.profiles, vendors))
+    return AdjustmentPlan().merged_with(*plans, _void(equipment.profiles, vendors))
 
 
-def void(equipment: Equipment) -> Plan:
+def void(equipment: Equipment) -> AdjustmentPlan:
     """What a container without a share gets: no card, whatever its image says."""
     return _void(equipment.profiles, ())
 
 
-def _void(profiles: Mapping[str, Profile], present: Mapping[str, object] | tuple[()]) -> Plan:
+def _void(
+    profiles: Mapping[str, VendorProfile], present: Mapping[str, object] | tuple[()]
+) -> AdjustmentPlan:
     env: dict[str, str] = {}
     for vendor, profile in profiles.items():
         if profile.served and profile.visible and vendor not in present:
             env[profile.visible] = VOID
-    return Plan(env)
+    return AdjustmentPlan(env)
 
 
 def _of_vendor(
     limits: Sequence[CardLimit],
-    profile: Profile,
+    profile: VendorProfile,
     pod: PodSandbox,
-    container: Container,
+    container: NriContainer,
     equipment: Equipment,
-) -> list[Plan]:
+) -> list[AdjustmentPlan]:
     # A container counts its cards by their place on the bus, not in the order of a list.
     cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
     uuids: list[str] = []
@@ -127,16 +131,19 @@ def _of_vendor(
     env = {name: _fill(value, words) for name, value in profile.env.items()}
     if profile.visible:
         env[profile.visible] = _fill(profile.names, words)
-    plans = [Plan(env, profile.mounts)]
+    plans = [AdjustmentPlan(env, profile.mounts)]
     if cdi:
-        plans.append(Plan(cdi=tuple(cdi)))
+        plans.append(AdjustmentPlan(cdi=tuple(cdi)))
     else:
         devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
-        plans.append(Plan(devices=devices, optional_devices=profile.optional_devices))
+        plans.append(AdjustmentPlan(devices=devices, optional_devices=profile.optional_devices))
     if profile.hami is not None and any(
         card.memory_limited or card.compute_limited for card in cards
     ):
-        plans += [Plan(hami.bounds(cards)), hami.preloaded(profile.hami, pod.uid, container)]
+        plans += [
+            AdjustmentPlan(hami.bounds(cards)),
+            hami.preloaded(profile.hami, pod.uid, container),
+        ]
     return plans
 
 
@@ -148,10 +155,10 @@ def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance |
     if found is not None:
         return found
     problem = f"card {uuid} is not cut to {slot.profile} at {slot.start}"
-    why = equipment.uncut.get(key)
+    why = equipment.failed_instances.get(key)
     if why is not None:
         raise GrantError(f"{problem}: {why}")
-    raise CuttingError(f"{problem} yet") if equipment.cutting else GrantError(problem)
+    raise PartitioningError(f"{problem} yet") if equipment.partitions_here else GrantError(problem)
 
 
 def _of_card(template: str, uuid: str, index: int) -> str:

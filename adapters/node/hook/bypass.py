@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.other_injectors import VISIBLE
-from adapters.node.nri.model import Container
+from adapters.node.nri.model import NriContainer
 
 SOCKETS = frozenset({"containerd.sock", "cri-dockerd.sock", "crio.sock", "docker.sock", "nri.sock"})
 
@@ -21,12 +21,12 @@ ROOMS = frozenset({"/run", "/run/containerd", "/run/crio", "/run/docker", "/run/
 _SHOWN = 4
 
 
-def opens_all(container: Container) -> bool:
+def opens_all(container: NriContainer) -> bool:
     """Whether the container lets itself see every card, as images of CUDA do."""
     return f"{VISIBLE}=all" in container.env
 
 
-def ways(container: Container, own: Set[str], equipment: Equipment) -> str:
+def bypass_paths(container: NriContainer, own: Set[str], equipment: Equipment) -> str:
     """How the container reaches cards that are not its own, in a few words; empty for not at all.
 
     Args:

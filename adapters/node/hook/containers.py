@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adapters.node.hook.hami_core import folder
 from adapters.node.hook.host import discard
-from adapters.node.log import tell
+from adapters.node.log import log_event
 from adapters.node.nri.session import Creating, Removed, Synchronized
 from core.requests.limits import GrantError
 
@@ -19,7 +19,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class ContainerInfo:
     """A container of a pod, whichever attempt of it is running.
 
     Attributes:
@@ -34,7 +34,7 @@ class Tenant:
 
 
 @dataclass(slots=True)
-class Tenants:
+class ContainerRegistry:
     """The containers of the node.
 
     Attributes:
@@ -45,7 +45,7 @@ class Tenants:
     caches: Path | None
     now: Callable[[], float] = time.time
     _attempts: dict[Key, set[str]] = field(default_factory=dict[Key, set[str]])
-    _known: dict[Key, Tenant] = field(default_factory=dict[Key, Tenant])
+    _known: dict[Key, ContainerInfo] = field(default_factory=dict[Key, ContainerInfo])
 
     def observe(self, said: Synchronized | Creating | Removed) -> None:
         """Take what the runtime says."""
@@ -57,19 +57,19 @@ class Tenants:
                     pod = pods.get(container.pod)
                     if pod is not None:
                         key = (pod.uid, container.name)
-                        self._add(key, Tenant(pod.namespace, pod.name, key[1]), container.id)
+                        self._add(key, ContainerInfo(pod.namespace, pod.name, key[1]), container.id)
                 self._sweep()
             case Creating(_, pod, container):
                 key = (pod.uid, container.name)
-                self._add(key, Tenant(pod.namespace, pod.name, key[1]), container.id)
+                self._add(key, ContainerInfo(pod.namespace, pod.name, key[1]), container.id)
             case Removed(pod, container):
                 self._remove((pod.uid, container.name), container.id)
 
-    def present(self) -> Iterator[tuple[Key, Tenant]]:
+    def present(self) -> Iterator[tuple[Key, ContainerInfo]]:
         """The containers that there are."""
         yield from list(self._known.items())
 
-    def folders(self) -> Iterator[tuple[Tenant, Path]]:
+    def folders(self) -> Iterator[tuple[ContainerInfo, Path]]:
         """The containers that have a folder."""
         if self.caches is None:
             return
@@ -78,7 +78,7 @@ class Tenants:
             if path is not None and path.is_dir():
                 yield tenant, path
 
-    def _add(self, key: Key, tenant: Tenant, attempt: str) -> None:
+    def _add(self, key: Key, tenant: ContainerInfo, attempt: str) -> None:
         self._known[key] = tenant
         self._attempts.setdefault(key, set()).add(attempt)
 
@@ -112,4 +112,4 @@ class Tenants:
             if path is not None:
                 discard(str(path))
         except OSError as error:
-            tell("folder.kept", folder=path, reason=str(error))
+            log_event("folder.kept", folder=path, reason=str(error))

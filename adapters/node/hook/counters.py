@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Counts:
+class HookCounters:
     """What the hook has done since it was made.
 
     Attributes:

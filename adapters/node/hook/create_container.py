@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.policy import NOTHING, Absent, Agent, Exposed, ServeError
-from adapters.node.hook.reporter import News
-from adapters.node.log import tell
+from adapters.node.hook.policy import NOTHING, Exposed, NoGrantYet, Policy, ServeError
+from adapters.node.hook.reporter import ContainerReporter
+from adapters.node.log import log_event
 from adapters.node.nri import ttrpc
-from adapters.node.nri.connection import Line
+from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import Adjustment
 from adapters.node.nri.session import Creating
 
@@ -30,7 +30,7 @@ MOST_WAITED = 1_000
 
 
 @dataclass(slots=True)
-class Creations:
+class CreateContainerHandler:
     """The creations of one connection.
 
     The runtime asks one question at a time, so that whoever is waited for holds up the whole node.
@@ -46,17 +46,17 @@ class Creations:
         waited: uids of pods whose grants were waited for in vain; outlives the connection.
     """
 
-    line: Line
-    agent: Agent
+    line: Connection
+    agent: Policy
     watchdog: Watchdog
-    news: News
+    news: ContainerReporter
     loop: asyncio.AbstractEventLoop
     observe: Callable[[Creating], None]
     waited: dict[str, None]
     _guards: dict[int, int] = field(default_factory=dict[int, int])
     _waiting: set[Future[None]] = field(default_factory=set[Future[None]])
 
-    def take(self, creating: Creating, began: float) -> None:
+    def handle(self, creating: Creating, began: float) -> None:
         """Answer, or see to it that an answer follows; on the thread that reads.
 
         Args:
@@ -86,7 +86,7 @@ class Creations:
 
     async def _wait(self, creating: Creating, due: float) -> None:
         """Wait for the grant, and what it needs, as long as the runtime waits."""
-        absent = Absent.GRANT
+        absent = NoGrantYet.GRANT
         try:
             async with asyncio.timeout(due - time.monotonic()):
                 while True:
@@ -103,7 +103,7 @@ class Creations:
                 del self.waited[next(iter(self.waited))]
             self._fail(creating, absent.value, late=True)
 
-    def _try(self, creating: Creating) -> Absent | None:
+    def _try(self, creating: Creating) -> NoGrantYet | None:
         """Answer, unless the grant or what it needs is not there yet."""
         pod, container = creating.pod, creating.container
         try:
@@ -116,11 +116,13 @@ class Creations:
             if self.agent.concerns(pod, container):
                 self._fail(creating, f"{type(error).__name__}: {error}")
                 return None
-            tell("container.unexpected", uid=pod.uid, container=container.name, reason=repr(error))
+            log_event(
+                "container.unexpected", uid=pod.uid, container=container.name, reason=repr(error)
+            )
             # Whether it reaches cards in other ways is not asked: that may fail just so.
             self._send(creating, NOTHING)
             return None
-        if isinstance(adjustment, Absent):
+        if isinstance(adjustment, NoGrantYet):
             return adjustment
         self._answer(creating, adjustment)
         return None

@@ -7,9 +7,9 @@ goes before the one without; 0 and absence mean none; numbers without a suffix a
 import re
 from collections.abc import Sequence
 
-from adapters.node.hook.plan import Plan
+from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.profiles import HamiCore, Preload
-from adapters.node.nri.model import Container, Mount, names_and_values
+from adapters.node.nri.model import Mount, NriContainer, names_and_values
 from core.hardware.quantity import MIB
 from core.requests.limits import CardLimit, GrantError
 
@@ -64,7 +64,7 @@ def bounds(cards: Sequence[CardLimit]) -> dict[str, str]:
     return env
 
 
-def preloaded(hami: HamiCore, pod: str, container: Container) -> Plan:
+def preloaded(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPlan:
     """What the library itself needs.
 
     Args:
@@ -88,7 +88,7 @@ def preloaded(hami: HamiCore, pod: str, container: Container) -> Plan:
     else:
         so_far = names_and_values(container.env).get(PRELOAD, "")
         env[PRELOAD] = _before(LIBRARY, so_far)
-    return Plan(env, tuple(mounts), folders=(hami.lock,), fresh=cache)
+    return AdjustmentPlan(env, tuple(mounts), folders=(hami.lock,), scratch_dirs=cache)
 
 
 def folder(pod: str, container: str) -> str:

@@ -6,8 +6,8 @@ import stat
 from itertools import chain
 from pathlib import Path
 
-from adapters.node.hook.plan import Plan
-from adapters.node.nri.model import Adjustment, Device
+from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.nri.model import Adjustment, LinuxDevice
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = 128 << 10
@@ -23,7 +23,7 @@ class HostError(OSError):
     """The node has not what the container was to get."""
 
 
-def realize(plan: Plan) -> Adjustment:
+def realize(plan: AdjustmentPlan) -> Adjustment:
     """Make what a plan needs, and check what it names.
 
     A mount without a source would be found out only when the container starts, and a device
@@ -36,9 +36,9 @@ def realize(plan: Plan) -> Adjustment:
         _check(name, value)
     for folder in plan.folders:
         _folder(folder)
-    if plan.fresh is not None:
-        _fresh(plan.fresh)
-    made = {*plan.folders, plan.fresh}
+    if plan.scratch_dirs is not None:
+        _fresh(plan.scratch_dirs)
+    made = {*plan.folders, plan.scratch_dirs}
     for mount in plan.mounts:
         if mount.source not in made and not _exists(mount.source):
             raise HostError(f"{mount.source} is not on this node")
@@ -71,7 +71,7 @@ def _exists(path: str) -> bool:
     return os.access(path, os.F_OK)
 
 
-def _device(path: str) -> Device:
+def _device(path: str) -> LinuxDevice:
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError as error:
@@ -81,10 +81,10 @@ def _device(path: str) -> Device:
         raise HostError(f"{path}: {error.strerror}") from error
     if not stat.S_ISCHR(found.st_mode):
         raise HostError(f"{path} is no character device")
-    return Device(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
+    return LinuxDevice(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
 
 
-def _capability(path: str) -> Device | None:
+def _capability(path: str) -> LinuxDevice | None:
     """A capability of NVIDIA's driver whose node nobody has made yet; None where it is none.
 
     The driver makes none for an instance that is new; its name has its minor number, and runtimes
@@ -99,7 +99,7 @@ def _capability(path: str) -> Device | None:
         return None
     majors = (line.split() for line in lines if line.endswith(" nvidia-caps"))
     major = next((int(words[0]) for words in majors if words[0].isdecimal()), None)
-    return None if major is None else Device(path, "c", major, int(name[1]), _FOR_ALL)
+    return None if major is None else LinuxDevice(path, "c", major, int(name[1]), _FOR_ALL)
 
 
 def _folder(folder: str) -> None:

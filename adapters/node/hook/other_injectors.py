@@ -11,7 +11,7 @@ from operator import methodcaller
 
 from adapters.dialects.koordinator.keys import ALLOCATED
 from adapters.node.hook.hami_core import COMPUTE, MEMORY
-from adapters.node.nri.model import Container, PodSandbox, names_and_values
+from adapters.node.nri.model import NriContainer, PodSandbox, names_and_values
 from core.requests.limits import Limits
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -24,11 +24,11 @@ _BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE}={begin}" for begin in NA
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 
-class ClaimError(ValueError):
+class InjectorConflictError(ValueError):
     """Somebody else has given the container other cards, or other bounds, than the ledger."""
 
 
-def served(pod: PodSandbox, container: Container) -> str | None:
+def koordinator_minors(pod: PodSandbox, container: NriContainer) -> str | None:
     """The minors that Koordinator's hook has set; None where it has not acted."""
     if ALLOCATED not in pod.annotations:
         return None
@@ -36,12 +36,12 @@ def served(pod: PodSandbox, container: Container) -> str | None:
     return value if _MINORS.fullmatch(value) else None
 
 
-def plugged(container: Container) -> bool:
+def has_device_plugin_gpus(container: NriContainer) -> bool:
     """Whether a device plugin has given the container cards: it names them by uuid."""
     return any(map(_BY_UUID, container.env))
 
 
-def agree(minors: str, limits: Limits | None, container: Container) -> None:
+def verify_koordinator_env(minors: str, limits: Limits | None, container: NriContainer) -> None:
     """See that what Koordinator's hook has set is what the ledger says.
 
     Args:
@@ -55,14 +55,14 @@ def agree(minors: str, limits: Limits | None, container: Container) -> None:
     env = names_and_values(container.env)
     given = () if limits is None else limits.cards
     if {str(limit.index) for limit in given} != set(minors.split(",")):
-        raise ClaimError(_problem(f"{VISIBLE}={minors}"))
+        raise InjectorConflictError(_problem(f"{VISIBLE}={minors}"))
     first = None if limits is None else limits.cards[0]
     if first is None:
         return
     if first.memory_limited and env.get(MEMORY) != str(first.memory):
-        raise ClaimError(_problem(f"{MEMORY}={env.get(MEMORY, '')}"))
+        raise InjectorConflictError(_problem(f"{MEMORY}={env.get(MEMORY, '')}"))
     if first.compute_limited and env.get(COMPUTE) != str(first.compute):
-        raise ClaimError(_problem(f"{COMPUTE}={env.get(COMPUTE, '')}"))
+        raise InjectorConflictError(_problem(f"{COMPUTE}={env.get(COMPUTE, '')}"))
 
 
 def _problem(found: str) -> str:

@@ -5,12 +5,12 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from adapters.node.nri.model import Container, Mount, names_and_values
+from adapters.node.nri.model import Mount, NriContainer, names_and_values
 
 _T = TypeVar("_T")
 
 
-class Plan(Struct, frozen=True):
+class AdjustmentPlan(Struct, frozen=True):
     """An adjustment in words.
 
     Attributes:
@@ -28,12 +28,12 @@ class Plan(Struct, frozen=True):
     optional_devices: tuple[str, ...] = ()
     cdi: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    fresh: str | None = None
+    scratch_dirs: str | None = None
 
-    def beside(self, *others: "Plan") -> "Plan":
+    def merged_with(self, *others: "AdjustmentPlan") -> "AdjustmentPlan":
         """All of them; of what several name, the first one's."""
         env, mounts, devices, optional = self.env, self.mounts, self.devices, self.optional_devices
-        cdi, folders, fresh = self.cdi, self.folders, self.fresh
+        cdi, folders, fresh = self.cdi, self.folders, self.scratch_dirs
         for other in others:
             env = {**other.env, **env}
             mounts = _both(mounts, other.mounts)
@@ -41,10 +41,10 @@ class Plan(Struct, frozen=True):
             optional = _both(optional, other.optional_devices)
             cdi = _both(cdi, other.cdi)
             folders = _both(folders, other.folders)
-            fresh = fresh or other.fresh
-        return Plan(env, mounts, devices, optional, cdi, folders, fresh)
+            fresh = fresh or other.scratch_dirs
+        return AdjustmentPlan(env, mounts, devices, optional, cdi, folders, fresh)
 
-    def missing(self, container: Container) -> "Plan":
+    def minus_present(self, container: NriContainer) -> "AdjustmentPlan":
         """What the container does not have yet.
 
         Naming again what another plugin has set would make the runtime refuse the container, also
@@ -61,9 +61,9 @@ class Plan(Struct, frozen=True):
         if container.cdi:
             cdi = tuple(name for name in cdi if name not in container.cdi)
         env = self._variables(container)
-        return Plan(env, mounts, devices, optional, cdi, self.folders, self.fresh)
+        return AdjustmentPlan(env, mounts, devices, optional, cdi, self.folders, self.scratch_dirs)
 
-    def _variables(self, container: Container) -> Mapping[str, str]:
+    def _variables(self, container: NriContainer) -> Mapping[str, str]:
         # A fresh container has none of them, and then its variables need not be taken apart.
         if self.env and not {f"{k}={v}" for k, v in self.env.items()}.isdisjoint(container.env):
             env = names_and_values(container.env)

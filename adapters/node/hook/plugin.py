@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from adapters.node.hook.create_container import DEADLINE, Creations
+from adapters.node.hook.create_container import DEADLINE, CreateContainerHandler
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.policy import Agent
-from adapters.node.hook.reporter import News
-from adapters.node.log import tell
-from adapters.node.nri.connection import Line
-from adapters.node.nri.model import Runtime
+from adapters.node.hook.policy import Policy
+from adapters.node.hook.reporter import ContainerReporter
+from adapters.node.log import log_event
+from adapters.node.nri.connection import Connection
+from adapters.node.nri.model import RuntimeInfo
 from adapters.node.nri.mux import MuxError
 from adapters.node.nri.session import (
     Configured,
     Creating,
     Happening,
-    Refused,
+    RegistrationRejected,
     Removed,
     Session,
     Stage,
@@ -46,7 +46,7 @@ def _ignore(_: object) -> None:
 
 
 @dataclass(slots=True)
-class Link:
+class NriPlugin:
     """The plugin's end of one runtime's socket.
 
     Attributes:
@@ -63,10 +63,10 @@ class Link:
     path: Path
     name: str
     index: str
-    agent: Agent
+    agent: Policy
     watchdog: Watchdog
-    news: News = field(default_factory=News)
-    configure: Callable[[Runtime], None] = _ignore
+    news: ContainerReporter = field(default_factory=ContainerReporter)
+    configure: Callable[[RuntimeInfo], None] = _ignore
     observe: Observer = _ignore
     _waited: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -76,18 +76,18 @@ class Link:
         while True:
             session = Session(self.name, self.index)
             try:
-                await self._keep(Line.connect(self.path, session))
+                await self._keep(Connection.connect(self.path, session))
             except (OSError, MuxError, TtrpcError, EOFError) as error:
-                tell("link.lost", reason=str(error) or type(error).__name__, socket=self.path)
+                log_event("link.lost", reason=str(error) or type(error).__name__, socket=self.path)
             finally:
                 self.news.counts.active = False
             wait = SHORTEST if session.stage is Stage.ACTIVE else min(wait * 2, LONGEST)
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
 
-    async def _keep(self, line: Line) -> None:
+    async def _keep(self, line: Connection) -> None:
         """Serve one connection until it ends."""
         loop = asyncio.get_running_loop()
-        creations = Creations(
+        creations = CreateContainerHandler(
             line, self.agent, self.watchdog, self.news, loop, self.observe, self._waited
         )
         audits: set[asyncio.Future[None]] = set()
@@ -98,7 +98,7 @@ class Link:
         def take(happening: Happening, began: float) -> None:
             match happening:
                 case Creating():
-                    creations.take(happening, began)
+                    creations.handle(happening, began)
                 case Synchronized():
                     self._synchronized(happening, began)
                     loop.call_soon_threadsafe(audit, happening)
@@ -107,7 +107,7 @@ class Link:
                 case Removed(_, container):
                     self.observe(happening)
                     self.news.gone(container)
-                case Refused(problem):
+                case RegistrationRejected(problem):
                     raise ConnectionRefusedError(f"the runtime refuses the plugin: {problem}")
 
         arrival = loop.call_later(ARRIVAL, partial(_arrive, line))
@@ -134,15 +134,15 @@ class Link:
         containers = len(happening.containers)
         event = "link.active"
         if not self.agent.grants.known:
-            tell(event, containers=containers)
+            log_event(event, containers=containers)
             event = "link.audited"
             await self.agent.grants.arrival()
         unserved = self.agent.audit(happening.pods, happening.containers)
         exposed = self.agent.exposed(happening.pods, happening.containers)
         self.news.audited(unserved, exposed)
-        tell(event, containers=containers, unserved=len(unserved), exposed=len(exposed))
+        log_event(event, containers=containers, unserved=len(unserved), exposed=len(exposed))
 
 
-def _arrive(line: Line) -> None:
+def _arrive(line: Connection) -> None:
     if line.session.stage is not Stage.ACTIVE:
         line.close(TimeoutError(f"not active after {ARRIVAL:.0f} s"))

@@ -43,7 +43,7 @@ class HamiCore:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class VendorProfile:
     """What a container with cards of one vendor gets.
 
     Texts may hold ``{uuid}`` and ``{index}`` where they stand for one card, and ``{uuids}``,
@@ -81,7 +81,7 @@ VOID = "void"
 Source: NVIDIA/nvidia-container-toolkit, environment variables of the runtime.
 """
 
-NVIDIA = Profile(
+NVIDIA = VendorProfile(
     visible="NVIDIA_VISIBLE_DEVICES",
     card_devices=("/dev/nvidia{index}",),
     devices=("/dev/nvidiactl",),
@@ -90,8 +90,8 @@ NVIDIA = Profile(
 )
 """With HAMi-core at its usual places."""
 
-METAX = Profile(served=False)
+METAX = VendorProfile(served=False)
 """MetaX's own device plugin serves its pods, from the result that the binding carries."""
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({"nvidia": NVIDIA, "metax": METAX})
+PROFILES: Mapping[str, VendorProfile] = MappingProxyType({"nvidia": NVIDIA, "metax": METAX})
 """By vendor, for a node that says nothing else."""

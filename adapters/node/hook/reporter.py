@@ -6,10 +6,10 @@ A line in the log each time; an Event on the pod, where there is a cluster to wr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from adapters.node.hook.counters import Counts
+from adapters.node.hook.counters import HookCounters
 from adapters.node.hook.policy import Exposed, Unserved
-from adapters.node.log import tell
-from adapters.node.nri.model import Container, PodSandbox
+from adapters.node.log import log_event
+from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.nri.session import Creating
 
 Emit = Callable[[PodSandbox, str, str, str], None]
@@ -22,7 +22,7 @@ def _silent(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
 
 
 @dataclass(slots=True)
-class News:
+class ContainerReporter:
     """Tells, and counts who runs otherwise than he was sold until he is gone.
 
     Attributes:
@@ -30,7 +30,7 @@ class News:
         emit: writes Events.
     """
 
-    counts: Counts = field(default_factory=Counts)
+    counts: HookCounters = field(default_factory=HookCounters)
     emit: Emit = _silent
     _unserved: set[str] = field(default_factory=set[str])
     _exposed: set[str] = field(default_factory=set[str])
@@ -67,7 +67,7 @@ class News:
         self._count()
         self._tell_exposed(found)
 
-    def gone(self, container: Container) -> None:
+    def gone(self, container: NriContainer) -> None:
         """A container was removed."""
         self._unserved.discard(container.id)
         self._exposed.discard(container.id)
@@ -83,8 +83,8 @@ class News:
         self.counts.exposed = len(self._exposed)
 
 
-def _log(event: str, pod: PodSandbox, container: Container, reason: str) -> None:
-    tell(
+def _log(event: str, pod: PodSandbox, container: NriContainer, reason: str) -> None:
+    log_event(
         event,
         pod=f"{pod.namespace}/{pod.name}",
         uid=pod.uid,

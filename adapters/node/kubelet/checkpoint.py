@@ -29,7 +29,7 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class DeviceAssignment:
     """Devices of one resource that one container was given.
 
     Attributes:
@@ -68,7 +68,7 @@ class _File(msgspec.Struct, frozen=True, rename="pascal"):
 _decoder = msgspec.json.Decoder(_File)
 
 
-def read(data: bytes) -> tuple[Given, ...]:
+def read(data: bytes) -> tuple[DeviceAssignment, ...]:
     """What a file says, all of it.
 
     Raises:
@@ -83,11 +83,11 @@ def read(data: bytes) -> tuple[Given, ...]:
         raise CheckpointError(f"no checkpoint of the kubelet: {error}") from error
 
 
-def _given(one: _Entry) -> Given:
+def _given(one: _Entry) -> DeviceAssignment:
     devices = {device for near in (one.device_ids or {}).values() for device in near or ()}
     envs = [entry(value) for number, value in nested(one.alloc_resp or b"") if number == _ENVS]
     visible = dict(envs).get(VISIBLE, "")
-    return Given(
+    return DeviceAssignment(
         one.pod_uid,
         one.container_name,
         one.resource_name,

@@ -13,9 +13,9 @@ from pathlib import Path
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
 from adapters.node.hook.other_injectors import NAMED
-from adapters.node.kubelet.checkpoint import LARGEST, CheckpointError, Given, read
-from adapters.node.log import tell
-from adapters.wire.hardware import KUBELET, REPORTED, Holding
+from adapters.node.kubelet.checkpoint import LARGEST, CheckpointError, DeviceAssignment, read
+from adapters.node.log import log_event
+from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 
 EVERY = 2.0
 """Seconds between two looks, while there is a pod that the ledger cannot tell."""
@@ -25,8 +25,8 @@ _REPLICA = "::"
 
 
 def holdings(
-    given: Sequence[Given], hardware: Hardware, pods: Collection[str]
-) -> tuple[Holding, ...]:
+    given: Sequence[DeviceAssignment], hardware: Hardware, pods: Collection[str]
+) -> tuple[DeviceHolding, ...]:
     """What some pods hold; nothing of a container whose cards cannot be told.
 
     What the plugin made visible by name is the truth, then by number, as NVML counts: HAMi's plugin
@@ -41,7 +41,7 @@ def holdings(
     cards = _Cards.on(hardware)
     found = ((one, cards.of(one)) for one in given if one.pod in pods and one.resource in REPORTED)
     told = (
-        Holding(
+        DeviceHolding(
             one.pod,
             one.container,
             one.resource,
@@ -72,7 +72,7 @@ class _Cards:
             numbers if len(numbers) == len(cards) else {},
         )
 
-    def of(self, one: Given) -> set[str]:
+    def of(self, one: DeviceAssignment) -> set[str]:
         """The cards of a container; none where any of them is not known, or in doubt."""
         seen = one.visible
         devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
@@ -89,7 +89,7 @@ def _all(words: Sequence[str], known: Mapping[str, str]) -> set[str]:
 
 
 @dataclass(slots=True)
-class Holders:
+class KubeletDevices:
     """Follows what the kubelet has given.
 
     Attributes:
@@ -104,8 +104,8 @@ class Holders:
     grants: LedgerGrants
     hardware: Callable[[], Hardware]
     changed: Callable[[], None]
-    found: tuple[Holding, ...] | None = None
-    _given: tuple[Given, ...] = ()
+    found: tuple[DeviceHolding, ...] | None = None
+    _given: tuple[DeviceAssignment, ...] = ()
     _version: tuple[int, ...] = ()
     _problem: str = field(default="")
 
@@ -154,5 +154,5 @@ class Holders:
         except (OSError, CheckpointError) as error:
             problem = str(error)
         if problem and problem != self._problem:
-            tell("kubelet.unread", reason=problem)
+            log_event("kubelet.unread", reason=problem)
         self._problem = problem

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 
-from adapters.node.hardware.model import Load
+from adapters.node.hardware.model import CardLoad
 from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Both, both, short
 from core.hardware.card import Card
 
 
-def card_families(node: str, cards: Mapping[str, Card], loads: Mapping[str, Load]) -> list[Family]:
+def card_families(
+    node: str, cards: Mapping[str, Card], loads: Mapping[str, CardLoad]
+) -> list[Family]:
     """Memory in use, and how much of the time kernels and transfers take.
 
     Args:

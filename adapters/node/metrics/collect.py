@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from adapters.node.grants import Answer
-from adapters.node.hardware.model import Hardware, Load
-from adapters.node.hook.containers import Tenants
-from adapters.node.hook.counters import Counts
+from adapters.node.hardware.model import CardLoad, Hardware
+from adapters.node.hook.containers import ContainerRegistry
+from adapters.node.hook.counters import HookCounters
 from adapters.node.metrics.cards import card_families
 from adapters.node.metrics.exposition import Family
 from adapters.node.metrics.hook import hook_families
@@ -17,7 +17,7 @@ from adapters.node.metrics.usage import uses
 
 
 @dataclass(slots=True)
-class Monitor:
+class MetricsCollector:
     """What is told about a node.
 
     Attributes:
@@ -31,10 +31,10 @@ class Monitor:
     """
 
     node: str
-    tenants: Tenants
+    tenants: ContainerRegistry
     hardware: Callable[[], Hardware]
-    loads: Callable[[], Mapping[str, Load]]
-    counts: Counts
+    loads: Callable[[], Mapping[str, CardLoad]]
+    counts: HookCounters
     granted: Callable[[str, str], Answer]
     now: Callable[[], float] = time.time
 

@@ -21,7 +21,7 @@ _HEAD = struct.Struct("<iII")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RegionLayout:
     """Where things are, in bytes from the start of the region or of a process.
 
     Attributes:
@@ -53,7 +53,7 @@ class Layout:
     last_kernel: int | None
 
 
-UNVERSIONED = Layout(
+UNVERSIONED = RegionLayout(
     size=1197896,
     cards=48,
     uuids=56,
@@ -67,7 +67,7 @@ UNVERSIONED = Layout(
     count=1197880,
     last_kernel=None,
 )
-VERSION_1 = Layout(
+VERSION_1 = RegionLayout(
     size=2008952,
     cards=56,
     uuids=64,
@@ -88,7 +88,7 @@ class RegionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class CardUsage:
+class RegionCard:
     """What one container does on one card.
 
     Attributes:
@@ -121,7 +121,7 @@ class Region:
         last_kernel: when it last started a kernel, seconds since 1970; 0 where that is not known.
     """
 
-    cards: tuple[CardUsage, ...]
+    cards: tuple[RegionCard, ...]
     last_kernel: int = 0
 
 
@@ -160,7 +160,7 @@ def _read(file: int, size: int) -> Region:
     return Region(tuple(_card(head, processes, layout, place) for place in range(cards)), last)
 
 
-def _layout(size: int, major: int) -> Layout:
+def _layout(size: int, major: int) -> RegionLayout:
     if size in (UNVERSIONED.size, UNVERSIONED.size + 1):
         return UNVERSIONED
     if major == 1 and size >= VERSION_1.size:
@@ -168,7 +168,7 @@ def _layout(size: int, major: int) -> Layout:
     raise RegionError(f"{size} bytes of version {major} are not known")
 
 
-def _card(head: bytes, processes: Sequence[bytes], layout: Layout, place: int) -> CardUsage:
+def _card(head: bytes, processes: Sequence[bytes], layout: RegionLayout, place: int) -> RegionCard:
     start = layout.uuids + place * _UUID
     uuid = head[start : start + _UUID].split(b"\0", 1)[0].decode("ascii", "replace")
     sums = [0, 0, 0, 0, 0]
@@ -179,7 +179,7 @@ def _card(head: bytes, processes: Sequence[bytes], layout: Layout, place: int) -
         compute += _long(process, layout.util + place * layout.util_size + 16)
     context, module, data, offset, total = sums
     limit = _long(head, layout.limits + place * 8)
-    return CardUsage(uuid, limit, total, context, module, data, offset, compute)
+    return RegionCard(uuid, limit, total, context, module, data, offset, compute)
 
 
 def _long(data: bytes, place: int) -> int:

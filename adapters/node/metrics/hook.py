@@ -1,10 +1,10 @@
 """What the hook has done, and whether the runtime asks it."""
 
-from adapters.node.hook.counters import Counts
+from adapters.node.hook.counters import HookCounters
 from adapters.node.metrics.exposition import Family, Sample
 
 
-def hook_families(counts: Counts) -> list[Family]:
+def hook_families(counts: HookCounters) -> list[Family]:
     """The agent's own metrics."""
 
     def counter(name: str, text: str, value: int) -> Family:

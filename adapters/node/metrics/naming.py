@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from adapters.node.hook.containers import Tenant
+from adapters.node.hook.containers import ContainerInfo
 from adapters.node.metrics.exposition import Family, Sample
 
 ZONE = {"zone": "vGPU"}
@@ -30,7 +30,7 @@ def short(uuid: str) -> str:
     return uuid[:_LONGEST_UUID]
 
 
-def container_labels(tenant: Tenant, place: int, uuid: str) -> tuple[Labels, Labels]:
+def container_labels(tenant: ContainerInfo, place: int, uuid: str) -> tuple[Labels, Labels]:
     """A container and one of its cards, in the guides' words and in today's.
 
     Args:

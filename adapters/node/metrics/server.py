@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from adapters.node.log import tell
+from adapters.node.log import log_event
 from adapters.node.metrics.exposition import CONTENT_TYPE, Family, render
 
 PATIENCE = 5.0
@@ -15,7 +15,7 @@ _LONGEST = 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
+class MetricsServer:
     """The server.
 
     Attributes:
@@ -51,7 +51,7 @@ class Scrape:
         except (OSError, EOFError, asyncio.LimitOverrunError):
             pass
         except Exception as error:
-            tell("scrape.failed", reason=repr(error))
+            log_event("scrape.failed", reason=repr(error))
         finally:
             writer.close()
             with contextlib.suppress(OSError):

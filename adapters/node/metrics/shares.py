@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 
 from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Labels, both, container_labels
-from adapters.node.metrics.usage import Use
+from adapters.node.metrics.usage import ShareUse
 
 
-def share_families(uses: Sequence[Use]) -> list[Family]:
+def share_families(uses: Sequence[ShareUse]) -> list[Family]:
     """Memory, bounds, and work, card by card of each container."""
 
-    def families(old: str, new: str, text: str, value: Callable[[Use], float]) -> list[Family]:
+    def families(old: str, new: str, text: str, value: Callable[[ShareUse], float]) -> list[Family]:
         pairs = [(Sample(_old(use), value(use)), Sample(_new(use), value(use))) for use in uses]
         return both(old, new, text, pairs)
 
-    def detail(name: str, text: str, value: Callable[[Use], float]) -> Family:
+    def detail(name: str, text: str, value: Callable[[ShareUse], float]) -> Family:
         return Family(name, text, tuple(Sample(_new(use), value(use)) for use in uses))
 
     return [
@@ -61,15 +61,15 @@ def share_families(uses: Sequence[Use]) -> list[Family]:
     ]
 
 
-def _old(use: Use) -> Labels:
+def _old(use: ShareUse) -> Labels:
     return container_labels(use.tenant, use.place, use.card.uuid)[0] | ZONE
 
 
-def _new(use: Use) -> Labels:
+def _new(use: ShareUse) -> Labels:
     return container_labels(use.tenant, use.place, use.card.uuid)[1] | ZONE
 
 
-def _described(use: Use) -> Labels:
+def _described(use: ShareUse) -> Labels:
     card = use.card
     return _old(use) | {
         "context": str(card.context),

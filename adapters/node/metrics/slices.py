@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from adapters.node.grants import Answer
 from adapters.node.hardware.model import Instance
-from adapters.node.hook.containers import Tenant, Tenants
+from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Both, both, container_labels
 from core.requests.limits import CardLimit, GrantError, Limits
@@ -14,7 +14,7 @@ Instances = Mapping[tuple[str, str, int], Instance]
 
 
 def slice_families(
-    tenants: Tenants, instances: Instances, granted: Callable[[str, str], Answer]
+    tenants: ContainerRegistry, instances: Instances, granted: Callable[[str, str], Answer]
 ) -> list[Family]:
     """The slices that containers hold and that are there.
 
@@ -45,7 +45,7 @@ def _cards(granted: Callable[[str, str], Answer], uid: str, name: str) -> list[C
     return sorted(limits.cards, key=lambda card: (card.index, card.uuid))
 
 
-def _told(tenant: Tenant, place: int, uuid: str, profile: str, instance: Instance) -> Both:
+def _told(tenant: ContainerInfo, place: int, uuid: str, profile: str, instance: Instance) -> Both:
     old, new = container_labels(tenant, place, uuid)
     number, compute = _known(instance.gpu_instance), _known(instance.compute_instance)
     modern = {

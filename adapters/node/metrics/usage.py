@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from adapters.node.hook.containers import Tenant, Tenants
-from adapters.node.metrics.hami_region import CardUsage, Region, RegionError, read
+from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
+from adapters.node.metrics.hami_region import Region, RegionCard, RegionError, read
 from core.hardware.card import Card
 
 _MOST_FILES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ShareUse:
     """One card as one container uses it.
 
     Attributes:
@@ -20,13 +20,13 @@ class Use:
         idle: seconds since the container last started a kernel; 0 where that is not known.
     """
 
-    tenant: Tenant
+    tenant: ContainerInfo
     place: int
-    card: CardUsage
+    card: RegionCard
     idle: int
 
 
-def uses(tenants: Tenants, cards: Mapping[str, Card], now: int) -> Iterator[Use]:
+def uses(tenants: ContainerRegistry, cards: Mapping[str, Card], now: int) -> Iterator[ShareUse]:
     """Each card of each container that has a region.
 
     Args:
@@ -43,7 +43,7 @@ def uses(tenants: Tenants, cards: Mapping[str, Card], now: int) -> Iterator[Use]
         for place, card in enumerate(region.cards):
             # The container can write any uuid there, but not make it a card of this node.
             if card.uuid and (not cards or card.uuid in cards):
-                yield Use(tenant, place, card, idle)
+                yield ShareUse(tenant, place, card, idle)
 
 
 def region_of(folder: Path) -> Region | None:

@@ -23,7 +23,7 @@ Take = Callable[[Happening, float], None]
 
 
 @dataclass(slots=True)
-class Line:
+class Connection:
     """One connection.
 
     Attributes:
@@ -38,7 +38,7 @@ class Line:
     _problem: Exception | None = None
 
     @classmethod
-    def connect(cls, path: Path, session: Session) -> "Line":
+    def connect(cls, path: Path, session: Session) -> "Connection":
         """Reach the runtime and ask to be registered.
 
         Raises:

@@ -4,7 +4,7 @@ _NUMBER = 4
 """Bytes of the length: an unsigned, big-endian number."""
 
 
-class Pieces:
+class Chunks:
     """Finds the pieces in what arrives, wherever it was cut."""
 
     __slots__ = ("_at", "_buffer", "_error", "_header", "_limit", "_what")

@@ -6,7 +6,14 @@ Source: containerd/nri pkg/api/api.proto; the numbers of the fields are the same
 from collections.abc import Sequence
 from functools import lru_cache
 
-from adapters.node.nri.model import Adjustment, Container, Device, Mount, PodSandbox, Runtime
+from adapters.node.nri.model import (
+    Adjustment,
+    LinuxDevice,
+    Mount,
+    NriContainer,
+    PodSandbox,
+    RuntimeInfo,
+)
 from adapters.node.nri.protobuf import (
     fields,
     integer,
@@ -28,7 +35,7 @@ def register(name: str, index: str) -> bytes:
     return text(1, name) + text(2, index)
 
 
-def configured(data: bytes) -> Runtime:
+def configured(data: bytes) -> RuntimeInfo:
     """Of ConfigureRequest."""
     name = version = ""
     timeout = 0
@@ -42,7 +49,7 @@ def configured(data: bytes) -> Runtime:
                 timeout = max(signed(value), 0)
             case _:
                 pass
-    return Runtime(name, version, timeout)
+    return RuntimeInfo(name, version, timeout)
 
 
 def subscribe(events: int) -> bytes:
@@ -50,10 +57,10 @@ def subscribe(events: int) -> bytes:
     return integer(2, events)
 
 
-def synchronize(data: bytes) -> tuple[list[PodSandbox], list[Container], bool]:
+def synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer], bool]:
     """Of SynchronizeRequest: pods, containers, and whether more of them follow."""
     pods: list[PodSandbox] = []
-    containers: list[Container] = []
+    containers: list[NriContainer] = []
     more = False
     for number, value in fields(data):
         match number, value:
@@ -73,7 +80,7 @@ def synchronized(*, more: bool) -> bytes:
     return integer(2, int(more))
 
 
-def subject(data: bytes) -> tuple[PodSandbox, Container]:
+def subject(data: bytes) -> tuple[PodSandbox, NriContainer]:
     """Pod and container of CreateContainerRequest, RemoveContainerRequest and their like."""
     pod = container = b""
     for number, value in fields(data):
@@ -87,9 +94,9 @@ def subject(data: bytes) -> tuple[PodSandbox, Container]:
     return _pod(pod), _container(container)
 
 
-def state_change(data: bytes) -> tuple[int, PodSandbox, Container]:
+def state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
     """Of StateChangeEvent: the event, the pod, the container."""
-    event, pod, container = 0, PodSandbox(), Container()
+    event, pod, container = 0, PodSandbox(), NriContainer()
     for number, value in fields(data):
         match number, value:
             case 1, int():
@@ -133,12 +140,12 @@ def _pod(data: bytes) -> PodSandbox:
     return PodSandbox(own, name, uid, namespace, frozenset(map(key, annotations)))
 
 
-def _container(data: bytes) -> Container:
+def _container(data: bytes) -> NriContainer:
     texts = {1: b"", 2: b"", 3: b""}
     state = 0
     env: list[bytes] = []
     mounts: list[Mount] = []
-    devices: list[Device] = []
+    devices: list[LinuxDevice] = []
     cdi: list[str] = []
     for number, value in fields(data):
         if isinstance(value, int):
@@ -157,7 +164,9 @@ def _container(data: bytes) -> Container:
         elif number == 20:
             cdi.extend(string(name) for place, name in nested(value) if place == 1)
     own, pod, name = strings(texts.values())
-    return Container(own, pod, name, state, strings(env), tuple(mounts), tuple(devices), tuple(cdi))
+    return NriContainer(
+        own, pod, name, state, strings(env), tuple(mounts), tuple(devices), tuple(cdi)
+    )
 
 
 @lru_cache(_KNOWN)
@@ -183,7 +192,7 @@ def _encode_mount(mount: Mount) -> bytes:
 
 
 @lru_cache(_KNOWN)
-def _device(data: bytes) -> Device:
+def _device(data: bytes) -> LinuxDevice:
     texts = {1: "", 2: ""}
     numbers = {3: 0, 4: 0}
     mode: int | None = None
@@ -197,11 +206,11 @@ def _device(data: bytes) -> Device:
                 mode = _wrapped(value)
             case _:
                 pass
-    return Device(texts[1], texts[2], numbers[3], numbers[4], mode)
+    return LinuxDevice(texts[1], texts[2], numbers[3], numbers[4], mode)
 
 
 @lru_cache(_KNOWN)
-def _encode_device(device: Device) -> bytes:
+def _encode_device(device: LinuxDevice) -> bytes:
     return (
         text(1, device.path)
         + text(2, device.type)

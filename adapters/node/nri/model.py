@@ -12,20 +12,20 @@ PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 
 
-class Event(IntEnum):
+class NriEvent(IntEnum):
     """What a state change tells; of these only the one that is subscribed to."""
 
     REMOVE_CONTAINER = 11
 
 
-class Events(IntFlag):
+class NriEventMask(IntFlag):
     """What a plugin subscribes to; an unknown bit is a refusal, and none at all means every one."""
 
     CREATE_CONTAINER = 0x8
     REMOVE_CONTAINER = 0x400
 
 
-class State(IntEnum):
+class ContainerState(IntEnum):
     """Of a container."""
 
     UNKNOWN = 0
@@ -51,7 +51,7 @@ class Mount(Struct, frozen=True):
     options: tuple[str, ...] = ()
 
 
-class Device(Struct, frozen=True):
+class LinuxDevice(Struct, frozen=True):
     """A device node of a container.
 
     Attributes:
@@ -83,7 +83,7 @@ class PodSandbox(Struct, frozen=True):
     annotations: frozenset[str] = frozenset()
 
 
-class Container(Struct, frozen=True):
+class NriContainer(Struct, frozen=True):
     """A container, with what earlier plugins have added to it.
 
     Attributes:
@@ -94,14 +94,14 @@ class Container(Struct, frozen=True):
     id: str = ""
     pod: str = ""
     name: str = ""
-    state: int = State.UNKNOWN
+    state: int = ContainerState.UNKNOWN
     env: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
-    devices: tuple[Device, ...] = ()
+    devices: tuple[LinuxDevice, ...] = ()
     cdi: tuple[str, ...] = ()
 
 
-class Runtime(Struct, frozen=True):
+class RuntimeInfo(Struct, frozen=True):
     """Who the runtime is.
 
     Attributes:
@@ -125,7 +125,7 @@ class Adjustment(Struct, frozen=True):
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     mounts: tuple[Mount, ...] = ()
-    devices: tuple[Device, ...] = ()
+    devices: tuple[LinuxDevice, ...] = ()
     cdi: tuple[str, ...] = ()
 
 

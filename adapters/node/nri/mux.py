@@ -6,7 +6,7 @@ mean nothing: each connection is a stream of bytes. Source: containerd/nri pkg/n
 
 from msgspec import Struct
 
-from adapters.node.nri.framing import Pieces
+from adapters.node.nri.framing import Chunks
 
 PLUGIN = 1
 """The connection on which the runtime calls the plugin."""
@@ -40,7 +40,7 @@ class Mux:
     __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._pieces = Pieces(_HEADER, 4, LIMIT, "a frame", MuxError)
+        self._pieces = Chunks(_HEADER, 4, LIMIT, "a frame", MuxError)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete now, in order.

@@ -20,15 +20,15 @@ from adapters.node.nri.model import (
     PLUGIN_SERVICE,
     RUNTIME_SERVICE,
     Adjustment,
-    Container,
-    Event,
-    Events,
+    NriContainer,
+    NriEvent,
+    NriEventMask,
     PodSandbox,
-    Runtime,
+    RuntimeInfo,
 )
 from adapters.node.nri.protobuf import ProtobufError
 
-EVENTS = Events.CREATE_CONTAINER | Events.REMOVE_CONTAINER
+EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.REMOVE_CONTAINER
 
 REGISTRATION = 15_000_000_000
 """Nanoseconds to wait for a registration: the runtime serves one plugin after the other."""
@@ -66,7 +66,7 @@ class Stage(Enum):
     """From here on the runtime asks for every container."""
 
 
-class Refused(Struct, frozen=True):
+class RegistrationRejected(Struct, frozen=True):
     """The runtime does not want this plugin."""
 
     problem: str
@@ -75,7 +75,7 @@ class Refused(Struct, frozen=True):
 class Configured(Struct, frozen=True):
     """The runtime has told who it is."""
 
-    runtime: Runtime
+    runtime: RuntimeInfo
 
 
 class Synchronized(Struct, frozen=True):
@@ -86,7 +86,7 @@ class Synchronized(Struct, frozen=True):
     """
 
     pods: tuple[PodSandbox, ...]
-    containers: tuple[Container, ...]
+    containers: tuple[NriContainer, ...]
     timeout: int = 0
 
 
@@ -99,7 +99,7 @@ class Creating(Struct, frozen=True):
 
     stream: int
     pod: PodSandbox
-    container: Container
+    container: NriContainer
     timeout: int = 0
 
 
@@ -107,13 +107,13 @@ class Removed(Struct, frozen=True):
     """A container is gone."""
 
     pod: PodSandbox
-    container: Container
+    container: NriContainer
 
 
-Happening = Refused | Configured | Synchronized | Creating | Removed
+Happening = RegistrationRejected | Configured | Synchronized | Creating | Removed
 
 
-class Step(Struct, frozen=True):
+class FeedResult(Struct, frozen=True):
     """What came of some bytes.
 
     Attributes:
@@ -139,26 +139,26 @@ class Session:
     index: str
     stage: Stage = Stage.NEW
     _mux: mux.Mux = field(default_factory=mux.Mux)
-    _calls: ttrpc.Reader = field(default_factory=ttrpc.Reader)
-    _answers: ttrpc.Reader = field(default_factory=ttrpc.Reader)
+    _calls: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
+    _answers: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
     _pods: list[PodSandbox] = field(default_factory=list[PodSandbox])
-    _containers: list[Container] = field(default_factory=list[Container])
+    _containers: list[NriContainer] = field(default_factory=list[NriContainer])
     _open: set[int] = field(default_factory=set[int])
 
     def register(self) -> bytes:
         """The first bytes to send."""
         self.stage = Stage.REGISTERING
-        request = ttrpc.Request(
+        request = ttrpc.RpcRequest(
             RUNTIME_SERVICE,
             "RegisterPlugin",
             messages.register(self.name, self.index),
             REGISTRATION,
         )
         data = ttrpc.encode_request(request)
-        sent = ttrpc.Message(_REGISTER_STREAM, ttrpc.REQUEST, data)
+        sent = ttrpc.RpcMessage(_REGISTER_STREAM, ttrpc.REQUEST, data)
         return mux.frames(mux.RUNTIME, ttrpc.encode(sent))
 
-    def feed(self, data: bytes) -> Step:
+    def feed(self, data: bytes) -> FeedResult:
         """Take what has arrived.
 
         Raises:
@@ -176,7 +176,7 @@ class Session:
                 for message in self._answers.feed(frame.payload):
                     if message.kind == ttrpc.RESPONSE and message.stream == _REGISTER_STREAM:
                         happened += _registered(message.data)
-        return Step(b"".join(out), tuple(happened))
+        return FeedResult(b"".join(out), tuple(happened))
 
     def adjusted(self, stream: int, adjustment: Adjustment) -> bytes:
         """The answer to ``Creating``; nothing where it was answered already.
@@ -186,31 +186,34 @@ class Session:
         payload = messages.created(adjustment)
         if len(payload) > ttrpc.LARGEST_SENT // 2:
             return self.failed(stream, ttrpc.INTERNAL, "the adjustment is too large")
-        return self._close(stream, ttrpc.Response(payload))
+        return self._close(stream, ttrpc.RpcResponse(payload))
 
     def failed(self, stream: int, code: int, problem: str) -> bytes:
         """The answer to ``Creating`` that keeps the container from starting."""
-        return self._close(stream, ttrpc.Response(code=code, message=problem))
+        return self._close(stream, ttrpc.RpcResponse(code=code, message=problem))
 
-    def _close(self, stream: int, response: ttrpc.Response) -> bytes:
+    def _close(self, stream: int, response: ttrpc.RpcResponse) -> bytes:
         if stream not in self._open:
             return b""
         self._open.discard(stream)
         return _answer(stream, response)
 
-    def _called(self, message: ttrpc.Message, out: list[bytes], happened: list[Happening]) -> None:
+    def _called(
+        self, message: ttrpc.RpcMessage, out: list[bytes], happened: list[Happening]
+    ) -> None:
         try:
             request = ttrpc.decode_request(message.data)
             found = self._call(message.stream, request)
         except ProtobufError as error:
             out.append(
                 _answer(
-                    message.stream, ttrpc.Response(code=ttrpc.INVALID_ARGUMENT, message=str(error))
+                    message.stream,
+                    ttrpc.RpcResponse(code=ttrpc.INVALID_ARGUMENT, message=str(error)),
                 )
             )
             return
         except _UnknownError as error:
-            response = ttrpc.Response(code=ttrpc.UNIMPLEMENTED, message=f"there is no {error}")
+            response = ttrpc.RpcResponse(code=ttrpc.UNIMPLEMENTED, message=f"there is no {error}")
             out.append(_answer(message.stream, response))
             return
         if isinstance(found, Creating):
@@ -218,11 +221,11 @@ class Session:
             happened.append(found)
             return
         payload, told = found
-        out.append(_answer(message.stream, ttrpc.Response(payload)))
+        out.append(_answer(message.stream, ttrpc.RpcResponse(payload)))
         happened += told
 
     def _call(
-        self, stream: int, request: ttrpc.Request
+        self, stream: int, request: ttrpc.RpcRequest
     ) -> Creating | tuple[bytes, tuple[Happening, ...]]:
         if request.service != PLUGIN_SERVICE:
             raise _UnknownError(request.service)
@@ -238,7 +241,7 @@ class Session:
                 return self._synchronize(request)
             case "StateChange":
                 event, pod, container = messages.state_change(request.payload)
-                gone = event == Event.REMOVE_CONTAINER
+                gone = event == NriEvent.REMOVE_CONTAINER
                 return b"", ((Removed(pod, container),) if gone else ())
             case "RemoveContainer":
                 return b"", (Removed(*messages.subject(request.payload)),)
@@ -247,7 +250,7 @@ class Session:
             case method:
                 raise _UnknownError(method)
 
-    def _synchronize(self, request: ttrpc.Request) -> tuple[bytes, tuple[Happening, ...]]:
+    def _synchronize(self, request: ttrpc.RpcRequest) -> tuple[bytes, tuple[Happening, ...]]:
         pods, containers, more = messages.synchronize(request.payload)
         self._pods += pods
         self._containers += containers
@@ -269,10 +272,14 @@ def _registered(data: bytes) -> tuple[Happening, ...]:
     try:
         response = ttrpc.decode_response(data)
     except ProtobufError as error:
-        return (Refused(str(error)),)
-    return (Refused(response.message or f"code {response.code}"),) if response.code else ()
+        return (RegistrationRejected(str(error)),)
+    return (
+        (RegistrationRejected(response.message or f"code {response.code}"),)
+        if response.code
+        else ()
+    )
 
 
-def _answer(stream: int, response: ttrpc.Response) -> bytes:
+def _answer(stream: int, response: ttrpc.RpcResponse) -> bytes:
     data = ttrpc.encode_response(response)
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(stream, ttrpc.RESPONSE, data)))
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.RESPONSE, data)))

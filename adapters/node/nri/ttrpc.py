@@ -6,7 +6,7 @@ data. Source: containerd/ttrpc PROTOCOL.md, request.proto, channel.go.
 
 from msgspec import Struct
 
-from adapters.node.nri.framing import Pieces
+from adapters.node.nri.framing import Chunks
 from adapters.node.nri.protobuf import fields, integer, message, nested, signed, string, text
 
 REQUEST, RESPONSE = 1, 2
@@ -35,7 +35,7 @@ class TtrpcError(ValueError):
     """The runtime sent what is no message; the connection is of no more use."""
 
 
-class Message(Struct, frozen=True):
+class RpcMessage(Struct, frozen=True):
     """A request, a response, or something of another kind.
 
     Attributes:
@@ -49,7 +49,7 @@ class Message(Struct, frozen=True):
     data: bytes
 
 
-class Request(Struct, frozen=True):
+class RpcRequest(Struct, frozen=True):
     """A call.
 
     Attributes:
@@ -65,7 +65,7 @@ class Request(Struct, frozen=True):
     timeout: int = 0
 
 
-class Response(Struct, frozen=True):
+class RpcResponse(Struct, frozen=True):
     """An answer.
 
     Attributes:
@@ -79,32 +79,32 @@ class Response(Struct, frozen=True):
     message: str = ""
 
 
-class Reader:
+class MessageReader:
     """Finds the messages in one connection's stream."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
-        self._pieces = Pieces(_HEADER, 0, LIMIT, "a message", TtrpcError)
+        self._pieces = Chunks(_HEADER, 0, LIMIT, "a message", TtrpcError)
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[RpcMessage]:
         """The messages that are complete now, in order.
 
         Raises:
             TtrpcError: a message announces more than ``LIMIT``.
         """
         return [
-            Message(int.from_bytes(piece[4:8]), piece[8], piece[_HEADER:])
+            RpcMessage(int.from_bytes(piece[4:8]), piece[8], piece[_HEADER:])
             for piece in self._pieces.feed(data)
         ]
 
 
-def encode(sent: Message) -> bytes:
+def encode(sent: RpcMessage) -> bytes:
     """A message as it stands on the stream."""
     return len(sent.data).to_bytes(4) + sent.stream.to_bytes(4) + bytes((sent.kind, 0)) + sent.data
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: RpcRequest) -> bytes:
     """The envelope of a call."""
     return (
         text(1, request.service)
@@ -114,7 +114,7 @@ def encode_request(request: Request) -> bytes:
     )
 
 
-def decode_request(data: bytes) -> Request:
+def decode_request(data: bytes) -> RpcRequest:
     """The call in an envelope.
 
     Raises:
@@ -134,10 +134,10 @@ def decode_request(data: bytes) -> Request:
                 timeout = signed(value)
             case _:
                 pass
-    return Request(string(service), string(method), payload, max(timeout, 0))
+    return RpcRequest(string(service), string(method), payload, max(timeout, 0))
 
 
-def encode_response(response: Response) -> bytes:
+def encode_response(response: RpcResponse) -> bytes:
     """The envelope of an answer."""
     status = integer(1, response.code) + text(2, response.message)
     return (message(1, status) if status else b"") + (
@@ -145,7 +145,7 @@ def encode_response(response: Response) -> bytes:
     )
 
 
-def decode_response(data: bytes) -> Response:
+def decode_response(data: bytes) -> RpcResponse:
     """The answer in an envelope.
 
     Raises:
@@ -157,7 +157,7 @@ def decode_response(data: bytes) -> Response:
             code, told = _status(value)
         elif number == 2:
             payload = value
-    return Response(payload, code, told)
+    return RpcResponse(payload, code, told)
 
 
 def _status(data: bytes) -> tuple[int, str]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from adapters.node.hardware.model import Instance
 from adapters.node.hook.adjustment import Equipment
-from adapters.node.hook.profiles import NVIDIA, PROFILES, Profile
-from adapters.node.nri.model import Container, PodSandbox
+from adapters.node.hook.profiles import NVIDIA, PROFILES, VendorProfile
+from adapters.node.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
@@ -19,8 +19,8 @@ POD = PodSandbox("p1", "train", "uid-1", "ai")
 ASKING = PodSandbox("p1", "train", "uid-1", "ai", frozenset({"volcano.sh/vgpu-ids-new"}))
 
 
-def container(*env: str, name: str = "main", **more: object) -> Container:
-    return Container("c1", "p1", name, env=env, **more)  # type: ignore[arg-type]  # a test's fields
+def container(*env: str, name: str = "main", **more: object) -> NriContainer:
+    return NriContainer("c1", "p1", name, env=env, **more)  # type: ignore[arg-type]  # a test's fields
 
 
 def card(index: int, vendor: str = "nvidia") -> Card:
@@ -46,7 +46,7 @@ def limits(*cards: CardLimit) -> Limits:
 
 def equipment(
     *cards: Card,
-    nvidia: Profile = NVIDIA,
+    nvidia: VendorProfile = NVIDIA,
     instances: Mapping[tuple[str, str, int], Instance] | None = None,
     cdi: bool = False,
 ) -> Equipment:

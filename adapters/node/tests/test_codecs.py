@@ -29,14 +29,14 @@ frames = st.lists(
 )
 sent_messages = st.lists(
     st.builds(
-        ttrpc.Message, st.integers(0, 2**32 - 1), st.integers(0, 255), st.binary(max_size=40)
+        ttrpc.RpcMessage, st.integers(0, 2**32 - 1), st.integers(0, 255), st.binary(max_size=40)
     ),
     max_size=5,
 )
 
 
-def calls(data: bytes) -> list[ttrpc.Message]:
-    reader = ttrpc.Reader()
+def calls(data: bytes) -> list[ttrpc.RpcMessage]:
+    reader = ttrpc.MessageReader()
     return [m for frame in mux.Mux().feed(data) for m in reader.feed(frame.payload)]
 
 
@@ -46,11 +46,11 @@ def pieces(data: bytes, draw: st.DataObject) -> list[bytes]:
 
 
 def test_the_registration_is_the_bytes_that_the_runtime_accepts() -> None:
-    request = ttrpc.Request(
+    request = ttrpc.RpcRequest(
         nri.RUNTIME_SERVICE, "RegisterPlugin", messages.register("lab", "10"), 10_000_000_000
     )
 
-    data = ttrpc.encode(ttrpc.Message(1, ttrpc.REQUEST, ttrpc.encode_request(request)))
+    data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.REQUEST, ttrpc.encode_request(request)))
 
     assert mux.frames(mux.RUNTIME, data) == REGISTER
 
@@ -62,19 +62,21 @@ def test_the_configuration_is_read_from_the_bytes_of_the_runtime() -> None:
 
     assert (request.service, request.method) == (nri.PLUGIN_SERVICE, "Configure")
     assert 0 < request.timeout < 2_000_000_000
-    assert messages.configured(request.payload) == nri.Runtime("containerd", "1.7.24~ds1")
+    assert messages.configured(request.payload) == nri.RuntimeInfo("containerd", "1.7.24~ds1")
 
 
 def test_a_subscription_is_the_bytes_that_the_runtime_accepts() -> None:
-    response = ttrpc.Response(messages.subscribe(nri.Events.CREATE_CONTAINER))
+    response = ttrpc.RpcResponse(messages.subscribe(nri.NriEventMask.CREATE_CONTAINER))
 
-    data = ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, ttrpc.encode_response(response)))
+    data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, ttrpc.encode_response(response)))
 
     assert mux.frames(mux.PLUGIN, data) == SUBSCRIBED
 
 
 def test_an_empty_answer_has_no_data() -> None:
-    data = ttrpc.encode(ttrpc.Message(3, ttrpc.RESPONSE, ttrpc.encode_response(ttrpc.Response())))
+    data = ttrpc.encode(
+        ttrpc.RpcMessage(3, ttrpc.RESPONSE, ttrpc.encode_response(ttrpc.RpcResponse()))
+    )
 
     assert mux.frames(mux.PLUGIN, data) == SYNCHRONIZED
 
@@ -83,26 +85,30 @@ def test_an_adjustment_is_the_bytes_that_the_runtime_accepts() -> None:
     adjustment = nri.Adjustment(
         env={"A": "1"},
         mounts=(nri.Mount("/inj", "bind", "/etc", ("rbind", "ro")),),
-        devices=(nri.Device("/dev/x", "c", 10, 237, 0o666),),
+        devices=(nri.LinuxDevice("/dev/x", "c", 10, 237, 0o666),),
     )
 
     assert messages.created(adjustment) == ADJUSTED
 
 
 def test_an_error_is_the_bytes_that_the_runtime_accepts() -> None:
-    assert ttrpc.encode_response(ttrpc.Response(code=2, message="boom")) == bytes.fromhex(
+    assert ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="boom")) == bytes.fromhex(
         "0a0808021204626f6f6d"
     )
 
 
 def test_an_answer_is_read_as_it_was_written() -> None:
-    for response in (ttrpc.Response(b"x"), ttrpc.Response(), ttrpc.Response(code=4, message="no")):
+    for response in (
+        ttrpc.RpcResponse(b"x"),
+        ttrpc.RpcResponse(),
+        ttrpc.RpcResponse(code=4, message="no"),
+    ):
         assert ttrpc.decode_response(ttrpc.encode_response(response)) == response
 
 
 @pytest.mark.parametrize("size", [0, 1, 4086, 4087, 5000, 100_000])
 def test_the_first_frame_fits_the_buffer_of_the_peer_and_there_are_at_most_two(size: int) -> None:
-    data = ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, b"x" * size))
+    data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b"x" * size))
 
     found = mux.Mux().feed(mux.frames(mux.PLUGIN, data))
 
@@ -127,10 +133,10 @@ def test_any_chunking_gives_back_the_same_frames(
 
 @given(sent_messages, st.data())
 def test_any_chunking_gives_back_the_same_messages(
-    sent: list[ttrpc.Message], data: st.DataObject
+    sent: list[ttrpc.RpcMessage], data: st.DataObject
 ) -> None:
     stream = b"".join(ttrpc.encode(message) for message in sent)
-    reader = ttrpc.Reader()
+    reader = ttrpc.MessageReader()
 
     found = [m for piece in pieces(stream, data) for m in reader.feed(piece)]
 
@@ -148,7 +154,7 @@ def test_garbage_gives_frames_or_mux_error_and_nothing_else(garbage: bytes) -> N
 @given(st.binary())
 def test_garbage_gives_messages_or_ttrpc_error_and_nothing_else(garbage: bytes) -> None:
     try:
-        ttrpc.Reader().feed(garbage)
+        ttrpc.MessageReader().feed(garbage)
     except ttrpc.TtrpcError:
         return
 
@@ -157,7 +163,7 @@ def test_a_header_that_announces_too_much_is_refused() -> None:
     with pytest.raises(mux.MuxError, match="too many"):
         mux.Mux().feed((1).to_bytes(4) + (mux.LIMIT + 1).to_bytes(4))
     with pytest.raises(ttrpc.TtrpcError, match="too many"):
-        ttrpc.Reader().feed((ttrpc.LIMIT + 1).to_bytes(4) + bytes(6))
+        ttrpc.MessageReader().feed((ttrpc.LIMIT + 1).to_bytes(4) + bytes(6))
 
 
 @given(st.binary())
@@ -207,7 +213,7 @@ def test_unknown_fields_and_unexpected_wire_types_are_passed_over() -> None:
     found, container = messages.subject(strange + message(1, pod + strange))
 
     assert found == nri.PodSandbox(uid="uid")
-    assert container == nri.Container()
+    assert container == nri.NriContainer()
 
 
 @pytest.mark.parametrize(
@@ -263,14 +269,14 @@ def test_a_container_is_read_whole() -> None:
     assert pods == []
     assert more
     assert containers == [
-        nri.Container(
+        nri.NriContainer(
             id="c1",
             pod="p1",
             name="main",
-            state=nri.State.RUNNING,
+            state=nri.ContainerState.RUNNING,
             env=("A=1", "B="),
             mounts=(nri.Mount("/etc/x", "bind", "/y", ("ro", "rbind")),),
-            devices=(nri.Device("/dev/x", "c", 195, 255, 0o666),),
+            devices=(nri.LinuxDevice("/dev/x", "c", 195, 255, 0o666),),
             cdi=("nvidia.com/gpu=0",),
         )
     ]

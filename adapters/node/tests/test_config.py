@@ -7,13 +7,13 @@ import pytest
 
 from adapters.node.__main__ import BAD_INPUT, main
 from adapters.node.apiserver.ledger_file import LedgerFile
-from adapters.node.config import Config, ConfigError, node_name, profiles, read
-from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.config import AgentConfig, ConfigError, node_name, profiles, read
+from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.model import InventoryError
 from adapters.node.hook.profiles import PROFILES, Preload
 from adapters.node.main import takes_cdi
-from adapters.node.nri.model import Mount, Runtime
+from adapters.node.nri.model import Mount, RuntimeInfo
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
 from core.hardware.card import Mode
@@ -87,10 +87,10 @@ def test_bad_input_ends_the_agent_before_it_starts(
 def test_the_node_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODE_NAME", "from-environment")
 
-    assert node_name(Config(node="a")) == "a"
-    assert node_name(Config()) == "from-environment"
+    assert node_name(AgentConfig(node="a")) == "a"
+    assert node_name(AgentConfig()) == "from-environment"
     monkeypatch.delenv("NODE_NAME")
-    assert node_name(Config())
+    assert node_name(AgentConfig())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_node_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_cdi_is_used_where_it_is_known_to_work(name: str, version: str, takes: bool) -> None:
-    assert takes_cdi(Runtime(name, version)) is takes
+    assert takes_cdi(RuntimeInfo(name, version)) is takes
 
 
 def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
     path.write_bytes(encode(ledger(Grant("main", "GPU-0", GIB, 1))))
     assert file.look()
     assert not file.look()
-    assert grants.of("uid-1", "other") is Standing.NOTHING
+    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
 
     path.write_text("half a rec")
     assert not file.look()
-    assert grants.of("uid-1", "other") is Standing.NOTHING
+    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
     path.unlink()
     assert not file.look()
 

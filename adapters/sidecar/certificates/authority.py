@@ -28,7 +28,7 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its key, as PEM."""
 
     certificate: str
@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CertificateFacts:
     """What a certificate says.
 
     Attributes:
@@ -48,7 +48,7 @@ class Facts:
     names: tuple[str, ...]
 
 
-def make_authority(now: int, life: int) -> Pair:
+def make_authority(now: int, life: int) -> KeyPair:
     """A new authority, which trusts nothing but itself.
 
     Args:
@@ -69,7 +69,7 @@ def make_authority(now: int, life: int) -> Pair:
     return _pair(made, key)
 
 
-def sign(authority: Pair, names: Sequence[str], now: int, life: int) -> Pair:
+def sign(authority: KeyPair, names: Sequence[str], now: int, life: int) -> KeyPair:
     """A certificate for a server; it never outlives its authority.
 
     Args:
@@ -100,7 +100,7 @@ def sign(authority: Pair, names: Sequence[str], now: int, life: int) -> Pair:
     return _pair(made, key)
 
 
-def facts(certificate: str) -> Facts:
+def facts(certificate: str) -> CertificateFacts:
     """What a certificate says.
 
     Raises:
@@ -112,10 +112,10 @@ def facts(certificate: str) -> Facts:
         names = [str(each.value) for each in found]
     except x509.ExtensionNotFound:
         names = []
-    return Facts(int(read.not_valid_after_utc.timestamp()), tuple(sorted(names)))
+    return CertificateFacts(int(read.not_valid_after_utc.timestamp()), tuple(sorted(names)))
 
 
-def belong_together(pair: Pair, authority: str) -> bool:
+def belong_together(pair: KeyPair, authority: str) -> bool:
     """Whether a key is that of its certificate, and the authority has signed it."""
     try:
         certificate, signer = _certificate(pair.certificate), _certificate(authority)
@@ -178,11 +178,11 @@ def _moment(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     secret = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
     text = certificate.public_bytes(serialization.Encoding.PEM).decode()
-    return Pair(text, secret.decode())
+    return KeyPair(text, secret.decode())

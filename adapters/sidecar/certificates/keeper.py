@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from adapters.sidecar.certificates import record
-from adapters.sidecar.certificates.rotation import Keys, Plan, advance
+from adapters.sidecar.certificates.rotation import CertificateSet, RotationPolicy, advance
 
 LONGEST = 20.0
 """Seconds between two looks, at most: somebody may have put the configurations back."""
 
 
-class Vault(Protocol):
+class SecretStorage(Protocol):
     """Where the keys are kept."""
 
     async def read(self) -> tuple[record.Data, str, bool]:
@@ -36,7 +36,7 @@ class Vault(Protocol):
         ...
 
 
-class Trust(Protocol):
+class CaBundlePublisher(Protocol):
     """Where the API server learns whom to trust."""
 
     async def publish(self, bundle: str) -> bool:
@@ -51,14 +51,14 @@ class Trust(Protocol):
         ...
 
 
-class Keeper:
+class CertificateRotator:
     """Looks, and takes one step at a time."""
 
     def __init__(
         self,
-        vault: Vault,
-        trust: Trust,
-        plan: Plan,
+        vault: SecretStorage,
+        trust: CaBundlePublisher,
+        plan: RotationPolicy,
         now: Callable[[], int],
         tell: Callable[[str, str], None],
     ) -> None:
@@ -114,7 +114,7 @@ class Keeper:
         return keys is None or wanted.bundle != keys.bundle
 
 
-def _what(before: Keys | None, after: Keys) -> str:
+def _what(before: CertificateSet | None, after: CertificateSet) -> str:
     if before is None:
         return "made"
     if after.phase != before.phase:

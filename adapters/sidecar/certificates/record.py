@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from adapters.sidecar.certificates.authority import CertificateError, Pair, facts
-from adapters.sidecar.certificates.rotation import Keys
+from adapters.sidecar.certificates.authority import CertificateError, KeyPair, facts
+from adapters.sidecar.certificates.rotation import CertificateSet
 
 CERTIFICATE, KEY, BUNDLE = "tls.crt", "tls.key", "ca.crt"
 """As in Secrets of the type ``kubernetes.io/tls``; cert-manager's have the same.
@@ -16,25 +16,29 @@ _PARTS = ("authority.crt", "authority.key", "next.crt", "next.key", "previous.cr
 Data = Mapping[str, str]
 
 
-def read(data: Data) -> Keys | None:
+def read(data: Data) -> CertificateSet | None:
     """The keys in a Secret's data; None where it has none that can be used."""
     signer, signing, following, key, previous, since = (data.get(part, "") for part in _PARTS)
-    authority, leaf = Pair(signer, signing), serving(data)
+    authority, leaf = KeyPair(signer, signing), serving(data)
     if not (signer and signing and leaf):
         return None
     try:
         for text in filter(None, (signer, following, previous)):
             facts(text)
-        return Keys(
-            authority, leaf, Pair(following, key) if following else None, previous, int(since or 0)
+        return CertificateSet(
+            authority,
+            leaf,
+            KeyPair(following, key) if following else None,
+            previous,
+            int(since or 0),
         )
     except (CertificateError, ValueError):
         return None
 
 
-def write(keys: Keys) -> dict[str, str | None]:
+def write(keys: CertificateSet) -> dict[str, str | None]:
     """A Secret's data; None takes an entry away."""
-    following = keys.next or Pair("", "")
+    following = keys.next or KeyPair("", "")
     parts = (
         keys.authority.certificate,
         keys.authority.key,
@@ -51,7 +55,7 @@ def write(keys: Keys) -> dict[str, str | None]:
     }
 
 
-def serving(data: Data) -> Pair | None:
+def serving(data: Data) -> KeyPair | None:
     """The certificate to serve; None where there is none yet."""
     certificate, key = data.get(CERTIFICATE, ""), data.get(KEY, "")
-    return Pair(certificate, key) if certificate and key else None
+    return KeyPair(certificate, key) if certificate and key else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from adapters.sidecar.certificates.authority import (
     CertificateError,
-    Pair,
+    KeyPair,
     belong_together,
     facts,
     make_authority,
@@ -30,7 +30,7 @@ _LEFT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RotationPolicy:
     """What is wanted; times in seconds.
 
     Attributes:
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class CertificateSet:
     """All that is kept.
 
     Attributes:
@@ -58,9 +58,9 @@ class Keys:
         since: seconds since 1970 at which the bundle was seen where it is needed; 0 for not yet.
     """
 
-    authority: Pair
-    leaf: Pair
-    next: Pair | None = None
+    authority: KeyPair
+    leaf: KeyPair
+    next: KeyPair | None = None
     previous: str = ""
     since: int = 0
 
@@ -80,7 +80,9 @@ class Keys:
         return "switched" if self.previous else "steady"
 
 
-def advance(keys: Keys | None, now: int, plan: Plan, *, told: bool, forced: bool = False) -> Keys:
+def advance(
+    keys: CertificateSet | None, now: int, plan: RotationPolicy, *, told: bool, forced: bool = False
+) -> CertificateSet:
     """What should be kept from now on: the same object where nothing is to be done.
 
     Args:
@@ -96,12 +98,12 @@ def advance(keys: Keys | None, now: int, plan: Plan, *, told: bool, forced: bool
     return _renewed(moved, now, plan)
 
 
-def _fresh(now: int, plan: Plan) -> Keys:
+def _fresh(now: int, plan: RotationPolicy) -> CertificateSet:
     authority = make_authority(now, plan.authority)
-    return Keys(authority, sign(authority, plan.names, now, plan.leaf))
+    return CertificateSet(authority, sign(authority, plan.names, now, plan.leaf))
 
 
-def _usable(keys: Keys, now: int) -> bool:
+def _usable(keys: CertificateSet, now: int) -> bool:
     try:
         return (
             facts(keys.authority.certificate).ends > now
@@ -113,7 +115,9 @@ def _usable(keys: Keys, now: int) -> bool:
         return False
 
 
-def _moved(keys: Keys, now: int, plan: Plan, *, told: bool, forced: bool) -> Keys:
+def _moved(
+    keys: CertificateSet, now: int, plan: RotationPolicy, *, told: bool, forced: bool
+) -> CertificateSet:
     """The next step, where it is time for one."""
     if keys.phase == "steady":
         if not forced and not _due(keys.authority, now, plan.authority):
@@ -128,10 +132,10 @@ def _moved(keys: Keys, now: int, plan: Plan, *, told: bool, forced: bool) -> Key
     if keys.next is None:
         return replace(keys, previous="", since=0)
     leaf = sign(keys.next, plan.names, now, plan.leaf)
-    return Keys(keys.next, leaf, previous=keys.authority.certificate, since=now)
+    return CertificateSet(keys.next, leaf, previous=keys.authority.certificate, since=now)
 
 
-def _renewed(keys: Keys, now: int, plan: Plan) -> Keys:
+def _renewed(keys: CertificateSet, now: int, plan: RotationPolicy) -> CertificateSet:
     """With another leaf of the same authority, where this one is not right or ends soon."""
     try:
         said = facts(keys.leaf.certificate)
@@ -145,5 +149,5 @@ def _renewed(keys: Keys, now: int, plan: Plan) -> Keys:
     return replace(keys, leaf=sign(keys.authority, plan.names, now, plan.leaf))
 
 
-def _due(pair: Pair, now: int, life: int) -> bool:
+def _due(pair: KeyPair, now: int, life: int) -> bool:
     return facts(pair.certificate).ends - now <= life // _LEFT

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.cluster.objects.secret import Secrets, texts
+from adapters.cluster.objects.secret import SecretClient, texts
 from adapters.sidecar.certificates import record
 from adapters.sidecar.certificates.authority import CertificateError, facts
 from adapters.sidecar.certificates.tls_context import CertificateText
@@ -13,10 +13,10 @@ WISH = "dragoman.dev/rotate"
 """Annotation by which a person asks for a new authority; its value is not read."""
 
 
-class SecretVault:
+class KubeSecretStorage:
     """Implements ``keeper.Vault``."""
 
-    def __init__(self, secrets: Secrets, namespace: str, name: str) -> None:
+    def __init__(self, secrets: SecretClient, namespace: str, name: str) -> None:
         """Nothing is asked yet."""
         self._secrets = secrets
         self._place = (namespace, name)
@@ -40,7 +40,7 @@ class SecretVault:
         await self._secrets.change(*self._place, version, data, gone)
 
 
-class Served:
+class ServedCertificate:
     """Takes each new certificate of the Secret; implements ``cluster.sink.Sink``.
 
     Attributes:
@@ -63,7 +63,7 @@ class Served:
         self._tell = tell
         self._last: object = None
 
-    def changed(self, thing: Secret) -> None:
+    def on_update(self, thing: Secret) -> None:
         """It is new, or not what it was."""
         pair = record.serving(texts(thing))
         if pair is None or pair == self._last:
@@ -78,13 +78,13 @@ class Served:
         self._tell("certificate.taken", thing.metadata.resource_version)
         self._ready()
 
-    def gone(self, what: object) -> None:  # noqa: ARG002
+    def on_delete(self, what: object) -> None:  # noqa: ARG002
         """The last certificate is served on."""
         self._tell("certificate.lost", "the Secret is gone; what it held is served on")
 
-    def unreadable(self, what: object, problem: str) -> None:  # noqa: ARG002
+    def on_unreadable(self, what: object, problem: str) -> None:  # noqa: ARG002
         """The last certificate is served on."""
         self._tell("certificate.unusable", problem)
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """All that there was has been told."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from adapters.sidecar.settings import SettingsError, Tls
 
 
-class Serving(Protocol):
+class ServingCertificate(Protocol):
     """Whatever has a TLS context for a server."""
 
     @property

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.decide.ledger_writer import JointWriter
-from adapters.sidecar.decide.pod_requests import Asking
-from adapters.sidecar.decide.ports import Clock, Journal
-from adapters.sidecar.decide.validate import sound
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.ledger_writer import LedgerWriter
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.ports import Clock, DecisionLog
+from adapters.sidecar.decide.validate import is_valid
 from adapters.stores.store import Store
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
@@ -38,13 +38,13 @@ class Committed:
 class Committer:
     """Gives cards away and takes them back."""
 
-    def __init__(self, book: Book, store: Store, clock: Clock, journal: Journal) -> None:
+    def __init__(self, book: LedgerCache, store: Store, clock: Clock, journal: DecisionLog) -> None:
         self._book = book
         self._clock = clock
-        self._writer = JointWriter(book, store, clock, journal)
+        self._writer = LedgerWriter(book, store, clock, journal)
 
     async def commit(
-        self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
+        self, asking: PodRequest, node: str, claimed: Sequence[Grant] = ()
     ) -> Committed | Reason:
         """Give a pod its cards on a node. What it was given there before stays.
 
@@ -74,7 +74,7 @@ class Committer:
                 changed = ledger.renew(uid)
             else:
                 allocation = Allocation.of(asking.request, made.placement)
-                changed = ledger.release(uid).hold(allocation).commit(uid)
+                changed = ledger.release(uid).reserve(allocation).commit(uid)
             found[:] = [replace(made, since=changed.allocations[uid].since)]
             return changed
 
@@ -116,7 +116,7 @@ class Committer:
 
         return await self._writer.change(node, let_go)
 
-    def _reserve(self, asking: Asking, node: str, claimed: tuple[Grant, ...]) -> bool:
+    def _reserve(self, asking: PodRequest, node: str, claimed: tuple[Grant, ...]) -> bool:
         """Keep a pod's cards from others from now on, not only from when they are written."""
         stored, uid = self._book.stored(node), asking.request.uid
         if stored is None or uid in stored.ledger.allocations:
@@ -131,7 +131,7 @@ class Committer:
         return True
 
     def _decide(
-        self, asking: Asking, stored: NodeLedger, claimed: tuple[Grant, ...]
+        self, asking: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
     ) -> Committed | Reason:
         request, node = asking.request, stored.node.name
         earlier = stored.allocations.get(request.uid)
@@ -142,11 +142,11 @@ class Committer:
             held is not None
             and held.node == node
             and claimed in ((), held.grants)
-            and sound(request, held.grants, stored)
+            and is_valid(request, held.grants, stored)
         ):
             return Committed(Placement(node, held.grants), fresh=True, claimed=bool(claimed))
         ledger = self._book.over(stored).release(request.uid)
-        if claimed and sound(request, claimed, ledger):
+        if claimed and is_valid(request, claimed, ledger):
             return Committed(Placement(node, claimed), fresh=True, claimed=True)
         result = fit(request, ledger)
         return result if isinstance(result, Reason) else Committed(result, fresh=True)

@@ -10,8 +10,8 @@ from itertools import count
 
 import numpy as np
 
-from adapters.wire.name_index import Mask, Names, Numbers, Places, Roster
-from core.feasibility.equivalence import shape
+from adapters.wire.name_index import Mask, NameIndex, NameList, Numbers, Places
+from core.feasibility.equivalence import hardware_class
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.hardware.card import Mode
@@ -37,7 +37,7 @@ EXPLAINED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejection:
     """Why a node will not do.
 
     Attributes:
@@ -46,14 +46,14 @@ class Refused:
     """
 
     reason: Reason
-    hopeless: bool
+    unresolvable: bool
 
 
 Found = tuple[int, ...] | Reason
 """How good a node is by each criterion for nodes, higher is better; or why it is none."""
 
 
-class Forms:
+class HardwareClassIds:
     """Numbers of nodes that are equal, but for names and uuids, when nobody holds anything."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Forms:
         if len(self._numbers) > KINDS or len(self._of) > 2 * KINDS:
             self._numbers.clear()
             self._of.clear()
-        number = self._numbers.setdefault((shape(node), _places(node)), next(self._fresh))
+        number = self._numbers.setdefault((hardware_class(node), _places(node)), next(self._fresh))
         self._of[node.name] = (node, number)
         return number
 
 
-class Answers:
+class SignatureResults:
     """What is known of one kind of request.
 
     Attributes:
@@ -88,17 +88,17 @@ class Answers:
 
     def __init__(self) -> None:
         self.found: dict[Hashable, Found] = {}
-        self.hopeless: dict[int, bool] = {}
+        self.unresolvable: dict[int, bool] = {}
         self.distinct: dict[tuple[int, ...], int] = {}
         self.kinds = self.values = np.zeros(0, np.int64)
-        self._roster: Roster | None = None
+        self._roster: NameIndex | None = None
 
-    def fit_for(self, roster: Roster) -> None:
+    def fit_for(self, roster: NameIndex) -> None:
         """Forget what is too much, and what was said of places if these are other nodes now."""
         if len(self.found) > KINDS:
             self.found.clear()
-        if len(self.hopeless) > KINDS:
-            self.hopeless.clear()
+        if len(self.unresolvable) > KINDS:
+            self.unresolvable.clear()
         if self._roster is not roster or len(self.distinct) > KINDS:
             self._roster = roster
             self.distinct.clear()
@@ -117,18 +117,18 @@ class Answers:
         self.values[place] = self.number(found)
 
 
-class Verdicts:
+class FeasibilityCache:
     """The answers to earlier requests, for as long as they hold."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Hashable, Answers] = OrderedDict()
-        self._forms = Forms()
-        self._roster: tuple[Inventory, int, Roster] | None = None
+        self._answers: OrderedDict[Hashable, SignatureResults] = OrderedDict()
+        self._forms = HardwareClassIds()
+        self._roster: tuple[Inventory, int, NameIndex] | None = None
 
-    def survey(self, request: Request, inventory: Inventory) -> "Survey":
+    def survey(self, request: Request, inventory: Inventory) -> "NodeEvaluation":
         """A look at the nodes for a request. It holds as long as the inventory is not changed."""
         asked = replace(request, uid="", pod="", notes=(), priority=0)
-        answers = self._answers.setdefault(asked, Answers())
+        answers = self._answers.setdefault(asked, SignatureResults())
         self._answers.move_to_end(asked)
         kept = sum(len(each.found) for each in self._answers.values())
         while len(self._answers) > (SHAPES if kept <= ANSWERS else 1):
@@ -136,26 +136,30 @@ class Verdicts:
             kept -= len(oldest.found)
         roster = self._roster_of(inventory)
         answers.fit_for(roster)
-        return Survey(request, inventory, answers, self._forms, roster)
+        return NodeEvaluation(request, inventory, answers, self._forms, roster)
 
-    def _roster_of(self, inventory: Inventory) -> Roster:
+    def _roster_of(self, inventory: Inventory) -> NameIndex:
         """Where its nodes stand; found anew when there are others."""
         known = self._roster
-        if known is None or known[0] is not inventory or known[1] != inventory.roster:
-            known = self._roster = (inventory, inventory.roster, Roster(inventory.names()))
+        if known is None or known[0] is not inventory or known[1] != inventory.membership_version:
+            known = self._roster = (
+                inventory,
+                inventory.membership_version,
+                NameIndex(inventory.names()),
+            )
         return known[2]
 
 
-class Survey:
+class NodeEvaluation:
     """One request against all nodes."""
 
     def __init__(
         self,
         request: Request,
         inventory: Inventory,
-        answers: Answers,
-        forms: Forms,
-        roster: Roster,
+        answers: SignatureResults,
+        forms: HardwareClassIds,
+        roster: NameIndex,
     ) -> None:
         self.request = request
         self._inventory = inventory
@@ -167,9 +171,9 @@ class Survey:
         self._certain = _numbers_decide(request, inventory) and not self._own
         self._here: dict[Hashable, Found] = {}
         self._mask: frozenset[str] | None = None
-        self._asked: tuple[Names, Places] | None = None
+        self._asked: tuple[NameList, Places] | None = None
 
-    def learn(self, names: Names, most: int) -> bool:
+    def warm(self, names: NameList, most: int) -> bool:
         """Look at some nodes of kinds that nobody has asked about, which takes its time.
 
         Args:
@@ -188,16 +192,18 @@ class Survey:
             if most < 0:
                 return False
             if name not in self._own:
-                self._answers.note(int(places[at]), self._inventory.kind(name), self._look(name))
+                self._answers.note(
+                    int(places[at]), self._inventory.node_class(name), self._look(name)
+                )
         return True
 
-    def fitting(self, names: Names) -> Mask:
+    def fitting(self, names: NameList) -> Mask:
         """Which of some nodes the request fits, in their order."""
         places = self._places(names)
         fits = self._possible(places)
         return fits if self._certain else self._values(names, places, fits) >= 0
 
-    def ranks(self, names: Names) -> Numbers:
+    def ranks(self, names: NameList) -> Numbers:
         """How good some nodes are beside each other: more is better, 0 where it does not fit."""
         places = self._places(names)
         fits = self._possible(places)
@@ -232,19 +238,19 @@ class Survey:
         found = self._look(name)
         return None if isinstance(found, Reason) else found
 
-    def refused(self, name: str) -> Refused | None:
+    def rejection(self, name: str) -> Rejection | None:
         """Why one node will not do; None where it will."""
         ledger = self._inventory.get(name)
         if ledger is None:
-            return Refused(Reason(name, 0, cause=Cause.NO_CARDS), hopeless=True)
+            return Rejection(Reason(name, 0, cause=Cause.NO_CARDS), unresolvable=True)
         found = self._look(name)
         if not isinstance(found, Reason):
             return None
-        return Refused(replace(found, node=name), self._without_hope(ledger))
+        return Rejection(replace(found, node=name), self._without_hope(ledger))
 
-    def refusals(self, names: Iterable[str]) -> dict[str, Refused]:
+    def rejections(self, names: Iterable[str]) -> dict[str, Rejection]:
         """Why none of some nodes will do; past ``EXPLAINED`` kinds, without the numbers."""
-        told: dict[str, Refused] = {}
+        told: dict[str, Rejection] = {}
         explained: set[Hashable] = set()
         for name in names:
             ledger = self._inventory.get(name)
@@ -252,19 +258,19 @@ class Survey:
             known = kind in explained or kind in self._answers.found or ledger is None
             if known or len(explained) < EXPLAINED:
                 explained.add(kind)
-                refused = self.refused(name)
+                refused = self.rejection(name)
                 if refused is not None:
                     told[name] = refused
             elif ledger is not None:
                 reason = Reason(name, len(ledger.node.cards), cause=Cause.TOO_FEW_FIT)
-                told[name] = Refused(reason, self._without_hope(ledger))
+                told[name] = Rejection(reason, self._without_hope(ledger))
         return told
 
     def decision(self, names: Sequence[str]) -> Decision:
         """For a survey that found nothing: all the reasons, to be told in one line."""
-        return Decision(None, {name: one.reason for name, one in self.refusals(names).items()})
+        return Decision(None, {name: one.reason for name, one in self.rejections(names).items()})
 
-    def _places(self, names: Names) -> Places:
+    def _places(self, names: NameList) -> Places:
         """Where some nodes stand; the same names are not looked for twice."""
         if self._asked is None or self._asked[0] is not names:
             self._asked = (names, self._roster.places(names))
@@ -275,7 +281,7 @@ class Survey:
         found: Mask = np.append(self._inventory.mask(self.request), np.False_)[places]
         return found
 
-    def _values(self, names: Names, places: Places, possible: Mask) -> Numbers:
+    def _values(self, names: NameList, places: Places, possible: Mask) -> Numbers:
         """For each node the number of its values; -1 where the request does not fit."""
         answers = self._answers
         values: Numbers = np.append(answers.values, -1)[places]
@@ -285,17 +291,17 @@ class Survey:
             found = self._look(name)
             values[at] = answers.number(found)
             if not self._alone(name):
-                answers.note(int(places[at]), self._inventory.kind(name), found)
+                answers.note(int(places[at]), self._inventory.node_class(name), found)
         return values
 
     def _new(self, places: Places, possible: Mask) -> Mask:
         """Which of the possible nodes are not as they were when they were looked at last."""
         if self._by_uuid:
             return possible
-        kinds = np.append(self._inventory.kinds(), -1)[places]
+        kinds = np.append(self._inventory.node_classes(), -1)[places]
         new: Mask = (kinds < 0) | (kinds != np.append(self._answers.kinds, -1)[places])
         if self._own:
-            new |= np.isin(places, self._roster.places(Names.of([*self._own])))
+            new |= np.isin(places, self._roster.places(NameList.of([*self._own])))
         new &= possible
         return new
 
@@ -304,7 +310,7 @@ class Survey:
         return self._by_uuid or name in self._own
 
     def _kind(self, name: str) -> Hashable:
-        return name if self._alone(name) else self._inventory.kind(name)
+        return name if self._alone(name) else self._inventory.node_class(name)
 
     def _look(self, name: str) -> Found:
         answers = self._here if self._alone(name) else self._answers.found
@@ -331,12 +337,12 @@ class Survey:
 
     def _without_hope(self, ledger: NodeLedger) -> bool:
         form = self._forms.of(ledger.node)
-        known = None if self._by_uuid else self._answers.hopeless.get(form)
+        known = None if self._by_uuid else self._answers.unresolvable.get(form)
         if known is None:
             empty = fit(self.request, NodeLedger.of(ledger.node))
             known = not isinstance(empty, Placement)
             if not self._by_uuid:
-                self._answers.hopeless[form] = known
+                self._answers.unresolvable[form] = known
         return known
 
 
@@ -356,9 +362,9 @@ def _places(node: Node) -> Hashable:
 def _numbers_decide(request: Request, inventory: Inventory) -> bool:
     """Whether the numbers of free capacity alone decide that a card fits."""
     return (
-        len(request.asks) == 1
-        and not any(ask.linked for ask in request.asks)
-        and (Mode.MIG not in request.modes or not inventory.sliced())
+        len(request.containers) == 1
+        and not any(ask.linked for ask in request.containers)
+        and (Mode.MIG not in request.modes or not inventory.has_mig_cards())
         and request.qos is None
         and request.group is None
         and not request.exclusions

@@ -10,10 +10,10 @@ from dataclasses import replace
 from adapters.stores.store import Change, Stored
 from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import LedgerError, NodeLedger
-from core.requests.grant import Allocation, State
+from core.requests.grant import Allocation, AllocationState
 
 
-class Book:
+class LedgerCache:
     """The ledgers of all nodes.
 
     Attributes:
@@ -80,7 +80,7 @@ class Book:
             return self.inventory.ledger(ledger.node.name)
         for allocation in self._holds.get(ledger.node.name, {}).values():
             with suppress(LedgerError):
-                ledger = ledger.hold(allocation)
+                ledger = ledger.reserve(allocation)
         return ledger
 
     def problem(self, node: str) -> str | None:
@@ -107,8 +107,8 @@ class Book:
         ledger = self.inventory.get(allocation.node)
         if ledger is None:
             raise LedgerError(f"node {allocation.node} is not known")
-        held = replace(allocation, state=State.HELD, expires=expires)
-        changed = ledger.hold(held)
+        held = replace(allocation, state=AllocationState.RESERVED, expires=expires)
+        changed = ledger.reserve(held)
         self.unhold(allocation.uid)
         self._holds.setdefault(allocation.node, {})[allocation.uid] = held
         earlier = self.inventory.ledger(allocation.node)
@@ -165,7 +165,7 @@ class Book:
         held = self._holds.get(node, {})
         for uid, allocation in [*held.items()]:
             try:
-                ledger = ledger.hold(allocation)
+                ledger = ledger.reserve(allocation)
             except LedgerError:
                 del held[uid]
         if node in self._holds and not held:

@@ -6,8 +6,8 @@ Read the newest record, change it, write by compare-and-swap; where somebody els
 from asyncio import CancelledError, Future, Lock, get_running_loop
 from collections.abc import Callable, Sequence
 
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.decide.ports import Clock, Journal
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.ports import Clock, DecisionLog
 from adapters.stores.store import Change, Conflict, Store, Stored
 from adapters.wire.ledger import LedgerRecordError
 from core.ledger.node_ledger import NodeLedger
@@ -29,7 +29,7 @@ Revision = Callable[[NodeLedger], NodeLedger]
 """What becomes of a ledger; the same object where nothing does."""
 
 
-class Busy(RuntimeError):  # noqa: N818 (it is no error: try again)
+class LedgerContended(RuntimeError):  # noqa: N818 (it is no error: try again)
     """A node's ledger was written by others again and again, or cannot be read."""
 
 
@@ -69,10 +69,10 @@ class _Wish:
             self.made.set_exception(error)
 
 
-class JointWriter:
+class LedgerWriter:
     """Changes records of the store, and tells the book."""
 
-    def __init__(self, book: Book, store: Store, clock: Clock, journal: Journal) -> None:
+    def __init__(self, book: LedgerCache, store: Store, clock: Clock, journal: DecisionLog) -> None:
         self._book = book
         self._store = store
         self._clock = clock
@@ -159,7 +159,9 @@ class JointWriter:
             self._book.apply(Change(node, Stored(changed, version)))
             break
         else:
-            raise Busy(f"the ledger of node {node} is being written by others again and again")
+            raise LedgerContended(
+                f"the ledger of node {node} is being written by others again and again"
+            )
         for wish in wishes:
             wish.tell()
 
@@ -168,6 +170,6 @@ class JointWriter:
             stored = await self._store.read(node)
         except LedgerRecordError as error:
             self._book.put(Change(node, None, str(error)))
-            raise Busy(f"the ledger of node {node} cannot be read: {error}") from error
+            raise LedgerContended(f"the ledger of node {node} cannot be read: {error}") from error
         self._book.put(Change(node, stored))
         return stored

@@ -14,7 +14,7 @@ REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PodRequest:
     """A pod that asks for a share.
 
     Attributes:
@@ -28,22 +28,22 @@ class Asking:
     request: Request
 
 
-def read(pod: Pod, dialects: Sequence[Dialect]) -> Asking | None:
+def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
     """What a pod asks for; None where it asks for no share.
 
     Raises:
         DialectError: it cannot be meant.
     """
     dialect = dialect_of(pod, dialects)
-    return None if dialect is None else Asking(pod, dialect, dialect.read_pod(pod))
+    return None if dialect is None else PodRequest(pod, dialect, dialect.read_pod(pod))
 
 
-class Readings:
+class PodRequestCache:
     """Reads pods, and remembers those that it has read."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._known: OrderedDict[str, Asking] = OrderedDict()
+        self._known: OrderedDict[str, PodRequest] = OrderedDict()
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -61,7 +61,7 @@ class Readings:
             except DialectError:
                 continue
 
-    def read(self, pod: Pod) -> Asking | None:
+    def read(self, pod: Pod) -> PodRequest | None:
         """What a pod asks for; None where it asks for no share.
 
         Raises:
@@ -80,7 +80,7 @@ class Readings:
                 self._known.popitem(last=False)
         return found
 
-    def known(self, uid: str) -> Asking | None:
+    def get(self, uid: str) -> PodRequest | None:
         """What a pod asked for when it was last read."""
         return self._known.get(uid)
 

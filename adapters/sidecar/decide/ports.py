@@ -50,7 +50,7 @@ class Binder(Protocol):
         ...
 
 
-class Pods(Protocol):
+class PodReader(Protocol):
     """The pods of the cluster."""
 
     async def get(self, namespace: str, name: str) -> Pod | None:
@@ -114,7 +114,7 @@ class NoLocks:
         """There is nothing to unlock."""
 
 
-class Budgets(Protocol):
+class BudgetReader(Protocol):
     """How many of which pods may be put off."""
 
     async def all(self) -> Sequence[Budget]:
@@ -134,7 +134,7 @@ class NoBudgets:
         return ()
 
 
-class Events(Protocol):
+class EventEmitter(Protocol):
     """What people see with ``kubectl describe``."""
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
@@ -189,7 +189,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionRecord:
     """One decision, for the log and the metrics.
 
     Attributes:
@@ -215,14 +215,14 @@ class Decided:
     cause: str = ""
     text: str = ""
     nodes: int = 0
-    asked: int = 0
+    nodes_evaluated: int = 0
     seconds: float = 0.0
 
 
-class Journal(Protocol):
+class DecisionLog(Protocol):
     """Where decisions are told."""
 
-    def decided(self, decided: Decided) -> None:
+    def decided(self, decided: DecisionRecord) -> None:
         """Tell a decision. Never fails."""
         ...
 

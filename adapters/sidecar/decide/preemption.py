@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from adapters.dialects.adopt import holds
-from adapters.sidecar.decide.pod_requests import Asking
+from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.kube import Pod
@@ -20,7 +20,7 @@ pkg/scheduler/framework/preemption/preemption.go, pickOneNodeForPreemption.
 
 
 async def choose(
-    service: Service, asking: Asking, proposed: Mapping[str, Proposal]
+    service: Service, asking: PodRequest, proposed: Mapping[str, Proposal]
 ) -> dict[str, Proposal]:
     """Who must go from each node so that a pod fits.
 
@@ -41,7 +41,7 @@ async def choose(
         budgets = None
     found: dict[str, Proposal] = {}
     for node, proposal in proposed.items():
-        ledger = service.book.ledger(node)
+        ledger = service.ledgers.ledger(node)
         if ledger is not None:
             pods = await _expendable(service, asking, ledger)
             gone = _victims(asking, ledger, proposal, pods, budgets)
@@ -50,7 +50,7 @@ async def choose(
     return found
 
 
-async def _expendable(service: Service, asking: Asking, ledger: NodeLedger) -> dict[str, Pod]:
+async def _expendable(service: Service, asking: PodRequest, ledger: NodeLedger) -> dict[str, Pod]:
     """Pods that may go, by uid, in the order in which they would: low priority first, then young.
 
     What is only planned for a pod that is not bound here cannot be had by evicting it.
@@ -73,7 +73,7 @@ async def _expendable(service: Service, asking: Asking, ledger: NodeLedger) -> d
 
 
 def _victims(
-    asking: Asking,
+    asking: PodRequest,
     ledger: NodeLedger,
     proposal: Proposal,
     pods: Mapping[str, Pod],

@@ -14,23 +14,23 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.sidecar.decide.committer import Committed, Committer
-from adapters.sidecar.decide.feasibility import Refused, Survey, Verdicts
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.decide.ledger_writer import Busy
-from adapters.sidecar.decide.pod_requests import Asking, Readings
+from adapters.sidecar.decide.feasibility import FeasibilityCache, NodeEvaluation, Rejection
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.pod_requests import PodRequest, PodRequestCache
 from adapters.sidecar.decide.ports import (
     Binder,
     BindError,
-    Budgets,
+    BudgetReader,
     Clock,
-    Decided,
-    Events,
-    Journal,
+    DecisionLog,
+    DecisionRecord,
+    EventEmitter,
     NoBudgets,
     NodeLocks,
     NoLocks,
     Outcome,
-    Pods,
+    PodReader,
 )
 from adapters.stores.store import Store
 from adapters.wire.kube import Pod, annotations, full_name
@@ -65,12 +65,12 @@ class Ports:
 
     store: Store
     binder: Binder
-    pods: Pods
-    events: Events
+    pods: PodReader
+    events: EventEmitter
     clock: Clock
-    journal: Journal
+    journal: DecisionLog
     locks: NodeLocks = field(default_factory=NoLocks)
-    budgets: Budgets = field(default_factory=NoBudgets)
+    budgets: BudgetReader = field(default_factory=NoBudgets)
 
 
 class Service:
@@ -85,15 +85,15 @@ class Service:
     """
 
     def __init__(self, dialects: Sequence[Dialect], ports: Ports, hold_seconds: int = HOLD) -> None:
-        self.book = Book()
-        self.readings = Readings(dialects)
+        self.ledgers = LedgerCache()
+        self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
-        self.committer = Committer(self.book, ports.store, ports.clock, ports.journal)
+        self.committer = Committer(self.ledgers, ports.store, ports.clock, ports.journal)
         self.hold_seconds = hold_seconds
-        self._verdicts = Verdicts()
-        self._surveys: dict[str, tuple[Asking, Survey]] = {}
+        self._verdicts = FeasibilityCache()
+        self._surveys: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
         self._surveyed = -1
-        self._waiting: dict[str, Asking] = {}
+        self._waiting: dict[str, PodRequest] = {}
         self._posting: dict[str, tuple[str, Committed]] = {}
         self._missing: set[str] = {"ledgers"}
 
@@ -102,11 +102,11 @@ class Service:
         """What must be known before anything is decided, and is not."""
         return frozenset(self._missing)
 
-    def known(self, what: str) -> None:
+    def mark_synced(self, what: str) -> None:
         """Something that decisions wait for is known now."""
         self._missing.discard(what)
 
-    def unknown(self, what: str) -> None:
+    def mark_unsynced(self, what: str) -> None:
         """Something that decisions need is not known (any more)."""
         self._missing.add(what)
 
@@ -118,27 +118,27 @@ class Service:
         """
         if self._missing:
             raise NotReady(f"not known yet: {', '.join(sorted(self._missing))}")
-        self.book.expire(self.ports.clock.now())
+        self.ledgers.expire(self.ports.clock.now())
 
-    def survey(self, asking: Asking) -> Survey:
+    def evaluate(self, asking: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same one until something changes."""
         uid = asking.request.uid
-        if self._surveyed != self.book.revision or len(self._surveys) > SURVEYS:
-            self._surveyed = self.book.revision
+        if self._surveyed != self.ledgers.revision or len(self._surveys) > SURVEYS:
+            self._surveyed = self.ledgers.revision
             self._surveys.clear()
         known = self._surveys.get(uid)
         if known is not None and known[0] is asking:
             return known[1]
-        found = self._verdicts.survey(asking.request, self.book.inventory)
+        found = self._verdicts.survey(asking.request, self.ledgers.inventory)
         self._surveys[uid] = (asking, found)
         return found
 
-    def refused(self, survey: Survey, node: str) -> Refused | None:
+    def rejection(self, survey: NodeEvaluation, node: str) -> Rejection | None:
         """Why a node will not do; None where it will."""
-        problem = self.book.problem(node)
+        problem = self.ledgers.problem(node)
         if problem is not None:
-            return Refused(Reason(node, 0, cause=Cause.BLOCKED), hopeless=False)
-        return survey.refused(node)
+            return Rejection(Reason(node, 0, cause=Cause.BLOCKED), unresolvable=False)
+        return survey.rejection(node)
 
     async def find(self, namespace: str, name: str, uid: str) -> Pod:
         """A pod as the cluster has it, else as a scheduler has shown it.
@@ -155,7 +155,7 @@ class Service:
         pod = await self.ports.pods.get(namespace, name)
         if pod is not None and uid in ("", pod.metadata.uid):
             return pod
-        asking = self.readings.known(uid)
+        asking = self.pod_requests.get(uid)
         if asking is not None and full_name(asking.pod) == f"{namespace}/{name}":
             return asking.pod
         if pod is None:
@@ -171,14 +171,14 @@ class Service:
             raise UnknownPod(f"pod {namespace}/{name} has uid {pod.metadata.uid}, not {uid}")
         return pod
 
-    def decide(self, asking: Asking, names: Sequence[str] | None = None) -> Decision:
+    def decide(self, asking: PodRequest, names: Sequence[str] | None = None) -> Decision:
         """The best node for a pod, or all reasons why there is none; nothing is given away."""
-        return allocate(asking.request, self.book.inventory, names, explain=names is not None)
+        return allocate(asking.request, self.ledgers.inventory, names, explain=names is not None)
 
-    def written(self, asking: Asking, committed: Committed) -> Result:
+    def written(self, asking: PodRequest, committed: Committed) -> Result:
         """The annotations and labels that tell a pod's node what it was given."""
         placement = committed.placement
-        node = self.book.inventory.ledger(placement.node).node
+        node = self.ledgers.inventory.ledger(placement.node).node
         result = asking.dialect.write_result(
             asking.pod, asking.request, placement, node, self.ports.clock.wall()
         )
@@ -188,7 +188,7 @@ class Service:
         return result
 
     async def commit(
-        self, asking: Asking, node: str, claimed: Sequence[Grant] = ()
+        self, asking: PodRequest, node: str, claimed: Sequence[Grant] = ()
     ) -> tuple[Committed | Reason, bool]:
         """Give a pod its cards on a node, and the turn at its device plugin if it has turns.
 
@@ -205,7 +205,7 @@ class Service:
         locked = await self.ports.locks.take(asking.pod, node, needed)
         try:
             found = await self.committer.commit(asking, node, claimed)
-        except (Busy, OSError):
+        except (LedgerContended, OSError):
             if locked:
                 await self.ports.locks.give_back(asking.pod, node)
             raise
@@ -214,7 +214,7 @@ class Service:
             locked = False
         return found, locked
 
-    async def bind(self, asking: Asking, node: str) -> Committed | Reason:
+    async def bind(self, asking: PodRequest, node: str) -> Committed | Reason:
         """Give a pod its cards on a node, and bind it there with one Binding.
 
         Raises:
@@ -244,7 +244,7 @@ class Service:
         await self._leave_others(asking.request.uid, node)
         return committed
 
-    def waits(self, asking: Asking, *, refused: bool) -> None:
+    def waits(self, asking: PodRequest, *, refused: bool) -> None:
         """A scheduler was told that a pod fits nowhere; or that it fits."""
         uid = asking.request.uid
         if not refused:
@@ -263,11 +263,11 @@ class Service:
         Args:
             most: how many waiting pods are looked at; the others come next time.
         """
-        names = self.book.inventory.names()
+        names = self.ledgers.inventory.names()
         found: list[Pod] = []
         for uid, asking in [*self._waiting.items()][:most]:
             del self._waiting[uid]
-            if any(map(self.survey(asking).fits, names)):
+            if any(map(self.evaluate(asking).fits, names)):
                 found.append(asking.pod)
             else:
                 self._waiting[uid] = asking
@@ -276,7 +276,7 @@ class Service:
     def forget(self, uid: str) -> None:
         """A pod has gone."""
         self._waiting.pop(uid, None)
-        self.readings.forget(uid)
+        self.pod_requests.forget(uid)
         self._surveys.pop(uid, None)
 
     def posting(self, uid: str, node: str) -> Committed | None:
@@ -286,7 +286,7 @@ class Service:
 
     def chose(self, uid: str, node: str) -> bool:
         """Whether it is this process that chose the cards on a node for which a pod goes there."""
-        held = self.book.held(uid)
+        held = self.ledgers.held(uid)
         return self.posting(uid, node) is not None or (held is not None and held.node == node)
 
     async def bind_plain(self, pod: Pod, node: str) -> None:
@@ -307,18 +307,18 @@ class Service:
             Busy: a ledger could not be written.
             OSError: the store did not answer.
         """
-        nodes = self.book.inventory.nodes_of(uid)
+        nodes = self.ledgers.inventory.nodes_of(uid)
         for node in nodes:
             await self.committer.release(uid, node)
         self.forget(uid)
         return nodes
 
     def refusal(
-        self, verb: str, pod: Pod, refused: Mapping[str, Refused], asking: Asking, asked: int
-    ) -> Decided:
+        self, verb: str, pod: Pod, refused: Mapping[str, Rejection], asking: PodRequest, asked: int
+    ) -> DecisionRecord:
         """The decision that nothing fits, told in one line."""
         text = Decision(None, {name: one.reason for name, one in refused.items()}).summary()
-        return Decided(
+        return DecisionRecord(
             verb,
             Outcome.REFUSED,
             full_name(pod),
@@ -326,7 +326,7 @@ class Service:
             asking.dialect.name,
             cause=main_cause([one.reason for one in refused.values()]),
             text=text,
-            asked=asked,
+            nodes_evaluated=asked,
         )
 
     async def _post(self, pod: Pod, node: str, result: Result) -> None:
@@ -354,36 +354,36 @@ class Service:
             return False
         return found.spec.node_name == node
 
-    async def _take_back(self, asking: Asking, node: str, since: int) -> None:
+    async def _take_back(self, asking: PodRequest, node: str, since: int) -> None:
         """Release after a refused Binding; what cannot be released now, the reconciler will."""
         try:
             await self.committer.release(asking.request.uid, node, since)
-        except (Busy, OSError) as error:
+        except (LedgerContended, OSError) as error:
             told = f"cards on {node} stay booked until the next reconciliation: {error}"
             self.ports.events.emit(asking.pod, "ReleaseFailed", told, warning=True)
 
     async def _leave_others(self, uid: str, node: str) -> None:
         """A pod that is bound here holds nothing elsewhere, whatever earlier attempts left."""
-        for other, _ in [*self.book.committed(uid)]:
+        for other, _ in [*self.ledgers.committed(uid)]:
             if other != node:
                 try:
                     await self.committer.release(uid, other)
-                except (Busy, OSError):
+                except (LedgerContended, OSError):
                     continue  # the reconciler will
 
 
 def main_cause(reasons: Sequence[Reason]) -> str:
     """The cause that most reasons share, as one word for a metric."""
     causes = Counter(
-        reason.cause or (reason.tallies[0].cause if reason.tallies else None) for reason in reasons
+        reason.cause or (reason.counts[0].cause if reason.counts else None) for reason in reasons
     )
     cause = causes.most_common(1)[0][0] if causes else None
     return cause.name.lower() if cause else "no_node"
 
 
-def invalid(verb: str, pod: Pod, error: DialectError) -> Decided:
+def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
     """The decision that a request cannot be meant."""
-    return Decided(
+    return DecisionRecord(
         verb,
         Outcome.INVALID,
         full_name(pod),

@@ -6,10 +6,10 @@ from core.feasibility.fit import unsuitable
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 
-def sound(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
+def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
     """Whether grants are what a request asks for, and fit beside what others hold.
 
     A choice that does not say which container has which share is not sound where several ask.
@@ -20,31 +20,33 @@ def sound(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool
         ledger: the node, with what the pod itself may hold there.
     """
     cards = {card.uuid: card for card in ledger.node.cards}
-    asked = {ask.container for ask in request.asks}
+    asked = {ask.container for ask in request.containers}
     if any(grant.card not in cards or grant.container not in asked for grant in grants):
         return False
-    if not all(_as_asked(request, ask, grants, cards) for ask in request.asks):
+    if not all(_as_asked(request, ask, grants, cards) for ask in request.containers):
         return False
     if request.isolation not in (None, ledger.node.isolation):
         return False
-    if request.linking.required is not None or request.linking.must_partition:
+    if request.topology.required is not None or request.topology.must_partition:
         return False  # whether a choice of cards satisfies these, only a search can say
     allocation = Allocation.of(request, Placement(ledger.node.name, tuple(grants)))
     try:
-        ledger.release(request.uid).hold(allocation)
+        ledger.release(request.uid).reserve(allocation)
     except LedgerError:
         return False
     return True
 
 
-def _as_asked(request: Request, ask: Ask, grants: Sequence[Grant], cards: dict[str, Card]) -> bool:
+def _as_asked(
+    request: Request, ask: ContainerRequest, grants: Sequence[Grant], cards: dict[str, Card]
+) -> bool:
     given = [grant for grant in grants if grant.container == ask.container]
     return len(given) == ask.count == len({grant.card for grant in given}) and all(
         _enough(request, ask, grant, cards[grant.card]) for grant in given
     )
 
 
-def _enough(request: Request, ask: Ask, grant: Grant, card: Card) -> bool:
+def _enough(request: Request, ask: ContainerRequest, grant: Grant, card: Card) -> bool:
     if unsuitable(request, card) is not None or grant.exclusive != ask.exclusive:
         return False
     memory = ask.memory_on(card.memory)

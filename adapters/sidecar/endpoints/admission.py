@@ -13,9 +13,9 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.sidecar.decide.committer import Committed
-from adapters.sidecar.decide.ledger_writer import Busy
-from adapters.sidecar.decide.pod_requests import Asking, read
-from adapters.sidecar.decide.ports import Decided, NodeLocked, Outcome
+from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.pod_requests import PodRequest, read
+from adapters.sidecar.decide.ports import DecisionRecord, NodeLocked, Outcome
 from adapters.sidecar.decide.service import (
     Service,
     UnknownPod,
@@ -25,7 +25,7 @@ from adapters.sidecar.decide.service import (
 )
 from adapters.sidecar.endpoints.required_plugins import required
 from adapters.wire import admission, body
-from adapters.wire.admission import Binding, Patch, Question
+from adapters.wire.admission import AdmissionRequest, Binding, Patch
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
@@ -45,7 +45,7 @@ UNAVAILABLE = 503
 _POD = msgspec.json.Decoder(Pod)
 
 
-class AdmissionFlow:
+class Admission:
     """Answers reviews, bytes in and bytes out; raises as ``KubeFlow`` does."""
 
     def __init__(self, service: Service, required_plugin: str = "") -> None:
@@ -66,7 +66,7 @@ class AdmissionFlow:
             return admission.allowed(question.uid)
         raw = admission.object_of(question)
         pod = _in_namespace(body.read(raw, _POD), question)
-        dialects = self._service.readings.dialects
+        dialects = self._service.pod_requests.dialects
         forged = _forged(pod, dialects)
         if forged is not None:
             text = f"{forged}: only the scheduler may write this; take it out"
@@ -85,7 +85,7 @@ class AdmissionFlow:
             return self._deny("admit", pod, question, FORBIDDEN, "node_name", text)
         patch = admission.add_entries("annotations", pod.metadata.annotations, wanted)
         patch += _close(raw, asking)
-        told = Decided("admit", Outcome.FITS, full_name(pod), dialect=asking.dialect.name)
+        told = DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=asking.dialect.name)
         self._tell(told)
         return admission.allowed(question.uid, patch, asking.request.notes)
 
@@ -99,7 +99,7 @@ class AdmissionFlow:
         namespace = question.namespace or binding.metadata.namespace or "default"
         name = question.name or binding.metadata.name
         node = binding.target.name
-        told = Decided(
+        told = DecisionRecord(
             "binding", Outcome.ERROR, f"{namespace}/{name}", binding.metadata.uid, node=node
         )
         try:
@@ -114,7 +114,7 @@ class AdmissionFlow:
         except NodeLocked as error:
             told = replace(told, outcome=Outcome.REFUSED, cause="locked", text=str(error))
             return self._refuse(question, CONFLICT, told)
-        except (UnknownPod, Busy) as error:
+        except (UnknownPod, LedgerContended) as error:
             return self._refuse(
                 question, CONFLICT, replace(told, cause="retry", text=f"try again: {error}")
             )
@@ -123,15 +123,15 @@ class AdmissionFlow:
             return self._refuse(question, UNAVAILABLE, replace(told, cause="store", text=text))
 
     async def _commit(
-        self, question: Question, binding: Binding, asking: Asking, told: Decided
+        self, question: AdmissionRequest, binding: Binding, asking: PodRequest, told: DecisionRecord
     ) -> bytes:
         node = binding.target.name
         chosen = _chosen(binding)
         claimed = self._claimed(asking, node, chosen)
         if question.dry_run:
-            ledger = self._service.book.ledger(node)
-            survey = self._service.survey(asking)
-            refused = self._service.refused(survey, node)
+            ledger = self._service.ledgers.ledger(node)
+            survey = self._service.evaluate(asking)
+            refused = self._service.rejection(survey, node)
             if ledger is None or refused is not None:
                 text = refused.reason.text() if refused else "no cards"
                 told = replace(told, outcome=Outcome.REFUSED, cause="dry_run", text=text)
@@ -154,7 +154,7 @@ class AdmissionFlow:
         self._tell(replace(told, outcome=Outcome.CORRECTED if corrected else Outcome.BOUND))
         return admission.allowed(question.uid, self._patch(binding, asking, found))
 
-    async def _asking(self, namespace: str, name: str, binding: Binding) -> Asking | None:
+    async def _asking(self, namespace: str, name: str, binding: Binding) -> PodRequest | None:
         """What the pod asks for, with the choice that its scheduler made.
 
         Schedulers write it on the pod just before they bind, so that a watch may not have told of
@@ -162,20 +162,22 @@ class AdmissionFlow:
         """
         service = self._service
         uid, node = binding.metadata.uid, binding.target.name
-        asking = service.readings.read(await service.find(namespace, name, uid))
+        asking = service.pod_requests.read(await service.find(namespace, name, uid))
         if asking is None or service.chose(asking.request.uid, node):
             return asking
         if asking.dialect.has_result(with_annotations(asking.pod, _chosen(binding))):
             return asking
-        return service.readings.read(await service.newest(namespace, name, uid))
+        return service.pod_requests.read(await service.newest(namespace, name, uid))
 
-    def _claimed(self, asking: Asking, node: str, chosen: Mapping[str, str]) -> tuple[Grant, ...]:
+    def _claimed(
+        self, asking: PodRequest, node: str, chosen: Mapping[str, str]
+    ) -> tuple[Grant, ...]:
         """The choice of cards that a scheduler made; empty where there is none that is readable.
 
         It stands in the Binding, or on the pod where the scheduler wrote it before binding.
         """
         pod = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
-        known: NodeLedger | None = self._service.book.ledger(node)
+        known: NodeLedger | None = self._service.ledgers.ledger(node)
         if known is None or not asking.dialect.has_result(pod):
             return ()
         try:
@@ -183,15 +185,15 @@ class AdmissionFlow:
         except DialectError:
             return ()
 
-    def _wanted(self, pod: Pod, asking: Asking) -> Mapping[str, str]:
+    def _wanted(self, pod: Pod, asking: PodRequest) -> Mapping[str, str]:
         """A vocabulary's defaults where the author says nothing, and whom the runtime must ask."""
         wanted = asking.dialect.on_admission(pod, asking.request)
         if not self._required_plugin:
             return wanted
-        asked = {ask.container for ask in asking.request.asks}
+        asked = {ask.container for ask in asking.request.containers}
         return {**wanted, **required(self._required_plugin, asked, annotations(pod))}
 
-    def _patch(self, binding: Binding, asking: Asking, committed: Committed) -> Patch:
+    def _patch(self, binding: Binding, asking: PodRequest, committed: Committed) -> Patch:
         result = self._service.written(asking, committed)
         meta = binding.metadata
         stale = (meta.annotations or {}).keys() & asking.dialect.result_keys
@@ -206,16 +208,16 @@ class AdmissionFlow:
         ]
 
     def _deny(
-        self, verb: str, pod: Pod, question: Question, code: int, cause: str, text: str
+        self, verb: str, pod: Pod, question: AdmissionRequest, code: int, cause: str, text: str
     ) -> bytes:
-        told = Decided(verb, Outcome.INVALID, full_name(pod), cause=cause, text=text)
+        told = DecisionRecord(verb, Outcome.INVALID, full_name(pod), cause=cause, text=text)
         return self._refuse(question, code, told)
 
-    def _refuse(self, question: Question, code: int, decided: Decided) -> bytes:
+    def _refuse(self, question: AdmissionRequest, code: int, decided: DecisionRecord) -> bytes:
         self._tell(decided)
         return admission.denied(question.uid, code, decided.text)
 
-    def _tell(self, decided: Decided) -> None:
+    def _tell(self, decided: DecisionRecord) -> None:
         self._service.ports.journal.decided(decided)
 
 
@@ -223,7 +225,7 @@ def _chosen(binding: Binding) -> Mapping[str, str]:
     return binding.metadata.annotations or {}
 
 
-def _in_namespace(pod: Pod, question: Question) -> Pod:
+def _in_namespace(pod: Pod, question: AdmissionRequest) -> Pod:
     """The pod as it will be: at its creation namespace and name may stand beside it only."""
     meta = msgspec.structs.replace(
         pod.metadata,
@@ -242,9 +244,9 @@ def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
     return None
 
 
-def _close(raw: bytes, asking: Asking) -> Patch:
+def _close(raw: bytes, asking: PodRequest) -> Patch:
     """Every container that asks for a share starts without any card, and says that it asked."""
-    asked = {ask.container for ask in asking.request.asks}
+    asked = {ask.container for ask in asking.request.containers}
     spec = admission.read_environments(raw).spec
     patch: Patch = []
     for field, containers in (

@@ -8,9 +8,9 @@ from itertools import compress, repeat
 import numpy as np
 
 from adapters.dialects.dialect import DialectError
-from adapters.sidecar.decide.ledger_writer import Busy
-from adapters.sidecar.decide.pod_requests import Asking
-from adapters.sidecar.decide.ports import BindError, Decided, NodeLocked, Outcome
+from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.ports import BindError, DecisionRecord, NodeLocked, Outcome
 from adapters.sidecar.decide.preemption import Proposal, choose
 from adapters.sidecar.decide.scores import spread
 from adapters.sidecar.decide.service import Service, UnknownPod, invalid, main_cause
@@ -18,7 +18,7 @@ from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.name_index import Mask, Names
+from adapters.wire.name_index import Mask, NameList
 from core.requests.reason import Reason
 
 STEP = 25
@@ -40,7 +40,7 @@ Failed = tuple[dict[str, str], dict[str, str]]
 """By node, why it will not do: where preemption may help, and where it will not."""
 
 
-class KubeFlow:
+class KubeExtender:
     """Answers an extender's four questions, bytes in and bytes out.
 
     Every method raises ``BodyError`` for a body that cannot be used, and ``NotReady`` before the
@@ -61,29 +61,29 @@ class KubeFlow:
         names = _names(args)
         if args.nodes is not None and self._all_unknown(names):
             problem = f"none of the {len(names)} nodes has a ledger here"
-            self._tell(Decided("filter", Outcome.ERROR, full_name(pod), text=problem))
+            self._tell(DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem))
             return extender.filter_names(b"[]", {}, {}, problem)
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("filter", pod, error))
             return _none(args, ({}, dict.fromkeys(names.strings(), str(error))))
         if asking is None:
             return _answer(args, names, np.ones(len(names), np.bool_))
-        while not self._service.survey(asking).learn(names, STEP):
+        while not self._service.evaluate(asking).warm(names, STEP):
             await asyncio.sleep(0)
-        fits = self._service.survey(asking).fitting(names)
+        fits = self._service.evaluate(asking).fitting(names)
         fitting = int(np.count_nonzero(fits))
         self._service.waits(asking, refused=not fitting)
         if fitting:
-            outcome = Decided(
+            outcome = DecisionRecord(
                 "filter",
                 Outcome.FITS,
                 full_name(pod),
                 pod.metadata.uid,
                 asking.dialect.name,
                 nodes=fitting,
-                asked=len(names),
+                nodes_evaluated=len(names),
             )
             self._tell(outcome)
             return _answer(args, names, fits)
@@ -96,13 +96,13 @@ class KubeFlow:
         pod = _pod(args.pod)
         names = _names(args)
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("prioritize", pod, error))
             asking = None
         if asking is None:
             return extender.priorities(names, repeat(0, len(names)))
-        ranks = self._service.survey(asking).ranks(names)
+        ranks = self._service.evaluate(asking).ranks(names)
         scores = spread(ranks, extender.MOST_SCORE).tolist()
         return extender.priorities(names, scores)
 
@@ -119,10 +119,10 @@ class KubeFlow:
     async def _bind(self, content: bytes) -> bytes:
         args = extender.read_binding(content)
         name = f"{args.pod_namespace}/{args.pod_name}"
-        told = Decided("bind", Outcome.ERROR, name, args.pod_uid, node=args.node)
+        told = DecisionRecord("bind", Outcome.ERROR, name, args.pod_uid, node=args.node)
         try:
             pod = await self._service.find(args.pod_namespace, args.pod_name, args.pod_uid)
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
             if asking is None:
                 await self._service.bind_plain(pod, args.node)
                 self._tell(_with(told, Outcome.UNTOUCHED))
@@ -133,7 +133,7 @@ class KubeFlow:
             return self._not_bound(_with(told, Outcome.INVALID, "invalid", str(error)))
         except NodeLocked as error:
             return self._not_bound(_with(told, Outcome.REFUSED, "locked", str(error)))
-        except (UnknownPod, Busy) as error:
+        except (UnknownPod, LedgerContended) as error:
             return self._not_bound(_with(told, Outcome.ERROR, "retry", str(error)))
         except BindError as error:
             said = "the API server refused the Binding" if error.definite else _UNSURE
@@ -158,7 +158,7 @@ class KubeFlow:
         pod = _pod(args.pod)
         named = _named_victims(args)
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("preempt", pod, error))
             return extender.preemption_result({})
@@ -166,7 +166,7 @@ class KubeFlow:
             return extender.preemption_result(named)
         found = await choose(self._service, asking, named)
         self._tell(
-            Decided(
+            DecisionRecord(
                 "preempt",
                 Outcome.FITS if found else Outcome.REFUSED,
                 full_name(pod),
@@ -174,7 +174,7 @@ class KubeFlow:
                 asking.dialect.name,
                 cause="" if found else "no_victims",
                 nodes=len(found),
-                asked=len(named),
+                nodes_evaluated=len(named),
             )
         )
         return extender.preemption_result(found)
@@ -187,29 +187,31 @@ class KubeFlow:
                     self._bound.clear()
                     await self._bound.wait()
 
-    def _why_none(self, pod: Pod, asking: Asking, names: Sequence[str]) -> Failed:
-        survey = self._service.survey(asking)
-        refused = survey.refusals(names)
+    def _why_none(self, pod: Pod, asking: PodRequest, names: Sequence[str]) -> Failed:
+        survey = self._service.evaluate(asking)
+        refused = survey.rejections(names)
         for name in names:
             found = (
-                self._service.refused(survey, name) if self._service.book.problem(name) else None
+                self._service.rejection(survey, name)
+                if self._service.ledgers.problem(name)
+                else None
             )
             if found is not None:
                 refused[name] = found
         self._tell(self._service.refusal("filter", pod, refused, asking, len(names)))
-        failed = {name: one.reason.text() for name, one in refused.items() if not one.hopeless}
-        hopeless = {name: one.reason.text() for name, one in refused.items() if one.hopeless}
+        failed = {name: one.reason.text() for name, one in refused.items() if not one.unresolvable}
+        hopeless = {name: one.reason.text() for name, one in refused.items() if one.unresolvable}
         return failed, hopeless
 
-    def _all_unknown(self, names: Names) -> bool:
-        book = self._service.book
+    def _all_unknown(self, names: NameList) -> bool:
+        book = self._service.ledgers
         return not any(book.ledger(name) or book.problem(name) for name in names.strings())
 
-    def _not_bound(self, decided: Decided) -> bytes:
+    def _not_bound(self, decided: DecisionRecord) -> bytes:
         self._tell(decided)
         return extender.binding_result(decided.text)
 
-    def _tell(self, decided: Decided) -> None:
+    def _tell(self, decided: DecisionRecord) -> None:
         self._service.ports.journal.decided(decided)
 
 
@@ -219,13 +221,13 @@ def _pod(pod: Pod | None) -> Pod:
     return pod
 
 
-def _names(args: ExtenderArgs) -> Names:
+def _names(args: ExtenderArgs) -> NameList:
     if args.node_names is not None:
         return args.node_names
-    return Names.of(extender.node_names(args.nodes or NodeItems()))
+    return NameList.of(extender.node_names(args.nodes or NodeItems()))
 
 
-def _answer(args: ExtenderArgs, names: Names, fits: Mask) -> bytes:
+def _answer(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
     """The nodes that fit, in the form of the question."""
     if args.node_names is not None or args.nodes is None:
         return extender.filter_names(names.array(fits), {}, {})
@@ -255,9 +257,9 @@ def _named_victims(
 
 
 def _with(
-    told: Decided, outcome: Outcome, cause: str = "", text: str = "", dialect: str = ""
-) -> Decided:
-    return Decided(
+    told: DecisionRecord, outcome: Outcome, cause: str = "", text: str = "", dialect: str = ""
+) -> DecisionRecord:
+    return DecisionRecord(
         told.verb,
         outcome,
         told.pod,

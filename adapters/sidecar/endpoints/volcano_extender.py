@@ -10,13 +10,13 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.sidecar.decide.pod_requests import Asking
-from adapters.sidecar.decide.ports import Decided, Outcome
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.scores import scaled
 from adapters.sidecar.decide.service import SECOND, Service, invalid, main_cause
 from adapters.wire import volcano
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.volcano import Code, Status, Task, Vote
+from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
 from core.feasibility.fit import fit
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -33,7 +33,7 @@ Evictees = Sequence[tuple[Task, msgspec.Raw]]
 """Who may go, each as a task and as it came."""
 
 
-class VolcanoFlow:
+class VolcanoExtender:
     """Answers the plugin's hooks, bytes in and bytes out; raises as ``KubeFlow`` does."""
 
     def __init__(self, service: Service) -> None:
@@ -47,21 +47,21 @@ class VolcanoFlow:
         pod = volcano.pod_of(args.task)
         node = args.node.name
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("predicate", pod, error))
-            return volcano.predicate_result(Code.UNRESOLVABLE, str(error))
+            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(error))
         if asking is None:
-            return volcano.predicate_result(Code.SUCCESS)
-        survey = self._service.survey(asking)
-        if not self._service.book.problem(node) and survey.fits(node):
-            return volcano.predicate_result(Code.SUCCESS)
-        refused = self._service.refused(survey, node)
+            return volcano.predicate_result(StatusCode.SUCCESS)
+        survey = self._service.evaluate(asking)
+        if not self._service.ledgers.problem(node) and survey.fits(node):
+            return volcano.predicate_result(StatusCode.SUCCESS)
+        refused = self._service.rejection(survey, node)
         if refused is None:
-            return volcano.predicate_result(Code.SUCCESS)
+            return volcano.predicate_result(StatusCode.SUCCESS)
         told = self._service.refusal("predicate", pod, {node: refused}, asking, 1)
         self._tell(replace(told, node=node, text=refused.reason.text()))
-        code = Code.UNRESOLVABLE if refused.hopeless else Code.UNSCHEDULABLE
+        code = StatusCode.UNRESOLVABLE if refused.unresolvable else StatusCode.UNSCHEDULABLE
         return volcano.predicate_result(code, refused.reason.text())
 
     async def prioritize(self, content: bytes) -> bytes:
@@ -71,13 +71,13 @@ class VolcanoFlow:
         pod = volcano.pod_of(args.task)
         names = [node.name for node in args.nodes or ()]
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("prioritize", pod, error))
             return volcano.prioritize_result({}, str(error))
         if asking is None:
             return volcano.prioritize_result(dict.fromkeys(names, 0))
-        survey = self._service.survey(asking)
+        survey = self._service.evaluate(asking)
         scores = scaled({name: survey.values(name) for name in names}, MOST_SCORE)
         return volcano.prioritize_result(scores)
 
@@ -86,22 +86,22 @@ class VolcanoFlow:
         self._service.check_ready()
         task = volcano.read_event(content)
         pod = volcano.pod_of(task)
-        if task.status == Status.RUNNING:
+        if task.status == PredicateStatus.RUNNING:
             self._leaving.pop(pod.metadata.uid, None)
             return volcano.event_result()
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid("allocate", pod, error))
             return volcano.event_result(str(error))
         if asking is None:
             return volcano.event_result()
-        problem = self._service.book.problem(task.node_name)
-        ledger = self._service.book.ledger(task.node_name)
+        problem = self._service.ledgers.problem(task.node_name)
+        ledger = self._service.ledgers.ledger(task.node_name)
         if ledger is None:
             text = problem or f"node {task.node_name} has no cards"
             return self._refused(asking, task, "no_cards", text)
-        if task.status == Status.PIPELINED:
+        if task.status == PredicateStatus.PIPELINED:
             return self._pipelined(asking, task, ledger)
         return self._hold(asking, task, ledger)
 
@@ -115,12 +115,14 @@ class VolcanoFlow:
         task = volcano.read_event(content)
         pod = volcano.pod_of(task)
         uid = pod.metadata.uid
-        if task.status == Status.RELEASING:
+        if task.status == PredicateStatus.RELEASING:
             now = self._service.ports.clock.now()
             self._leaving = {key: until for key, until in self._leaving.items() if until > now}
             self._leaving[uid] = now + self._service.hold_seconds * SECOND
-        elif self._service.book.unhold(uid, task.node_name):
-            told = Decided("deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name)
+        elif self._service.ledgers.unhold(uid, task.node_name):
+            told = DecisionRecord(
+                "deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name
+            )
             self._tell(told)
         return volcano.event_result()
 
@@ -132,10 +134,10 @@ class VolcanoFlow:
         """Who of a node's tasks may go so that a task of another queue fits."""
         return self._evict("reclaimable", content)
 
-    def _hold(self, asking: Asking, task: Task, ledger: NodeLedger) -> bytes:
+    def _hold(self, asking: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
         uid = asking.request.uid
         now = self._service.ports.clock.now()
-        stored = self._service.book.stored(task.node_name)
+        stored = self._service.ledgers.stored(task.node_name)
         if stored is not None and uid in stored.ledger.allocations:
             return volcano.event_result()
         found = fit(asking.request, ledger)
@@ -143,13 +145,13 @@ class VolcanoFlow:
             return self._refused(asking, task, main_cause([found]), found.text())
         try:
             expires = now + self._service.hold_seconds * SECOND
-            self._service.book.hold(Allocation.of(asking.request, found), expires)
+            self._service.ledgers.hold(Allocation.of(asking.request, found), expires)
         except LedgerError as error:
             return self._refused(asking, task, "ledger", str(error))
         self._tell(self._decided(Outcome.HELD, asking, task))
         return volcano.event_result()
 
-    def _pipelined(self, asking: Asking, task: Task, ledger: NodeLedger) -> bytes:
+    def _pipelined(self, asking: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
         """A plan with cards that others still hold: no bind follows in this cycle, so no hold."""
         now = self._service.ports.clock.now()
         for uid in [*ledger.allocations]:
@@ -165,7 +167,7 @@ class VolcanoFlow:
         evictor, evictees = volcano.read_eviction(content)
         pod = volcano.pod_of(evictor)
         try:
-            asking = self._service.readings.read(pod)
+            asking = self._service.pod_requests.read(pod)
         except DialectError as error:
             self._tell(invalid(verb, pod, error))
             return volcano.eviction_result(Vote.REJECT)
@@ -176,7 +178,7 @@ class VolcanoFlow:
             return volcano.eviction_result(Vote.ABSTAIN)
         kept = [raw for task, raw in evictees if _uid(task) in going]
         outcome = Outcome.FITS if kept else Outcome.REFUSED
-        told = Decided(
+        told = DecisionRecord(
             verb,
             outcome,
             full_name(pod),
@@ -184,12 +186,12 @@ class VolcanoFlow:
             asking.dialect.name,
             cause="" if kept else "no_victims",
             nodes=len(kept),
-            asked=len(evictees),
+            nodes_evaluated=len(evictees),
         )
         self._tell(told)
         return volcano.eviction_result(Vote.PERMIT if kept else Vote.REJECT, kept)
 
-    def _going(self, asking: Asking, evictees: Evictees) -> frozenset[str] | None:
+    def _going(self, asking: PodRequest, evictees: Evictees) -> frozenset[str] | None:
         """The uids of those who may go; None where cards are not what is short.
 
         Those without cards may go: they make room for something else.
@@ -198,7 +200,7 @@ class VolcanoFlow:
         going: set[str] = set()
         short = False
         for node, uids in _by_node(evictees).items():
-            ledger = self._service.book.ledger(node)
+            ledger = self._service.ledgers.ledger(node)
             if ledger is None:
                 short = True
                 continue
@@ -211,17 +213,17 @@ class VolcanoFlow:
             going.update(one.uid for one in found)
         return frozenset(going) if short else None
 
-    def _refused(self, asking: Asking, task: Task, cause: str, text: str) -> bytes:
+    def _refused(self, asking: PodRequest, task: Task, cause: str, text: str) -> bytes:
         told = self._decided(Outcome.REFUSED, asking, task)
         self._tell(replace(told, cause=cause, text=text))
         return volcano.event_result(f"{task.node_name}: {text}")
 
-    def _decided(self, outcome: Outcome, asking: Asking, task: Task) -> Decided:
+    def _decided(self, outcome: Outcome, asking: PodRequest, task: Task) -> DecisionRecord:
         request = asking.request
         name = asking.dialect.name
-        return Decided("allocate", outcome, request.pod, request.uid, name, task.node_name)
+        return DecisionRecord("allocate", outcome, request.pod, request.uid, name, task.node_name)
 
-    def _tell(self, decided: Decided) -> None:
+    def _tell(self, decided: DecisionRecord) -> None:
         self._service.ports.journal.decided(decided)
 
 

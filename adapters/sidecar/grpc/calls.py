@@ -8,9 +8,9 @@ import msgspec
 
 from adapters.dialects.adopt import holds
 from adapters.sidecar.decide.committer import Committed
-from adapters.sidecar.decide.ledger_writer import Busy
-from adapters.sidecar.decide.pod_requests import Asking
-from adapters.sidecar.decide.ports import Decided, Outcome
+from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import messages
@@ -59,12 +59,12 @@ class Calls:
         service = self._service
         service.check_ready()
         pod = await self._find(request.pod)
-        asking = service.readings.read(pod)
+        asking = service.pod_requests.read(pod)
         if asking is None:
             raise StateError(f"pod {full_name(pod)} asks for no share of a card")
         if pod.spec.node_name or not holds_later(pod):
             raise StateError(f"pod {full_name(pod)} is bound already, or has finished")
-        names = list(dict.fromkeys(request.nodes)) or service.book.inventory.names()
+        names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
         for _ in range(ATTEMPTS):
             node = self._node(asking, names)
             given = await self._give(asking, node, bind=request.bind)
@@ -79,7 +79,7 @@ class Calls:
                     attempt=given.since,
                     bound=request.bind,
                 )
-        raise Busy("others took the room each time")
+        raise LedgerContended("others took the room each time")
 
     async def release(self, request: pb.ReleaseRequest) -> pb.ReleaseResponse:
         """Take back what ``allocate`` gave.
@@ -89,7 +89,7 @@ class Calls:
         """
         service = self._service
         service.check_ready()
-        found = dict(service.book.committed(request.uid)).get(request.node)
+        found = dict(service.ledgers.committed(request.uid)).get(request.node)
         if found is None:
             return pb.ReleaseResponse(released=False)
         namespace, _, name = found.pod.partition("/")
@@ -97,11 +97,11 @@ class Calls:
         if pod is not None and pod.metadata.uid == request.uid and holds(pod):
             raise StateError(f"pod {found.pod} is bound; its cards are free when it is gone")
         if not await service.committer.release(request.uid, request.node, request.attempt):
-            if dict(service.book.committed(request.uid)).get(request.node) is None:
+            if dict(service.ledgers.committed(request.uid)).get(request.node) is None:
                 return pb.ReleaseResponse(released=False)
             raise StateError(f"a later attempt to bind pod {found.pod} has begun")
         service.ports.journal.decided(
-            Decided(
+            DecisionRecord(
                 "grpc_release",
                 Outcome.RELEASED,
                 found.pod,
@@ -124,13 +124,13 @@ class Calls:
             pod = body.read(request.manifest, _POD)
         else:
             pod = await self._find(request.pod)
-        asking = service.readings.read(pod)
+        asking = service.pod_requests.read(pod)
         if asking is None:
             return pb.ExplainResponse(summary="asks for no share of a card")
-        names = service.book.inventory.names()
-        survey = service.survey(asking)
+        names = service.ledgers.inventory.names()
+        survey = service.evaluate(asking)
         fits = [name for name in names if survey.fits(name)]
-        refused = survey.refusals([name for name in names if name not in set(fits)])
+        refused = survey.rejections([name for name in names if name not in set(fits)])
         placement = service.decide(asking).placement
         return pb.ExplainResponse(
             dialect=asking.dialect.name,
@@ -141,9 +141,9 @@ class Calls:
             fits=fits,
             refused={
                 **{name: one.reason.text() for name, one in refused.items()},
-                **service.book.problems(),
+                **service.ledgers.problems(),
             },
-            preemption_may_help=sorted(n for n, one in refused.items() if not one.hopeless),
+            preemption_may_help=sorted(n for n, one in refused.items() if not one.unresolvable),
             notes=list(asking.request.notes),
         )
 
@@ -154,7 +154,7 @@ class Calls:
             NotReady: as its class says.
         """
         self._service.check_ready()
-        inventory = self._service.book.inventory
+        inventory = self._service.ledgers.inventory
         if request.node:
             ledger = inventory.get(request.node)
             return pb.ListCardsResponse(cards=messages.cards(ledger) if ledger else ())
@@ -176,7 +176,7 @@ class Calls:
             NotReady: as its class says.
         """
         self._service.check_ready()
-        book, wanted = self._service.book, frozenset(request.nodes)
+        book, wanted = self._service.ledgers, frozenset(request.nodes)
         told: dict[str, NodeLedger | str] = {}
         seen = -1
         while True:
@@ -198,7 +198,7 @@ class Calls:
     async def _find(self, pod: pb.Pod) -> Pod:
         return await self._service.find(pod.namespace or "default", pod.name, pod.uid)
 
-    def _node(self, asking: Asking, names: Sequence[str]) -> str:
+    def _node(self, asking: PodRequest, names: Sequence[str]) -> str:
         """Where a pod goes: where it has cards already, else where it fits best.
 
         Raises:
@@ -206,27 +206,27 @@ class Calls:
             NothingFitsError: no candidate has room.
         """
         service = self._service
-        for node, _ in service.book.committed(asking.request.uid):
+        for node, _ in service.ledgers.committed(asking.request.uid):
             if node not in names:
                 raise ElsewhereError(f"pod {asking.request.pod} has cards of {node} already")
             return node
         placement = service.decide(asking, names).placement
         if placement is not None:
             return placement.node
-        refused = service.survey(asking).refusals(names)
+        refused = service.evaluate(asking).rejections(names)
         told = service.refusal("grpc_allocate", asking.pod, refused, asking, len(names))
         service.ports.journal.decided(told)
         raise NothingFitsError(told.text)
 
-    async def _give(self, asking: Asking, node: str, *, bind: bool) -> Committed | Reason:
+    async def _give(self, asking: PodRequest, node: str, *, bind: bool) -> Committed | Reason:
         if bind:
             return await self._service.bind(asking, node)
         return await self._service.committer.commit(asking, node)
 
-    def _tell(self, asking: Asking, node: str, *, bound: bool) -> None:
+    def _tell(self, asking: PodRequest, node: str, *, bound: bool) -> None:
         outcome = Outcome.BOUND if bound else Outcome.HELD
         self._service.ports.journal.decided(
-            Decided(
+            DecisionRecord(
                 "grpc_allocate",
                 outcome,
                 asking.request.pod,

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse
+from core.ledger.usage import CardUsage
 from core.requests.grant import Grant
 
 
 def cards(ledger: NodeLedger) -> list[pb.Card]:
     """A node's cards, and who holds them."""
     return [
-        _card(ledger, card, use) for card, use in zip(ledger.node.cards, ledger.uses, strict=True)
+        _card(ledger, card, use) for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
 
 
@@ -41,7 +41,7 @@ def change(name: str, ledger: NodeLedger | None, problem: str | None) -> pb.Ledg
     return pb.LedgerChange(node=name, version=ledger.version, cards=cards(ledger))
 
 
-def _card(ledger: NodeLedger, card: Card, use: CardUse) -> pb.Card:
+def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> pb.Card:
     return pb.Card(
         node=ledger.node.name,
         uuid=card.uuid,

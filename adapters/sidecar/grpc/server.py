@@ -13,7 +13,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from adapters.dialects.dialect import DialectError
-from adapters.sidecar.decide.ledger_writer import Busy
+from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import BindError, NodeLocked
 from adapters.sidecar.decide.service import NotReady, Service, UnknownPod
 from adapters.sidecar.grpc import dragoman_pb2 as pb
@@ -46,7 +46,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (NothingFitsError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (StateError, grpc.StatusCode.FAILED_PRECONDITION),
     (ElsewhereError, grpc.StatusCode.ALREADY_EXISTS),
-    (Busy, grpc.StatusCode.ABORTED),
+    (LedgerContended, grpc.StatusCode.ABORTED),
     (NodeLocked, grpc.StatusCode.ABORTED),
     (OSError, grpc.StatusCode.UNAVAILABLE),
 )

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.node_lock import LockedError
-from adapters.cluster.objects.node_lock import NodeLocks as ApiLocks
+from adapters.cluster.objects.node_lock import NodeLockClient as ApiLocks
 from adapters.sidecar.decide.ports import NodeLocked
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.wire.kube import KubeNode, Pod, full_name
 
 
-class ClusterLocks:
+class ClusterNodeLocks:
     """Implements ``ports.NodeLocks``.
 
     Attributes:
@@ -26,7 +26,7 @@ class ClusterLocks:
         """
         self._locks = locks
         self._failed = failed
-        self.mirror: Mirror | None = None
+        self.mirror: ClusterCache | None = None
 
     async def take(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
         """Lock a node for a pod; see ``ports.NodeLocks``."""

@@ -17,7 +17,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-class Named(Protocol):
+class NamespacedObject(Protocol):
     """Which config map."""
 
     @property
@@ -31,7 +31,7 @@ class Named(Protocol):
         ...
 
 
-class SchedulerSettings:
+class SchedulerConfig:
     """What is known of the config maps; whoever uses them is told once all have been looked for."""
 
     def __init__(self, learn: Callable[[Documents], None], complain: Callable[[str], None]) -> None:
@@ -53,7 +53,7 @@ class SchedulerSettings:
         self._maps[(found.metadata.namespace, found.metadata.name)] = dict(found.data or {})
         self._tell()
 
-    def drop(self, what: Named) -> None:
+    def drop(self, what: NamespacedObject) -> None:
         """A config map is gone."""
         self._maps.pop((what.namespace, what.name), None)
         self._tell()
@@ -92,25 +92,25 @@ class SchedulerSettings:
         return found
 
 
-class SettingsSink:
+class SchedulerConfigHandler:
     """Hands what a reflector tells of the config maps of one name to the settings."""
 
-    def __init__(self, name: str, settings: SchedulerSettings) -> None:
+    def __init__(self, name: str, settings: SchedulerConfig) -> None:
         self._name = name
         self._settings = settings
 
-    def changed(self, thing: ConfigMap) -> None:
+    def on_update(self, thing: ConfigMap) -> None:
         """It is new, or not what it was."""
         self._settings.put(thing)
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: NamespacedObject) -> None:
         """It is no more."""
         self._settings.drop(what)
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: NamespacedObject, problem: str) -> None:
         """It is there, and nobody can read it: what was known of it stays."""
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """All that there was has been told."""
         self._settings.synced(self._name)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
@@ -18,35 +18,39 @@ from adapters.cluster.api.paths import (
     NODES,
     PODS,
 )
-from adapters.cluster.objects.binding import Binder as ApiBinder
-from adapters.cluster.objects.budgets import Budgets as ApiBudgets
-from adapters.cluster.objects.events import Events as ApiEvents
-from adapters.cluster.objects.events import Regarding
+from adapters.cluster.objects.binding import BindingClient as ApiBinder
+from adapters.cluster.objects.budgets import BudgetClient as ApiBudgets
+from adapters.cluster.objects.events import EventRecorder as ApiEvents
+from adapters.cluster.objects.events import EventSubject
 from adapters.cluster.objects.lease import Election
-from adapters.cluster.objects.node_lock import NodeLocks as ApiLocks
-from adapters.cluster.objects.nodes import Nodes as ApiNodes
-from adapters.cluster.objects.pods import Pods as LivePods
+from adapters.cluster.objects.node_lock import NodeLockClient as ApiLocks
+from adapters.cluster.objects.nodes import NodeClient as ApiNodes
+from adapters.cluster.objects.pods import PodClient as LivePods
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.in_cluster.node_locks import ClusterLocks
-from adapters.sidecar.in_cluster.scheduler_config import NAMES, SchedulerSettings, SettingsSink
+from adapters.sidecar.in_cluster.node_locks import ClusterNodeLocks
+from adapters.sidecar.in_cluster.scheduler_config import (
+    NAMES,
+    SchedulerConfig,
+    SchedulerConfigHandler,
+)
 from adapters.sidecar.observe.decision_log import Logger
-from adapters.sidecar.reconcile.agent_status import Agents
-from adapters.sidecar.reconcile.cluster_cache import Mirror, MirrorSink, Named
+from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache, ClusterCacheHandler, ObjectKey
 from adapters.sidecar.reconcile.controller import Reconciler, unadopted
-from adapters.sidecar.reconcile.node_resources import Publisher
-from adapters.sidecar.reconcile.reporter import Told
-from adapters.sidecar.reconcile.requeue import Retrying
-from adapters.sidecar.reconcile.unbound import Leftover
-from adapters.sidecar.runtime import Cluster, Runtime
+from adapters.sidecar.reconcile.node_resources import NodeResourcePublisher
+from adapters.sidecar.reconcile.reporter import ReconcileReporter
+from adapters.sidecar.reconcile.requeue import PodRequeuer
+from adapters.sidecar.reconcile.unbound import UnboundScanner
+from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Managed, Settings, SettingsError
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
-from adapters.stores.kubernetes import Sink as LedgerSink
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, full_name
+from adapters.stores.kubernetes import LedgerHandler as LedgerSink
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 
 LEASE = "dragoman-reconciler"
 
@@ -94,7 +98,7 @@ class ClusterPods:
 
     def __init__(self, live: LivePods) -> None:
         self._live = live
-        self.mirror: Mirror | None = None
+        self.mirror: ClusterCache | None = None
 
     async def get(self, namespace: str, name: str) -> Pod | None:
         """A pod as it was last seen, or as it is.
@@ -118,7 +122,7 @@ class ClusterEvents:
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         """Tell of a pod, in the background."""
-        about = Regarding.pod(pod)
+        about = EventSubject.pod(pod)
         self._events.emit(about, reason, message, kind="Warning" if warning else "Normal")
 
 
@@ -132,7 +136,7 @@ class InCluster:
             OSError: there are none.
         """
         self._log = log
-        self._client = Client(load(Source(settings.kubeconfig)))
+        self._client = KubeClient(load(KubeconfigSource(settings.kubeconfig)))
         self.store = KubernetesStore(self._client, self._follow_ledgers)
         self._live = LivePods(self._client)
         self._pods = ClusterPods(self._live)
@@ -140,13 +144,15 @@ class InCluster:
         self._events = ApiEvents(self._client, self._identity)
         self._namespace = settings.namespace
         self._publish = settings.publish
-        self._locks = ClusterLocks(
+        self._locks = ClusterNodeLocks(
             ApiLocks(ApiNodes(self._client), self._live),
             lambda node, text: log.warning("lock.kept", node=node, text=text),
         )
         # Who publishes the resources of a plugin has none that could give a lock back.
         self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
-        self._agents = Agents(lambda node, text: log.warning("agent.unread", node=node, text=text))
+        self._agents = AgentStatusFeed(
+            lambda node, text: log.warning("agent.unread", node=node, text=text)
+        )
         self._ledgers_staleness: Callable[[], float] = lambda: math.inf
         self._lease_problem = self._certificate_problem = ""
 
@@ -156,22 +162,22 @@ class InCluster:
         budgets = ApiBudgets(self._client)
         return Cluster(binder, self._pods, ClusterEvents(self._events), self._locks, budgets)
 
-    def tasks(self, runtime: Runtime) -> list[Task]:
+    def tasks(self, runtime: ServiceRuntime) -> list[Task]:
         """What keeps a service fed; not ready before all of it has come once."""
         service = runtime.service
         for what in (PODS_SEEN, NODES_SEEN, DEVICES_SEEN, SETTINGS_SEEN, ADOPTED):
-            service.unknown(what)
+            service.mark_unsynced(what)
 
         def look_at(node: str) -> None:
             reconciler.look_at(node)
             publisher.look_at(node)
 
-        mirror = Mirror(look_at)
+        mirror = ClusterCache(look_at)
         self._pods.mirror = mirror
         self._agents.tell(mirror.put_hardware)
         if self._locking:
             self._locks.mirror = mirror
-        told = Told(
+        told = ReconcileReporter(
             runtime.metrics.registry,
             self._events,
             self._log,
@@ -186,35 +192,37 @@ class InCluster:
             lambda: reconciler.drifting,
         )
 
-        publisher = Publisher(
+        publisher = NodeResourcePublisher(
             mirror,
             ApiNodes(self._client),
-            lambda: service.readings.dialects,
+            lambda: service.pod_requests.dialects,
             self._publish,
             monotonic,
             lambda node, text: self._log.warning("publishing.failed", node=node, text=text),
         )
 
-        def drop_pod(what: Named) -> None:
+        def drop_pod(what: ObjectKey) -> None:
             service.forget(what.uid)
             mirror.drop_pod(what)
 
         pods = self._reflector(
             Selection(PODS),
             Pod,
-            MirrorSink("Pod", mirror, mirror.put_pod, drop_pod, _known(runtime, PODS_SEEN)),
+            ClusterCacheHandler(
+                "Pod", mirror, mirror.put_pod, drop_pod, _known(runtime, PODS_SEEN)
+            ),
         )
         nodes = self._reflector(
             Selection(NODES),
             KubeNode,
-            MirrorSink(
+            ClusterCacheHandler(
                 "Node", mirror, mirror.put_node, mirror.drop_node, _known(runtime, NODES_SEEN)
             ),
         )
         devices = self._reflector(
             Selection(DEVICES, optional=True),
-            Device,
-            MirrorSink(
+            DeviceObject,
+            ClusterCacheHandler(
                 "Device",
                 mirror,
                 mirror.put_device,
@@ -225,11 +233,11 @@ class InCluster:
         for name, reflector in (("pods", pods), ("nodes", nodes), ("devices", devices)):
             runtime.metrics.watch(name, reflector.staleness)
         runtime.metrics.watch("ledgers", lambda: self._ledgers_staleness())
-        leftover = Leftover(service.book, mirror, reconciler.look_at)
+        leftover = UnboundScanner(service.ledgers, mirror, reconciler.look_at)
         runtime.lost, runtime.changed = reconciler.look_at, leftover.changed
 
         def learn(documents: Documents) -> None:
-            service.known(SETTINGS_SEEN)
+            service.mark_synced(SETTINGS_SEEN)
             runtime.learn(documents)
             self._log.info("settings.learned", files=[f"{name}/{key}" for name, key in documents])
             for node in mirror.nodes:
@@ -243,7 +251,7 @@ class InCluster:
             "1 while this process reconciles.",
             lambda: int(election.leading),
         )
-        settings = SchedulerSettings(
+        settings = SchedulerConfig(
             learn, lambda text: self._log.warning("settings.unusable", text=text)
         )
         return [
@@ -278,7 +286,7 @@ class InCluster:
         await self._client.close()
 
     async def _reconcile(
-        self, election: Election, runtime: Runtime, *works: Callable[[], Task]
+        self, election: Election, runtime: ServiceRuntime, *works: Callable[[], Task]
     ) -> None:
         """Reconcile whenever the Lease is ours, once all that there is has been told."""
 
@@ -292,15 +300,15 @@ class InCluster:
         await election.run(work)
 
     def certificate(
-        self, runtime: Runtime, text: CertificateText, managed: Managed
+        self, runtime: ServiceRuntime, text: CertificateText, managed: Managed
     ) -> Sequence[Task]:
         """Serve the certificate that the Secret has; not ready before there is one."""
         # Here: what makes certificates takes 8 MiB, and a sidecar has no use for it.
-        from adapters.sidecar.certificates.secret import Served
+        from adapters.sidecar.certificates.secret import ServedCertificate
         from adapters.sidecar.certificates.tasks import tasks
 
-        runtime.service.unknown(CERTIFICATE)
-        served = Served(text, _known(runtime, CERTIFICATE), self._tell_certificate)
+        runtime.service.mark_unsynced(CERTIFICATE)
+        served = ServedCertificate(text, _known(runtime, CERTIFICATE), self._tell_certificate)
         runtime.metrics.gauge(
             "dragoman_certificate_end_timestamp_seconds",
             "Until when the serving certificate is valid; 0 while there is none.",
@@ -330,7 +338,7 @@ class InCluster:
             self._lease_problem = text
             self._log.warning("lease.failed", namespace=self._namespace, text=text)
 
-    def _retrying(self, service: Service) -> Retrying:
+    def _retrying(self, service: Service) -> PodRequeuer:
         async def wake(pod: Pod, turn: str) -> None:
             meta = pod.metadata
             await self._live.annotate(meta.namespace, meta.name, meta.uid, {RETRIED_AT: turn})
@@ -339,7 +347,7 @@ class InCluster:
             self._log.info("retry.failed", pod=full_name(pod), text=str(error))
             return not isinstance(error, ClusterError) or error.status not in (NOT_FOUND, CONFLICT)
 
-        return Retrying(service, wake, failed)
+        return PodRequeuer(service, wake, failed)
 
     def _reflector(self, selection: Selection, kind: type[Any], sink: Any) -> "Reflector[Any]":
         def told(error: ClusterError) -> None:
@@ -347,23 +355,23 @@ class InCluster:
 
         return Reflector(self._client, selection, kind, sink, report=told)
 
-    def _follow_settings(self, name: str, settings: SchedulerSettings) -> "Reflector[Any]":
+    def _follow_settings(self, name: str, settings: SchedulerConfig) -> "Reflector[Any]":
         chosen = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
-        return self._reflector(chosen, ConfigMap, SettingsSink(name, settings))
+        return self._reflector(chosen, ConfigMap, SchedulerConfigHandler(name, settings))
 
     def _follow_ledgers(self, sink: LedgerSink) -> Coroutine[object, object, None]:
-        told = self._agents.beside(sink)
+        told = self._agents.tee(sink)
         reflector = self._reflector(Selection(NODE_LEDGERS), LedgerObject, told)
         self._ledgers_staleness = reflector.staleness
         return reflector.run()
 
 
-def _known(runtime: Runtime, what: str) -> Callable[[], None]:
-    return lambda: runtime.service.known(what)
+def _known(runtime: ServiceRuntime, what: str) -> Callable[[], None]:
+    return lambda: runtime.service.mark_synced(what)
 
 
-async def _until_adopted(runtime: Runtime, mirror: Mirror) -> None:
+async def _until_adopted(runtime: ServiceRuntime, mirror: ClusterCache) -> None:
     """Nothing is decided before every bound pod is in the ledger of its node."""
     while runtime.service.missing != {ADOPTED} or unadopted(runtime.service, mirror):
         await asyncio.sleep(0.1)
-    runtime.service.known(ADOPTED)
+    runtime.service.mark_synced(ADOPTED)

@@ -7,11 +7,11 @@ what has changed since the last one.
 from asyncio import sleep
 from collections.abc import Callable, Mapping
 
-from adapters.sidecar.decide.ledger_cache import Book
+from adapters.sidecar.decide.ledger_cache import LedgerCache
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse
+from core.ledger.usage import CardUsage
 
 BATCH = 50
 """Nodes whose lines are made before others get a turn."""
@@ -30,7 +30,7 @@ _HAMI_SLICE = (
 # Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go:35-84
 _VOLCANO = ("devID", "NodeName")
 
-Value = Callable[[Card, CardUse], float]
+Value = Callable[[Card, CardUsage], float]
 
 _CARDS: tuple[tuple[str, str, tuple[str, ...], Value], ...] = (
     ("dragoman_card_memory_bytes", "Memory of a card.", _OURS, lambda c, _: c.memory),
@@ -99,7 +99,7 @@ Lines = tuple[bytes, ...]
 class CardMetrics:
     """The lines of all nodes."""
 
-    def __init__(self, book: Book, *, peers: bool = True) -> None:
+    def __init__(self, book: LedgerCache, *, peers: bool = True) -> None:
         """Nothing is made yet.
 
         Args:
@@ -135,7 +135,7 @@ class CardMetrics:
         return pieces
 
     def _lines(self, ledger: NodeLedger) -> Lines:
-        cards = tuple(zip(ledger.node.cards, ledger.uses, strict=True))
+        cards = tuple(zip(ledger.node.cards, ledger.usages, strict=True))
         facts = [_facts(card) for card in ledger.node.cards]
         labels: dict[tuple[str, ...], list[str]] = {
             names: [_labels(names, each) for each in facts] for names in _OF_CARDS
@@ -152,7 +152,7 @@ class CardMetrics:
 
 def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
     amounts: tuple[dict[str, int], ...] = tuple({} for _ in _PODS)
-    for card, use in zip(ledger.node.cards, ledger.uses, strict=True):
+    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
         facts = _facts(card)
         for holder in use.holders:
             namespace, _, name = ledger.allocations[holder.uid].pod.partition("/")

@@ -10,7 +10,7 @@ from time import perf_counter
 import orjson
 import structlog
 
-from adapters.sidecar.decide.ports import Decided
+from adapters.sidecar.decide.ports import DecisionRecord
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.request_timer import RequestTimer
 
@@ -46,7 +46,7 @@ def logger(level: str, form: str) -> Logger:
     return made
 
 
-class Journal:
+class StructuredDecisionLog:
     """Tells decisions; implements ``ports.Journal`` and counts calls for ``web.app``."""
 
     def __init__(self, log: Logger, metrics: Metrics) -> None:
@@ -56,7 +56,7 @@ class Journal:
         self._numbers = count(1)
         self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
 
-    def decided(self, decided: Decided) -> None:
+    def decided(self, decided: DecisionRecord) -> None:
         """Tell a decision: one line, one count."""
         self._metrics.decided(decided)
         told: dict[str, object] = {
@@ -70,8 +70,8 @@ class Journal:
             told["reason"] = decided.cause
         if decided.text:
             told["text"] = decided.text
-        if decided.asked:
-            told["nodes"], told["asked"] = decided.nodes, decided.asked
+        if decided.nodes_evaluated:
+            told["nodes"], told["asked"] = decided.nodes, decided.nodes_evaluated
         self._log.info(f"{decided.verb}.{decided.outcome.value}", **told)
         self._latest.appendleft(
             {
@@ -116,8 +116,8 @@ class _Call(RequestTimer):
         self._metrics.called(self._verb, self.status, taken, self.size)
 
 
-def _count(decided: Decided) -> str:
-    return f"{decided.nodes} of {decided.asked} fit" if decided.asked else ""
+def _count(decided: DecisionRecord) -> str:
+    return f"{decided.nodes} of {decided.nodes_evaluated} fit" if decided.nodes_evaluated else ""
 
 
 def _json(value: object, **_: object) -> bytes:

@@ -15,7 +15,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from adapters.sidecar.decide.ports import Decided
+from adapters.sidecar.decide.ports import DecisionRecord
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 """Seconds. kube-scheduler gives up after 5, vc-scheduler after 1, if nothing else is set."""
@@ -75,7 +75,7 @@ class Metrics:
             {"version": version("dragoman"), "python": python_version()}
         )
 
-    def decided(self, decided: Decided) -> None:
+    def decided(self, decided: DecisionRecord) -> None:
         """Count a decision."""
         result, reason = decided.outcome.value, decided.cause
         self._decision(decided.dialect, decided.verb, result, reason).inc()

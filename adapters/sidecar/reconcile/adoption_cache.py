@@ -11,13 +11,13 @@ from core.requests.grant import Allocation
 _Asked = tuple[Pod, Node, Sequence[Dialect]]
 
 
-class Said:
+class AdoptionCache:
     """Reads as ``adopt`` does; of what was read in the look before, only what is read again stays.
 
     A pod is the same where it is the same object.
     """
 
-    def __init__(self, before: "Said | None" = None) -> None:
+    def __init__(self, before: "AdoptionCache | None" = None) -> None:
         self._before = {} if before is None else before._now
         self._now: dict[str, tuple[_Asked, Allocation | None]] = {}
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from adapters.stores.kubernetes import LedgerObject, Named, Sink
+from adapters.stores.kubernetes import LedgerHandler, LedgerObject, NamedObject
 from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode
 
 Telling = Callable[[str, NodeHardware | None], None]
 """Told the name of a node, and what its agent says; None where it says nothing any more."""
 
 
-class Agents:
+class AgentStatusFeed:
     """Keeps what was said until somebody wants to be told."""
 
     def __init__(self, unread: Callable[[str, str], None]) -> None:
@@ -28,7 +28,7 @@ class Agents:
         for node, hardware in self._said.items():
             telling(node, hardware)
 
-    def beside(self, sink: Sink) -> Sink:
+    def tee(self, sink: LedgerHandler) -> LedgerHandler:
         """A sink that also listens to the agents."""
         return _Beside(sink, self)
 
@@ -56,24 +56,24 @@ class Agents:
 
 
 class _Beside:
-    def __init__(self, sink: Sink, agents: Agents) -> None:
+    def __init__(self, sink: LedgerHandler, agents: AgentStatusFeed) -> None:
         self._sink = sink
         self._agents = agents
 
-    def changed(self, thing: LedgerObject) -> None:
+    def on_update(self, thing: LedgerObject) -> None:
         """As in ``Sink``."""
         self._agents.heard(thing)
-        self._sink.changed(thing)
+        self._sink.on_update(thing)
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: NamedObject) -> None:
         """As in ``Sink``."""
         self._agents.gone(what.name)
-        self._sink.gone(what)
+        self._sink.on_delete(what)
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: NamedObject, problem: str) -> None:
         """As in ``Sink``."""
-        self._sink.unreadable(what, problem)
+        self._sink.on_unreadable(what, problem)
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """As in ``Sink``."""
-        self._sink.synced()
+        self._sink.on_synced()

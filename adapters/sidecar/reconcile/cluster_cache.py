@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from adapters.dialects.adopt import holds
 from adapters.dialects.containers import resource_names
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import Device, KubeNode, Metadata, Pod, PodSpec
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
 
 ThingT = TypeVar("ThingT")
 
@@ -21,7 +21,7 @@ Changed = Callable[[str], None]
 """Told the name of a node whose ledger may not be what it should be."""
 
 
-class Named(Protocol):
+class ObjectKey(Protocol):
     """Which object; a new one of the same name has another uid."""
 
     @property
@@ -40,7 +40,7 @@ class Named(Protocol):
         ...
 
 
-class Mirror:
+class ClusterCache:
     """What the cluster has.
 
     Attributes:
@@ -52,7 +52,7 @@ class Mirror:
 
     def __init__(self, changed: Changed) -> None:
         self.nodes: dict[str, KubeNode] = {}
-        self.devices: dict[str, Device] = {}
+        self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
         self.unread: dict[tuple[str, str, str], str] = {}
         self._changed = changed
@@ -79,7 +79,7 @@ class Mirror:
             if self._pods[key].spec.containers:
                 self._changed(node)
 
-    def drop_pod(self, what: Named) -> None:
+    def drop_pod(self, what: ObjectKey) -> None:
         """A pod is gone: all its containers are."""
         self._leave((what.namespace, what.name))
 
@@ -88,17 +88,17 @@ class Mirror:
         self.nodes[node.metadata.name] = node
         self._changed(node.metadata.name)
 
-    def drop_node(self, what: Named) -> None:
+    def drop_node(self, what: ObjectKey) -> None:
         """A node is gone."""
         self.nodes.pop(what.name, None)
         self._changed(what.name)
 
-    def put_device(self, device: Device) -> None:
+    def put_device(self, device: DeviceObject) -> None:
         """A Device is new, or not what it was."""
         self.devices[device.metadata.name] = device
         self._changed(device.metadata.name)
 
-    def drop_device(self, what: Named) -> None:
+    def drop_device(self, what: ObjectKey) -> None:
         """A Device is gone."""
         self.devices.pop(what.name, None)
         self._changed(what.name)
@@ -134,15 +134,15 @@ def _trimmed(pod: Pod) -> Pod:
     return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
 
 
-class MirrorSink(Generic[ThingT]):
+class ClusterCacheHandler(Generic[ThingT]):
     """Hands what a reflector tells of one kind to the mirror."""
 
     def __init__(
         self,
         kind: str,
-        mirror: Mirror,
+        mirror: ClusterCache,
         put: Callable[[ThingT], None],
-        drop: Callable[[Named], None],
+        drop: Callable[[ObjectKey], None],
         synced: Callable[[], None],
     ) -> None:
         """Nothing is told yet.
@@ -160,22 +160,22 @@ class MirrorSink(Generic[ThingT]):
         self._drop = drop
         self._synced = synced
 
-    def changed(self, thing: ThingT) -> None:
+    def on_update(self, thing: ThingT) -> None:
         """It is new, or not what it was."""
         if self._mirror.unread:
             meta = getattr(thing, "metadata", Metadata())
             self._mirror.unread.pop((self._kind, meta.namespace, meta.name), None)
         self._put(thing)
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: ObjectKey) -> None:
         """It is no more."""
         self._mirror.unread.pop((self._kind, what.namespace, what.name), None)
         self._drop(what)
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: ObjectKey, problem: str) -> None:
         """It is there, and nobody can read it: what was known of it stays."""
         self._mirror.unread[(self._kind, what.namespace, what.name)] = problem
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         """All that there was has been told."""
         self._synced()

@@ -14,7 +14,7 @@ load says how long to wait, and whoever waits keeps his place.
 """
 
 
-async def abreast(work: Callable[[T], Awaitable[object]], things: Sequence[T]) -> None:
+async def for_each_limited(work: Callable[[T], Awaitable[object]], things: Sequence[T]) -> None:
     """Work on things in their order, on at most ``ABREAST`` of them at a time.
 
     Raises:

@@ -13,28 +13,28 @@ from typing import Protocol
 from adapters.dialects.adopt import FINISHED
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.decide.ports import Journal
+from adapters.sidecar.decide.ports import DecisionLog
 from adapters.sidecar.decide.service import SECOND, Service
-from adapters.sidecar.reconcile.adoption_cache import Said
-from adapters.sidecar.reconcile.cluster_cache import Mirror
-from adapters.sidecar.reconcile.concurrency import abreast
-from adapters.sidecar.reconcile.orphans import Vigil
+from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.concurrency import for_each_limited
+from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.reconcile.plan import (
     Adopt,
     Annotate,
     Describe,
+    NodeView,
     Release,
+    ReleaseCause,
     Repair,
-    View,
-    Why,
     drift,
     reconcile,
     repaired,
     rewrite,
 )
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.hardware import Holding, NodeHardware
-from adapters.wire.kube import Device, KubeNode, Metadata, Pod
+from adapters.wire.hardware import DeviceHolding, NodeHardware
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, Problem
@@ -80,7 +80,7 @@ class LivePods(Protocol):
         ...
 
 
-class Witness(Protocol):
+class RepairReporter(Protocol):
     """Who is told where record and cluster did not agree. Nothing here waits, or fails."""
 
     def repaired(self, kind: str) -> None:
@@ -102,12 +102,12 @@ class Reconciler:
     def __init__(
         self,
         service: Service,
-        mirror: Mirror,
+        mirror: ClusterCache,
         store: Store,
         live: LivePods,
-        journal: Journal,
+        journal: DecisionLog,
         grace: int = GRACE,
-        witness: Witness | None = None,
+        witness: RepairReporter | None = None,
     ) -> None:
         """Nothing is looked at yet.
 
@@ -127,11 +127,11 @@ class Reconciler:
         self._journal = journal
         self._witness = witness or _Nobody()
         self._told: dict[str, tuple[Problem, ...]] = {}
-        self._vigil = Vigil(grace * SECOND)
+        self._vigil = OrphanTracker(grace * SECOND)
         self._dirty: dict[str, float] = {}
         self._woken = Event()
         self._read: dict[str, _Read] = {}
-        self._said: dict[str, Said] = {}
+        self._said: dict[str, AdoptionCache] = {}
         self.problems: dict[str, tuple[str, ...]] = {}
 
     def look_at(self, node: str) -> None:
@@ -146,10 +146,10 @@ class Reconciler:
             now = self._seconds()
             if now - last >= EVERY:
                 last = now
-                for node in {*self._mirror.nodes, *self._service.book.inventory.names()}:
+                for node in {*self._mirror.nodes, *self._service.ledgers.inventory.names()}:
                     self._dirty.setdefault(node, 0.0)
             due = [node for node, when in self._dirty.items() if when <= now]
-            await abreast(self._one, due)
+            await for_each_limited(self._one, due)
             if not due:
                 self._woken.clear()
                 with suppress(TimeoutError):
@@ -185,7 +185,7 @@ class Reconciler:
             OSError: the store or the cluster did not answer.
         """
         stored = await self._store.read(name)
-        dialects = self._service.readings.dialects
+        dialects = self._service.pod_requests.dialects
         node = self._described(name, dialects)
         if stored is None and (node is None or not node.cards):
             self._tell(name, ())
@@ -208,18 +208,18 @@ class Reconciler:
         Most looks are due to a pod that has just been bound as its record says. Where the watch
         of the records is late, the look that counts follows when it has told them.
         """
-        stored = self._service.book.stored(name)
-        node = self._described(name, self._service.readings.dialects)
+        stored = self._service.ledgers.stored(name)
+        node = self._described(name, self._service.pod_requests.dialects)
         if stored is None or node is None:
             return False
         pods = self._mirror.holding(name)
         bound = {pod.metadata.uid: name for pod in pods}
         if not stored.ledger.allocations.keys() <= bound.keys():
             return False
-        dialects = self._service.readings.dialects
+        dialects = self._service.pod_requests.dialects
         wall, holdings = self._service.ports.clock.wall(), self._holdings(name)
-        read = self._said[name] = Said(self._said.get(name))
-        view = View(stored.ledger, node, pods, bound, frozenset(), wall, holdings, read)
+        read = self._said[name] = AdoptionCache(self._said.get(name))
+        view = NodeView(stored.ledger, node, pods, bound, frozenset(), wall, holdings, read)
         if reconcile(view, dialects):
             return False
         self._tell(name, drift(stored.ledger, pods, dialects, read))
@@ -240,7 +240,7 @@ class Reconciler:
         self.problems[name] = known.problems
         return known.node
 
-    async def _view(self, node: Node | None, stored: Stored | None) -> View:
+    async def _view(self, node: Node | None, stored: Stored | None) -> NodeView:
         """One node; pods of the record that are not known to be bound are asked for, past caches.
 
         The record has been read before: whoever begins to bind such a pod now writes it first.
@@ -257,10 +257,12 @@ class Reconciler:
                     bound[uid] = pod.spec.node_name or ""
         clock = self._service.ports.clock
         overdue = frozenset(self._vigil.abandoned(ledger, bound, clock.now()))
-        read = Said(self._said.get(name))
-        return View(ledger, node, here, bound, overdue, clock.wall(), self._holdings(name), read)
+        read = AdoptionCache(self._said.get(name))
+        return NodeView(
+            ledger, node, here, bound, overdue, clock.wall(), self._holdings(name), read
+        )
 
-    def _holdings(self, name: str) -> Sequence[Holding]:
+    def _holdings(self, name: str) -> Sequence[DeviceHolding]:
         """What the node's agent tells of the kubelet."""
         agent = self._mirror.hardware.get(name)
         return () if agent is None else agent.holdings
@@ -278,7 +280,7 @@ class Reconciler:
                 self._witness.of_pod(_named(allocation), "CardsUnknown", told)
             case Release(allocation, why):
                 self._witness.repaired(why.name.lower())
-                if why is Why.NEVER_BOUND:
+                if why is ReleaseCause.NEVER_BOUND:
                     told = f"the cards of {node} that were kept for it are free again: {why.value}"
                     self._witness.of_pod(_named(allocation), "CardsReleased", told)
             case Annotate(pod):
@@ -294,7 +296,7 @@ class Reconciler:
         known = stored.ledger.allocations.get(meta.uid)
         if known is None or pod.spec.node_name != node:
             return
-        clock, dialects = self._service.ports.clock, self._service.readings.dialects
+        clock, dialects = self._service.ports.clock, self._service.pod_requests.dialects
         repair = rewrite(pod, known, stored.ledger.node, dialects, clock.wall())
         if repair is None:
             return
@@ -333,7 +335,7 @@ class Reconciler:
 class _Read:
     """A node as it was read last: most looks at it are due to its pods."""
 
-    asked: tuple[KubeNode, Device | None, Sequence[Dialect], NodeHardware | None]
+    asked: tuple[KubeNode, DeviceObject | None, Sequence[Dialect], NodeHardware | None]
     node: Node
     problems: tuple[str, ...]
 
@@ -360,12 +362,12 @@ def _named(allocation: Allocation) -> Pod:
     return Pod(Metadata(name=name, namespace=namespace, uid=allocation.uid))
 
 
-def unadopted(service: Service, mirror: Mirror) -> list[str]:
+def unadopted(service: Service, mirror: ClusterCache) -> list[str]:
     """Nodes with a record on which a bound pod is not in the record yet."""
-    dialects = service.readings.dialects
+    dialects = service.pod_requests.dialects
     return [
         ledger.node.name
-        for ledger in service.book.inventory
+        for ledger in service.ledgers.inventory
         for pod in mirror.holding(ledger.node.name)
         if pod.metadata.uid not in ledger.allocations
         if any(dialect.asks(pod) for dialect in dialects)

@@ -15,11 +15,11 @@ import msgspec
 
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.reconcile.cluster_cache import Mirror
-from adapters.sidecar.reconcile.concurrency import abreast
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.published_resources import MARK, mark, states, withdrawn
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import Device, KubeNode, NodeStatus, annotations
+from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
 
 FIRST = 1.0
 """Seconds after a write in which the same one is not made again."""
@@ -33,7 +33,7 @@ POLL = 1.0
 
 def amounts(
     node: KubeNode,
-    device: Device | None,
+    device: DeviceObject | None,
     dialects: Sequence[Dialect],
     wanted: Collection[str],
     agent: NodeHardware | None = None,
@@ -65,7 +65,7 @@ def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:
     return {name: str(amount) for name, amount in stated.items() if not states(node, name, amount)}
 
 
-class Status(Protocol):
+class NodeStatusWriter(Protocol):
     """Writes the status of nodes."""
 
     async def publish(
@@ -91,13 +91,13 @@ class _Written:
     pause: float = FIRST
 
 
-class Publisher:
+class NodeResourcePublisher:
     """Writes to nodes as they are named, to some of them at a time."""
 
     def __init__(
         self,
-        mirror: Mirror,
-        status: Status,
+        mirror: ClusterCache,
+        status: NodeStatusWriter,
         dialects: Callable[[], Sequence[Dialect]],
         wanted: Collection[str],
         clock: Callable[[], float],
@@ -136,7 +136,7 @@ class Publisher:
         while True:
             self._woken.clear()
             due, self._due = self._due, set()
-            await abreast(self._one, sorted(due))
+            await for_each_limited(self._one, sorted(due))
             with suppress(TimeoutError):
                 async with timeout(POLL if self._again else None):
                     await self._woken.wait()

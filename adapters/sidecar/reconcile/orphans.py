@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from core.ledger.node_ledger import NodeLedger
 
 
-class Vigil:
+class OrphanTracker:
     """Remembers since when allocations have been without a bound pod."""
 
     def __init__(self, grace: int) -> None:

@@ -15,14 +15,14 @@ from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.kubelet import by_kubelet
 from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialect_of
-from adapters.wire.hardware import KUBELET, Holding
+from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, Problem
 from core.requests.grant import Allocation, Grant, Placement
 
 
-class Why(Enum):
+class ReleaseCause(Enum):
     """Why cards are taken back; the value is what people read."""
 
     GONE = "the pod is gone, or its containers are"
@@ -54,7 +54,7 @@ class Release:
     """
 
     allocation: Allocation
-    why: Why
+    why: ReleaseCause
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeView:
     """One node, as it was read: the record first, the pods after it.
 
     Attributes:
@@ -98,11 +98,11 @@ class View:
     bound: Mapping[str, str]
     overdue: frozenset[str] = frozenset()
     wall: int = 0
-    holdings: Sequence[Holding] = ()
+    holdings: Sequence[DeviceHolding] = ()
     read: Read = adopt
 
 
-def reconcile(view: View, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
+def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
     """What to do, in this order; nothing where all is as it should be.
 
     Args:
@@ -207,7 +207,9 @@ def rewrite(
     return Annotate(pod, least)
 
 
-def _missing(pod: Pod, view: View, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
+def _missing(
+    pod: Pod, view: NodeView, node: Node, dialects: Sequence[Dialect]
+) -> Allocation | None:
     """What the record should say of a bound pod; None where it says so, or knows better."""
     known = view.ledger.allocations.get(pod.metadata.uid)
     if known is not None and known.unread is None:
@@ -220,15 +222,15 @@ def _missing(pod: Pod, view: View, node: Node, dialects: Sequence[Dialect]) -> A
     return found
 
 
-def _idle(uid: str, view: View) -> Why | None:
+def _idle(uid: str, view: NodeView) -> ReleaseCause | None:
     if any(pod.metadata.uid == uid for pod in view.pods):
         return None
     where = view.bound.get(uid)
     if where is None:
-        return Why.GONE
+        return ReleaseCause.GONE
     if where == "":
-        return Why.NEVER_BOUND if uid in view.overdue else None
-    return None if where == view.ledger.node.name else Why.ELSEWHERE
+        return ReleaseCause.NEVER_BOUND if uid in view.overdue else None
+    return None if where == view.ledger.node.name else ReleaseCause.ELSEWHERE
 
 
 def _says(known: Allocation, found: Allocation | None) -> bool:
@@ -253,7 +255,7 @@ def _written(
         request = dialect.read_pod(pod)
     except DialectError:
         return None
-    asking = {ask.container for ask in request.asks}
+    asking = {ask.container for ask in request.containers}
     if any(grant.container not in asking for grant in known.grants):
         return None
     result = dialect.write_result(pod, request, placement, node, wall)

@@ -5,18 +5,18 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter
 
-from adapters.cluster.objects.events import Events, Regarding
+from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.wire.kube import Pod
 
 
-class Told:
+class ReconcileReporter:
     """Implements ``reconciling.Witness``."""
 
     def __init__(
         self,
         registry: CollectorRegistry,
-        events: Events,
+        events: EventRecorder,
         log: Logger,
         uid_of: Callable[[str], str],
     ) -> None:
@@ -49,10 +49,10 @@ class Told:
         self._log.warning(
             "ledger.repaired", pod=f"{meta.namespace}/{meta.name}", reason=reason, text=text
         )
-        self._events.emit(Regarding.pod(pod), reason, text, kind="Warning", action="Reconciling")
+        self._events.emit(EventSubject.pod(pod), reason, text, kind="Warning", action="Reconciling")
 
     def of_node(self, node: str, reason: str, text: str) -> None:
         """Tell people of a node."""
         self._log.warning("ledger.drift", node=node, reason=reason, text=text)
-        about = Regarding("Node", node, uid=self._uid_of(node))
+        about = EventSubject("Node", node, uid=self._uid_of(node))
         self._events.emit(about, reason, text, kind="Warning", action="Reconciling")

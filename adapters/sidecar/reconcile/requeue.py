@@ -29,7 +29,7 @@ Wake = Callable[[Pod, str], Awaitable[None]]
 """Changes a pod, with a text that is new each time."""
 
 
-class Retrying:
+class PodRequeuer:
     """One turn after the other."""
 
     def __init__(
@@ -63,8 +63,8 @@ class Retrying:
         service = self._service
         if service.missing:
             return 0
-        if service.book.revision != self._seen:
-            self._seen, self._left = service.book.revision, service.waiting
+        if service.ledgers.revision != self._seen:
+            self._seen, self._left = service.ledgers.revision, service.waiting
         woken: list[Pod] = []
         looked = 0
         while self._left > 0 and looked < LOOKED and len(woken) < WOKEN:
@@ -77,7 +77,7 @@ class Retrying:
         return len(woken)
 
     async def _one(self, pod: Pod) -> None:
-        asking = self._service.readings.known(pod.metadata.uid)
+        asking = self._service.pod_requests.get(pod.metadata.uid)
         try:
             await self._wake(pod, str(self._seen))
         except OSError as error:

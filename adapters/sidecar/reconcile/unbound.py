@@ -7,17 +7,19 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn
 
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 
 EVERY = 5.0
 """Seconds between two turns. A Binding follows its ledger within one, as a rule."""
 
 
-class Leftover:
+class UnboundScanner:
     """Names the nodes in whose ledgers there is a pod that is not bound a while later."""
 
-    def __init__(self, book: Book, mirror: Mirror, found: Callable[[str], None]) -> None:
+    def __init__(
+        self, book: LedgerCache, mirror: ClusterCache, found: Callable[[str], None]
+    ) -> None:
         """Nothing has changed yet.
 
         Args:

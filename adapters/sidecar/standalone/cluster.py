@@ -134,7 +134,7 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
         pod = cluster.remove(full)
         uids = {
             held.uid
-            for one in service.book.inventory
+            for one in service.ledgers.inventory
             for held in one.allocations.values()
             if held.pod == full
         }

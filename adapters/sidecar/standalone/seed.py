@@ -7,7 +7,7 @@ from adapters.dialects.adopt import adopt, holds
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.stores.store import Conflict, Store
-from adapters.wire.kube import Device, KubeNode, Pod, full_name
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -16,7 +16,7 @@ ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StaticInventory:
     """What the files say.
 
     Attributes:
@@ -26,12 +26,12 @@ class Given:
     """
 
     nodes: Sequence[KubeNode] = ()
-    devices: Mapping[str, Device] = field(default_factory=dict)
+    devices: Mapping[str, DeviceObject] = field(default_factory=dict)
     pods: Sequence[Pod] = ()
 
 
 async def seed(
-    given: Given, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
+    given: StaticInventory, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
 ) -> list[str]:
     """Write a record for each node, and adopt what bound pods hold.
 

@@ -12,7 +12,14 @@ import msgspec
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
-from adapters.sidecar.decide.ports import BindError, Budgets, Decided, NoBudgets, NodeLocks, NoLocks
+from adapters.sidecar.decide.ports import (
+    BindError,
+    BudgetReader,
+    DecisionRecord,
+    NoBudgets,
+    NodeLocks,
+    NoLocks,
+)
 from adapters.sidecar.decide.service import Ports, Service
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
@@ -126,10 +133,10 @@ class FakeClock:
 class FakeJournal:
     """Keeps what it is told."""
 
-    told: list[Decided] = field(default_factory=list)
+    told: list[DecisionRecord] = field(default_factory=list)
     conflicts: int = 0
 
-    def decided(self, decided: Decided) -> None:
+    def decided(self, decided: DecisionRecord) -> None:
         self.told.append(decided)
 
     def conflict(self, node: str) -> None:  # noqa: ARG002
@@ -198,15 +205,15 @@ class Bench:
 
     async def see(self) -> None:
         """Learn all that the store has."""
-        self.service.book.load(await self.store.load())
-        self.service.known("ledgers")
+        self.service.ledgers.load(await self.store.load())
+        self.service.mark_synced("ledgers")
 
 
 async def a_service(
     *nodes: KubeNode,
     pods: Sequence[Json] = (),
     locks: NodeLocks | None = None,
-    budgets: Budgets | None = None,
+    budgets: BudgetReader | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), FakeJournal()
     cluster = CountingCluster([read_pod(pod) for pod in pods])

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from adapters.dialects.tests.builders import ALL, GOLDEN, NODE
-from adapters.sidecar.reconcile.plan import Adopt, View, drift, reconcile, repaired
+from adapters.sidecar.reconcile.plan import Adopt, NodeView, drift, reconcile, repaired
 from adapters.wire.kube import Pod, PodStatus
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
@@ -21,8 +21,8 @@ def running(case: Path) -> Pod:
     return msgspec.structs.replace(pod, status=PodStatus("Running"))
 
 
-def view(ledger: NodeLedger, pod: Pod) -> View:
-    return View(ledger, NODE, (pod,), {pod.metadata.uid: NODE.name})
+def view(ledger: NodeLedger, pod: Pod) -> NodeView:
+    return NodeView(ledger, NODE, (pod,), {pod.metadata.uid: NODE.name})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
@@ -45,7 +45,7 @@ def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
         "metadata": {"name": "new", "uid": "new"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": whole}}]},
     }
-    held = {card.uuid for card, use in zip(NODE.cards, ledger.uses, strict=True) if use.holders}
+    held = {card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if use.holders}
 
     found = fit(ALL[0].read_pod(msgspec.convert(raw, Pod)), ledger)
 

@@ -63,7 +63,7 @@ class Line:
         return caught.value.code().name, caught.value.details() or ""
 
     def bookings(self) -> int:
-        return sum(len(ledger.allocations) for ledger in self.bench.service.book.inventory)
+        return sum(len(ledger.allocations) for ledger in self.bench.service.ledgers.inventory)
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ def test_a_pod_is_bound_where_that_is_wished(folder: Path) -> None:
         assert pod is not None
         assert (given.node, given.bound) == ("n2", True)
         assert pod.spec.node_name == "n2"
-        ledger = line.bench.service.book.ledger("n2")
+        ledger = line.bench.service.ledgers.ledger("n2")
         assert ledger is not None
         found = adopt(pod, ledger.node, DIALECTS)
         assert found is not None
@@ -215,7 +215,7 @@ def test_a_store_that_does_not_answer_is_told_and_so_is_the_unforeseen(folder: P
         line.bench.store.failures = [StoreError("gone")]
         assert await line.refused(line.allocate("p")) == ("UNAVAILABLE", "gone")
 
-        line.bench.service.readings.read = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        line.bench.service.pod_requests.read = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
 
         code, text = await line.refused(line.allocate("p"))
         assert (code, text.split()[-1]) == ("INTERNAL", "n-1")
@@ -233,7 +233,7 @@ def test_two_at_once_never_get_one_share_twice(folder: Path) -> None:
         won = [each for each in given if isinstance(each, pb.AllocateResponse)]
         assert len(won) == 4
         assert len({grant.card for each in won for grant in each.grants}) == 4
-        assert all(not ledger.problems() for ledger in line.bench.service.book.inventory)
+        assert all(not ledger.problems() for ledger in line.bench.service.ledgers.inventory)
 
 
 def test_explain_tells_of_known_pods_and_of_manifests_and_gives_nothing_away(folder: Path) -> None:
@@ -314,7 +314,7 @@ def test_before_the_ledgers_are_known_every_call_and_health_say_not_yet(folder: 
         states = {(await watch.read()).status}
         while health_pb2.HealthCheckResponse.SERVING not in states:
             states = {(await watch.read()).status}
-        line.bench.service.unknown("pods")
+        line.bench.service.mark_unsynced("pods")
 
         for call in (
             line.allocate("p"),

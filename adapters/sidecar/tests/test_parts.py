@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.sidecar import settings as settings_module
-from adapters.sidecar.decide.feasibility import Verdicts
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.decide.ports import BindError, Decided, Outcome
+from adapters.sidecar.decide.feasibility import FeasibilityCache
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.ports import BindError, DecisionRecord, Outcome
 from adapters.sidecar.decide.scores import scaled
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tests.builders import run
 from adapters.stores.store import Change, Stored
-from adapters.wire.name_index import Names
+from adapters.wire.name_index import NameList
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.hardware.mig import Slice
@@ -40,8 +40,8 @@ def stored(ledger: NodeLedger) -> Stored:
     return Stored(ledger, str(ledger.version))
 
 
-def a_book() -> Book:
-    book = Book()
+def a_book() -> LedgerCache:
+    book = LedgerCache()
     book.load({"n": stored(empty(*like_cards(1)))})
     return book
 
@@ -132,14 +132,14 @@ def test_every_change_counts() -> None:
 
 @given(clusters(), requests(uid="new"))
 def test_verdicts_agree_with_fit_on_every_node(ledgers: list[NodeLedger], request: Request) -> None:
-    inventory, verdicts = Inventory(ledgers), Verdicts()
+    inventory, verdicts = Inventory(ledgers), FeasibilityCache()
     names = inventory.names()
     truth = {one.node.name for one in ledgers if isinstance(fit(request, one), Placement)}
 
     for _ in range(2):  # the second time from memory
         survey = verdicts.survey(request, inventory)
-        refused = survey.refusals(names)
-        asked = Names.of([*reversed(names), "stranger"])
+        refused = survey.rejections(names)
+        asked = NameList.of([*reversed(names), "stranger"])
         assert set(asked.some(survey.fitting(asked))) == truth
         assert {name for name in names if survey.fits(name)} == truth
         assert set(refused) == set(names) - truth
@@ -151,12 +151,12 @@ def test_verdicts_agree_with_fit_on_every_node(ledgers: list[NodeLedger], reques
 def test_hopeless_means_that_an_empty_node_would_not_do_either(
     ledgers: list[NodeLedger], request: Request
 ) -> None:
-    survey = Verdicts().survey(request, Inventory(ledgers))
+    survey = FeasibilityCache().survey(request, Inventory(ledgers))
 
-    for name, refused in survey.refusals([one.node.name for one in ledgers]).items():
+    for name, refused in survey.rejections([one.node.name for one in ledgers]).items():
         node = next(one.node for one in ledgers if one.node.name == name)
         alone = fit(request, NodeLedger.of(node))
-        assert refused.hopeless == isinstance(alone, Reason)
+        assert refused.unresolvable == isinstance(alone, Reason)
 
 
 # --- scores ---------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_every_value_can_be_set_by_the_environment() -> None:
 def test_decisions_conflicts_and_calls_are_counted() -> None:
     metrics = Metrics()
     metrics.decided(
-        Decided("filter", Outcome.REFUSED, "default/p", cause="memory", dialect="metax")
+        DecisionRecord("filter", Outcome.REFUSED, "default/p", cause="memory", dialect="metax")
     )
     metrics.conflict()
     metrics.called("filter", 200, 0.003)
@@ -372,7 +372,7 @@ def a_full_exposition() -> str:
     for uid, pod in (("a", "x/p"), ("b", "y/p")):
         ledger = ledger.adopt(replace(held(a_grant("c0", 4 * GIB, 25), uid=uid), pod=pod))
     sliced = replace(a_grant("c1", piece.memory, piece.compute), slice=piece)
-    book = Book()
+    book = LedgerCache()
     book.load({"n": stored(ledger.adopt(held(sliced, uid="c")))})
     return b"".join(run(CardMetrics(book).text())).decode()
 
@@ -404,7 +404,7 @@ def test_no_line_stands_twice_also_where_pods_have_one_name() -> None:
 
 
 def test_a_label_with_quotes_stays_one_label() -> None:
-    book = Book()
+    book = LedgerCache()
     book.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
 
     assert 'node="n\\"1"' in b"".join(run(CardMetrics(book).text())).decode()
@@ -424,9 +424,9 @@ def test_only_an_answer_that_says_no_is_a_no(status: int, definite: bool) -> Non
 def test_an_ask_of_two_is_one_request() -> None:
     request = a_request(an_ask(container="a"), an_ask(container="b"))
 
-    survey = Verdicts().survey(request, Inventory([empty(*like_cards(1))]))
+    survey = FeasibilityCache().survey(request, Inventory([empty(*like_cards(1))]))
 
-    assert survey.fitting(Names.of(["n"])).tolist() == [True]
+    assert survey.fitting(NameList.of(["n"])).tolist() == [True]
 
 
 def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.sidecar.observe.decision_log import Journal, logger
+from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.standalone.cluster import routes as local_routes
 from adapters.sidecar.tests.builders import (
@@ -27,7 +27,7 @@ from adapters.sidecar.tests.builders import (
 from adapters.sidecar.web.app import App
 from adapters.sidecar.web.routes import people, schedulers
 
-JOURNAL = Journal(logger("error", "json"), Metrics())
+JOURNAL = StructuredDecisionLog(logger("error", "json"), Metrics())
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def test_a_body_in_pieces_is_one_body_and_one_that_ends_early_is_not_answered() 
 def test_before_the_ledgers_are_known_decisions_are_refused_and_life_goes_on() -> None:
     async def work() -> dict[str, int]:
         bench = await a_service()
-        bench.service.unknown("ledgers")
+        bench.service.mark_unsynced("ledgers")
         app = await app_of(bench)
         asked = {path: await call(app, "POST", path, GOOD[path]) for path in POSTS}
         probes = {path: await call(app, "GET", path) for path in ("/livez", "/readyz")}
@@ -191,7 +191,7 @@ def test_an_error_that_nobody_foresaw_is_a_500_with_a_number_and_never_a_pass() 
         def broken(*_: object) -> None:
             raise ZeroDivisionError
 
-        bench.service.survey = broken  # type: ignore[assignment, method-assign]
+        bench.service.evaluate = broken  # type: ignore[assignment, method-assign]
         return await call(await app_of(bench), "POST", "/extender/filter", GOOD["/extender/filter"])
 
     got = run(work())
@@ -306,7 +306,7 @@ def test_two_clients_at_once_over_books_nothing() -> None:
         await asyncio.gather(*work)
         return bench
 
-    ledger = run(work()).service.book.inventory.ledger("n1")
+    ledger = run(work()).service.ledgers.inventory.ledger("n1")
 
     assert len(ledger.allocations) == 4
     assert not ledger.problems()

@@ -18,12 +18,12 @@ import msgspec
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar.decide.ledger_writer import Busy
-from adapters.sidecar.decide.ports import BindError, Decided
+from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.ports import BindError, DecisionRecord
 from adapters.sidecar.decide.service import Ports, Service
-from adapters.sidecar.reconcile.orphans import Vigil
+from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.tests.settling import settling_loop
-from adapters.stores.memory import MemoryStore, Row, Shelf
+from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
 from adapters.stores.store import Change, Conflict, Stored, StoreError
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from adapters.wire.ledger import decode, encode
@@ -99,7 +99,7 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.shelf = Shelf()
+        self.shelf = MemoryTable()
         self.pods = {PODS[number]: a_pod(number) for number in range(len(PODS))}
         self.truth = {name: NodeLedger.of(a_node(name)) for name in NODES}
         self.now = 0
@@ -170,7 +170,7 @@ class World:
             await each.die()
 
     def stored(self, node: str) -> NodeLedger:
-        record = self.shelf.rows.get(node, Row()).record
+        record = self.shelf.rows.get(node, MemoryRow()).record
         assert record is not None
         return decode(record)
 
@@ -196,7 +196,7 @@ class World:
             self.wrong.append(f"{uid} has no record that can be read: {allocation}")
             return
         try:
-            self.truth[node] = self.truth[node].hold(allocation)
+            self.truth[node] = self.truth[node].reserve(allocation)
         except LedgerError as error:
             self.wrong.append(f"over-booked: {error}")
         self.check(self.stored(node))
@@ -222,7 +222,7 @@ class Life:
         self._store = MemoryStore(world.shelf)
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen = dict(world.pods)
-        self._vigil = Vigil(GRACE)
+        self._vigil = OrphanTracker(GRACE)
         self.service = Service(DIALECTS, Ports(self, Posting(self), self, self, self, self))
         self.start(self._follow())
 
@@ -240,11 +240,11 @@ class Life:
 
     async def bind(self, pod: Pod, node: str) -> None:
         _BEGAN.set(self.world.now)
-        asking = self.service.readings.read(pod)
+        asking = self.service.pod_requests.read(pod)
         assert asking is not None
         try:
             await self.service.bind(asking, node)
-        except (BindError, Busy, OSError):
+        except (BindError, LedgerContended, OSError):
             return
 
     async def reconcile(self) -> None:
@@ -328,7 +328,7 @@ class Life:
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         pass
 
-    def decided(self, decided: Decided) -> None:
+    def decided(self, decided: DecisionRecord) -> None:
         pass
 
     def conflict(self, node: str) -> None:
@@ -351,11 +351,11 @@ class Life:
     # --- gates ------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        self.service.book.load(await self._store.load())
-        self.service.known("ledgers")
+        self.service.ledgers.load(await self._store.load())
+        self.service.mark_synced("ledgers")
         async for change in self._store.changes():
             await self._gate("change")
-            self.service.book.apply(change)
+            self.service.ledgers.apply(change)
 
     async def _pass(self, what: str, problem: str) -> None:
         if not await self._gate(what):

@@ -57,7 +57,7 @@ class Route:
 
     handler: Handler
     verb: str = ""
-    most: int = MIB
+    max_body: int = MIB
 
 
 class App:
@@ -104,7 +104,7 @@ class App:
         self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
     ) -> Answer | None:
         try:
-            body = await _read(receive, route.most)
+            body = await _read(receive, route.max_body)
             if body is None:
                 return None
             timing.size = len(body)

@@ -8,9 +8,9 @@ import orjson
 
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.decide.service import Service, UnknownPod
-from adapters.sidecar.endpoints.admission import AdmissionFlow
-from adapters.sidecar.endpoints.kube_extender import KubeFlow
-from adapters.sidecar.endpoints.volcano_extender import VolcanoFlow
+from adapters.sidecar.endpoints.admission import Admission
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
+from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
 from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, problem
 from adapters.wire import body
@@ -32,8 +32,8 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
         service: that decides.
         required_plugin: as ``AdmissionFlow`` takes it.
     """
-    kube, volcano = KubeFlow(service), VolcanoFlow(service)
-    admission = AdmissionFlow(service, required_plugin)
+    kube, volcano = KubeExtender(service), VolcanoExtender(service)
+    admission = Admission(service, required_plugin)
     return {
         # A body with 5,000 whole nodes has 64 MiB.
         ("POST", "/extender/filter"): _flow(kube.filter, "filter", 256),
@@ -64,7 +64,7 @@ def people(
         metrics: all metrics as text.
         decisions: the latest ones, newest first.
     """
-    book = service.book
+    book = service.ledgers
 
     async def exposition(_: Call) -> Answer:
         return Answer(await metrics(), kind=TEXT)
@@ -115,7 +115,7 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
 def _cards(service: Service, call: Call) -> list[views.View]:
     first = call.query.get("first", "")
     return views.cards(
-        service.book, call.query.get("node"), int(first) if first.isdecimal() else None
+        service.ledgers, call.query.get("node"), int(first) if first.isdecimal() else None
     )
 
 
@@ -131,15 +131,15 @@ async def _explain(service: Service, call: Call) -> Answer:
         else:
             namespace, _, name = call.query.get("pod", "").rpartition("/")
             pod = await service.find(namespace or "default", name, call.query.get("uid", ""))
-        asking = service.readings.read(pod)
+        asking = service.pod_requests.read(pod)
     except (DialectError, UnknownPod) as error:
         return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
     if asking is None:
         return Answer(orjson.dumps({"pod": full_name(pod), "dialect": None}))
-    names = service.book.inventory.names()
-    survey = service.survey(asking)
+    names = service.ledgers.inventory.names()
+    survey = service.evaluate(asking)
     fitting = [name for name in names if survey.fits(name)]
-    refused = survey.refusals([name for name in names if name not in set(fitting)])
+    refused = survey.rejections([name for name in names if name not in set(fitting)])
     decision = service.decide(asking)
     placement = decision.placement
     told = {
@@ -150,9 +150,9 @@ async def _explain(service: Service, call: Call) -> Answer:
         "fits": fitting,
         "nodes": {
             **{name: one.reason.text() for name, one in refused.items()},
-            **service.book.problems(),
+            **service.ledgers.problems(),
         },
-        "preemptionMayHelp": sorted(name for name, one in refused.items() if not one.hopeless),
+        "preemptionMayHelp": sorted(name for name, one in refused.items() if not one.unresolvable),
         "notes": list(asking.request.notes),
     }
     return Answer(orjson.dumps(told))

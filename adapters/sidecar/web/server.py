@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from adapters.sidecar import settings
-from adapters.sidecar.certificates.tls_context import CertificateFiles, Serving
+from adapters.sidecar.certificates.tls_context import CertificateFiles, ServingCertificate
 from adapters.sidecar.web.app import App
 
 IDLE = 120
@@ -18,7 +18,7 @@ LAST = 10
 """Seconds that calls in progress are given when the service ends."""
 
 
-class Server(uvicorn.Server):
+class WebServer(uvicorn.Server):
     """A server that leaves signals to us, and says when it answers."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
@@ -54,14 +54,16 @@ def listener(listen: str) -> socket.socket:
     return made
 
 
-def address(made: socket.socket, certificate: Serving | None) -> str:
+def address(made: socket.socket, certificate: ServingCertificate | None) -> str:
     """Where a socket answers, as a URL."""
     host, port = made.getsockname()[:2]
     scheme = "https" if certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def server(app: App, certificate: Serving | None, started: Callable[[], None]) -> Server:
+def server(
+    app: App, certificate: ServingCertificate | None, started: Callable[[], None]
+) -> WebServer:
     """A server for an application.
 
     Args:
@@ -82,7 +84,7 @@ def server(app: App, certificate: Serving | None, started: Callable[[], None]) -
         backlog=2048,
         ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
     )
-    return Server(config, started)
+    return WebServer(config, started)
 
 
 async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:

@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from adapters.sidecar.decide.ledger_cache import Book
+from adapters.sidecar.decide.ledger_cache import LedgerCache
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUse
+from core.ledger.usage import CardUsage
 from core.requests.grant import Allocation, Grant
 
 View = dict[str, object]
 
 
-def nodes(book: Book) -> list[View]:
+def nodes(book: LedgerCache) -> list[View]:
     """Every node, with what of it is in use and what a person should look at."""
     readable: list[View] = [
         {
@@ -22,7 +22,7 @@ def nodes(book: Book) -> list[View]:
             "healthy": sum(card.healthy for card in ledger.node.cards),
             "pods": len(ledger.allocations),
             "memoryMiB": sum(card.memory for card in ledger.node.cards) // MIB,
-            "usedMemoryMiB": sum(use.memory for use in ledger.uses) // MIB,
+            "usedMemoryMiB": sum(use.memory for use in ledger.usages) // MIB,
             "changes": ledger.version,
             "problems": [f"{p.pod}: {p.text}" if p.pod else p.text for p in ledger.problems()],
         }
@@ -34,22 +34,22 @@ def nodes(book: Book) -> list[View]:
     return [*readable, *unreadable]
 
 
-def cards(book: Book, node: str | None = None, first: int | None = None) -> list[View]:
+def cards(book: LedgerCache, node: str | None = None, first: int | None = None) -> list[View]:
     """Every card, and who shares it; of one node, or of the first so many nodes."""
     ledgers = islice(book.inventory, first) if node is None else filter(None, [book.ledger(node)])
     return [
         _card(ledger, card, use)
         for ledger in ledgers
-        for card, use in zip(ledger.node.cards, ledger.uses, strict=True)
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
 
 
-def pods(book: Book) -> list[View]:
+def pods(book: LedgerCache) -> list[View]:
     """Every pod that holds anything."""
     return list(_pods(book))
 
 
-def _card(ledger: NodeLedger, card: Card, use: CardUse) -> View:
+def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
     return {
         "node": ledger.node.name,
         "uuid": card.uuid,
@@ -80,7 +80,7 @@ def _card(ledger: NodeLedger, card: Card, use: CardUse) -> View:
     }
 
 
-def _pods(book: Book) -> Iterator[View]:
+def _pods(book: LedgerCache) -> Iterator[View]:
     for ledger in book.inventory:
         for held in ledger.allocations.values():
             namespace, _, name = held.pod.partition("/")

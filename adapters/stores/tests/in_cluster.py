@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Source, load
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.paths import NODE_LEDGERS
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
-from adapters.stores.kubernetes import KubernetesStore, LedgerObject, Sink
+from adapters.stores.kubernetes import KubernetesStore, LedgerHandler, LedgerObject
 from adapters.stores.store import Store
 
 
@@ -20,30 +20,30 @@ class InCluster:
     """The NodeLedgers of a cluster."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._source = Source(kubeconfig)
+        self._source = KubeconfigSource(kubeconfig)
         self.address: str | None = f"kubernetes:{kubeconfig}"
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Store]:
-        client = Client(load(self._source))
+        client = KubeClient(load(self._source))
         store = KubernetesStore(client, lambda sink: follow(client, sink))
         yield store
         await store.close()
         await _part(client)
 
     async def spoil(self, node: str, record: bytes) -> None:
-        client = Client(load(self._source))
+        client = KubeClient(load(self._source))
         path = NODE_LEDGERS.path(node)
         there = msgspec.json.decode(await client.get(path))
         await client.replace(path, {**there, "spec": msgspec.Raw(record)})
         await _part(client)
 
 
-async def _part(client: Client) -> None:
+async def _part(client: KubeClient) -> None:
     await client.close()
     await asyncio.sleep(0.1)  # a TLS connection is closed some turns of the loop later
 
 
-def follow(client: Client, sink: Sink) -> Coroutine[object, object, None]:
+def follow(client: KubeClient, sink: LedgerHandler) -> Coroutine[object, object, None]:
     """As the service follows them."""
     return Reflector(client, Selection(NODE_LEDGERS), LedgerObject, sink).run()

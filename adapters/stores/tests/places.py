@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from adapters.stores.memory import MemoryStore, Shelf
+from adapters.stores.memory import MemoryStore, MemoryTable
 from adapters.stores.sqlite import SqliteStore
 from adapters.stores.store import Store
 from adapters.stores.tests.writers import place_many
@@ -37,7 +37,7 @@ class InMemory:
     address: str | None = None
 
     def __init__(self) -> None:
-        self._shelf = Shelf()
+        self._shelf = MemoryTable()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Store]:

@@ -101,14 +101,14 @@ def test_a_node_without_a_record_is_none(place: Place) -> None:
 
 def test_held_allocations_are_not_written(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
-        ledger = a_ledger().hold(tentative(held(a_grant("c0"), uid="mine"), expires=7))
+        ledger = a_ledger().reserve(tentative(held(a_grant("c0"), uid="mine"), expires=7))
 
         await one.write(ledger.adopt(held(a_grant("c1"), uid="all's")), None)
 
         stored = await other.read("n")
         assert stored is not None
         assert list(stored.ledger.allocations) == ["all's"]
-        assert [use.slots for use in stored.ledger.uses] == [0, 1]
+        assert [use.slots for use in stored.ledger.usages] == [0, 1]
 
     with_two(place, test)
 

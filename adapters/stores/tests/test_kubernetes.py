@@ -12,12 +12,12 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.stores.kubernetes import COLLECTION, KubernetesStore, LedgerObject, Sink
+from adapters.stores.kubernetes import COLLECTION, KubernetesStore, LedgerHandler, LedgerObject
 from adapters.stores.store import Change, Conflict, StoreError
 from adapters.wire.ledger import LedgerRecord
 from core.hardware.card import Level
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import State
+from core.requests.grant import AllocationState
 from core.tests.builders import a_card, a_grant, empty, held
 
 CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
@@ -91,7 +91,7 @@ class FakeServer:
             raise RefusalError(self.fails)
 
 
-async def never(_: Sink) -> None:
+async def never(_: LedgerHandler) -> None:
     await asyncio.Event().wait()
 
 
@@ -192,7 +192,7 @@ def test_an_answer_that_cannot_be_read_is_an_error() -> None:
 
 
 def test_a_follower_that_fails_is_told_to_who_waits() -> None:
-    async def fails(_: Sink) -> None:
+    async def fails(_: LedgerHandler) -> None:
         raise ValueError("no more")
 
     async def run() -> None:
@@ -210,10 +210,10 @@ def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
     class Named:
         name: str
 
-    async def follow(sink: Sink) -> None:
-        sink.unreadable(Named("early"), "no spec")
-        sink.synced()
-        sink.unreadable(Named("late"), "no spec")
+    async def follow(sink: LedgerHandler) -> None:
+        sink.on_unreadable(Named("early"), "no spec")
+        sink.on_synced()
+        sink.on_unreadable(Named("late"), "no spec")
         await asyncio.Event().wait()
 
     async def run() -> list[Change]:
@@ -232,22 +232,24 @@ def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
 
 def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
     server = FakeServer()
-    sinks: list[Sink] = []
+    sinks: list[LedgerHandler] = []
 
-    def follow(sink: Sink) -> Coroutine[object, object, None]:
+    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
         sinks.append(sink)
-        sink.synced()
+        sink.on_synced()
         return never(sink)
 
     def tell() -> None:
         (path,) = server.objects
-        sinks[-1].changed(msgspec.json.decode(server._found(path), type=LedgerObject))
+        sinks[-1].on_update(msgspec.json.decode(server._found(path), type=LedgerObject))
 
     async def run() -> None:
         store, other = KubernetesStore(server, follow), a_store(server)
         await store.load()
         own = a_ledger(1)
-        held_too = a_ledger().hold(replace(held(a_grant(), uid="p0"), state=State.HELD))
+        held_too = a_ledger().reserve(
+            replace(held(a_grant(), uid="p0"), state=AllocationState.RESERVED)
+        )
         async with aclosing(store.changes()) as changes:
             first = await store.write(own, None)
             tell()
@@ -272,9 +274,9 @@ def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
 
 
 def test_changes_without_a_load_begin_with_all_that_there_is() -> None:
-    started: list[Sink] = []
+    started: list[LedgerHandler] = []
 
-    def follow(sink: Sink) -> Coroutine[object, object, None]:
+    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
         started.append(sink)
         return never(sink)
 

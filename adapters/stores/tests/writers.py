@@ -16,7 +16,7 @@ def allocate(ledger: NodeLedger, uid: str) -> NodeLedger | None:
     result = fit(request, ledger)
     if not isinstance(result, Placement):
         return None
-    return ledger.hold(tentative(Allocation.of(request, result))).commit(uid)
+    return ledger.reserve(tentative(Allocation.of(request, result))).commit(uid)
 
 
 async def place_pod(store: Store, uid: str) -> bool:

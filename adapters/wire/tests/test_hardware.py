@@ -4,7 +4,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.wire.hardware import HardwareRecordError, Holding, NodeHardware, decode, encode
+from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB
@@ -28,7 +28,7 @@ CARD = Card(
 
 
 def test_what_is_told_is_read_again() -> None:
-    held = Holding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
+    held = DeviceHolding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
     told = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,))
 
     assert decode(encode(told), "n") == told

@@ -3,7 +3,15 @@ import json
 import msgspec
 import pytest
 
-from adapters.wire.kube import ConfigMap, Device, KubeNode, Pod, annotations, full_name, labels
+from adapters.wire.kube import (
+    ConfigMap,
+    DeviceObject,
+    KubeNode,
+    Pod,
+    annotations,
+    full_name,
+    labels,
+)
 
 POD = {
     "apiVersion": "v1",
@@ -48,7 +56,7 @@ def test_plain_objects_are_read_like_json() -> None:
     assert msgspec.convert(POD, Pod) == msgspec.json.decode(json.dumps(POD), type=Pod)
 
 
-@pytest.mark.parametrize("kind", [Pod, KubeNode, Device, ConfigMap])
+@pytest.mark.parametrize("kind", [Pod, KubeNode, DeviceObject, ConfigMap])
 def test_an_empty_object_is_read(kind: type) -> None:
     assert msgspec.convert({}, kind) == kind()
 
@@ -57,7 +65,7 @@ def test_a_device_keeps_the_capitals_of_its_field_names() -> None:
     topology = {"socketID": 1, "nodeID": 2, "pcieID": "p", "busID": "b"}
     info = {"type": "gpu", "id": "x", "minor": 3, "health": True, "topology": topology}
 
-    device = msgspec.convert({"spec": {"devices": [info]}}, Device)
+    device = msgspec.convert({"spec": {"devices": [info]}}, DeviceObject)
 
     assert device.spec.devices is not None
     (found,) = device.spec.devices
@@ -67,7 +75,7 @@ def test_a_device_keeps_the_capitals_of_its_field_names() -> None:
 
 
 def test_a_device_of_which_nothing_is_said_is_not_healthy() -> None:
-    device = msgspec.convert({"spec": {"devices": [{}]}}, Device)
+    device = msgspec.convert({"spec": {"devices": [{}]}}, DeviceObject)
 
     assert device.spec.devices is not None
     assert not device.spec.devices[0].health

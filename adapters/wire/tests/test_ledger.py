@@ -10,7 +10,7 @@ from adapters.wire.ledger import LedgerRecordError, decode, encode
 from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import State
+from core.requests.grant import AllocationState
 from core.tests.builders import a_card, a_grant, empty, held, tentative
 from core.tests.strategies import ledgers, seeds
 
@@ -52,9 +52,9 @@ def test_held_allocations_are_left_out(seed: Any, ledger: NodeLedger) -> None:
     again = decode(encode(mixed))
 
     assert [*again.allocations] == [uid for uid in ledger.allocations if uid not in some]
-    assert all(one.state is State.COMMITTED for one in again.allocations.values())
+    assert all(one.state is AllocationState.COMMITTED for one in again.allocations.values())
     rest = [one for uid, one in ledger.allocations.items() if uid not in some]
-    assert again.uses == NodeLedger.restored(ledger.node, rest).uses
+    assert again.usages == NodeLedger.restored(ledger.node, rest).usages
 
 
 @given(ledgers())

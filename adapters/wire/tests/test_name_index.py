@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire.body import BodyError
-from adapters.wire.name_index import Names, Roster
+from adapters.wire.name_index import NameIndex, NameList
 
 plain = st.text(
     st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters='"\\'), max_size=40
@@ -22,7 +22,7 @@ def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject)
     asked = data.draw(st.lists(st.one_of(plain, alike, st.sampled_from(["", *known]))))
     places = {name: place for place, name in enumerate(known) if name}
 
-    found = Roster(known).places(Names.of(asked))
+    found = NameIndex(known).places(NameList.of(asked))
 
     assert found.tolist() == [places.get(name, len(known)) for name in asked]
 
@@ -30,15 +30,15 @@ def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject)
 def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
     known = [f"gpu-node-{number:05}.rack-{number % 40}.example" for number in range(5_000)]
 
-    found = Roster(known).places(Names.of(known[::-1]))
+    found = NameIndex(known).places(NameList.of(known[::-1]))
 
     assert found.tolist() == list(range(4_999, -1, -1))
 
 
 def test_a_name_that_begins_like_a_known_one_is_another() -> None:
-    roster = Roster(["12345678", "1234567"])
+    roster = NameIndex(["12345678", "1234567"])
 
-    found = roster.places(Names.of(["123456789", "12345678", "123456", "1234567"]))
+    found = roster.places(NameList.of(["123456789", "12345678", "123456", "1234567"]))
 
     assert found.tolist() == [2, 0, 2, 1]
 
@@ -49,7 +49,7 @@ def test_an_array_of_some_is_json_of_some(names: list[str], data: st.DataObject)
     mask = np.array(wanted, np.bool_)
     expected = [name for name, one in zip(names, wanted, strict=True) if one]
 
-    found = Names.of(names)
+    found = NameList.of(names)
 
     assert json.loads(found.array(mask)) == expected
     assert found.some(mask) == expected
@@ -62,7 +62,7 @@ def test_only_arrays_of_plain_names_without_white_space_are_taken(value: object)
     compact = json.dumps(value, separators=(",", ":")).encode()
 
     try:
-        found: object = Names(compact).strings()
+        found: object = NameList(compact).strings()
     except BodyError:
         found = None
 
@@ -72,16 +72,16 @@ def test_only_arrays_of_plain_names_without_white_space_are_taken(value: object)
 @pytest.mark.parametrize("compact", [b'["a", "b"]', b'[ "a"]', b'["\xc3\xa4"]', b'["\\u0061"]'])
 def test_what_go_would_not_write_is_not_taken_as_it_is(compact: bytes) -> None:
     with pytest.raises(BodyError):
-        Names(compact)
+        NameList(compact)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "ä", "a\n", "a\x7f"])
 def test_what_cannot_be_a_name_is_refused_with_its_place(name: str) -> None:
     with pytest.raises(BodyError, match=r"NodeNames\[1\]"):
-        Names.of(["n", name])
+        NameList.of(["n", name])
 
 
 def test_a_known_name_that_is_not_plain_is_never_found() -> None:
-    found = Roster(["ä", "n"]).places(Names.of(["n", "", "a"]))
+    found = NameIndex(["ä", "n"]).places(NameList.of(["n", "", "a"]))
 
     assert found.tolist() == [1, 2, 2]

@@ -14,8 +14,15 @@ from core.hardware.node import Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.reason import Cause, Reason, Tally
-from core.requests.request import Ask, CardKey, Linking, Phase, Ranking, Request
+from core.requests.reason import Cause, CauseCount, Reason
+from core.requests.request import (
+    CardKey,
+    ContainerRequest,
+    Phase,
+    Ranking,
+    Request,
+    TopologyConstraint,
+)
 from core.tests.builders import (
     a_card,
     a_grant,
@@ -43,13 +50,17 @@ def refused(result: Placement | Reason) -> Reason:
 def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Grant, ...]]:
     """All ways to give the containers suitable cards, whether there is room or not."""
     suitable = [card for card in ledger.node.cards if unsuitable(request, card) is None]
-    for groups in product(*(combinations(suitable, ask.count) for ask in request.asks)):
-        pairs = [(a, card) for a, group in zip(request.asks, groups, strict=True) for card in group]
-        if all(linked(request, a, group) for a, group in zip(request.asks, groups, strict=True)):
+    for groups in product(*(combinations(suitable, ask.count) for ask in request.containers)):
+        pairs = [
+            (a, card) for a, group in zip(request.containers, groups, strict=True) for card in group
+        ]
+        if all(
+            linked(request, a, group) for a, group in zip(request.containers, groups, strict=True)
+        ):
             yield from product(*(every_grant(ask, card) for ask, card in pairs))
 
 
-def every_grant(ask: Ask, card: Card) -> list[Grant]:
+def every_grant(ask: ContainerRequest, card: Card) -> list[Grant]:
     memory = wanted(ask, card)
     plain = Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
     if card.mode is not Mode.MIG:
@@ -62,8 +73,8 @@ def every_grant(ask: Ask, card: Card) -> list[Grant]:
     ]
 
 
-def linked(request: Request, ask: Ask, group: tuple[Card, ...]) -> bool:
-    level = request.linking.required
+def linked(request: Request, ask: ContainerRequest, group: tuple[Card, ...]) -> bool:
+    level = request.topology.required
     if level is None or not ask.linked:
         return True
     return len({card.scope(level) for card in group}) == 1 and group[0].scope(level) is not None
@@ -71,7 +82,7 @@ def linked(request: Request, ask: Ask, group: tuple[Card, ...]) -> bool:
 
 def holds(request: Request, ledger: NodeLedger, grants: tuple[Grant, ...]) -> bool:
     try:
-        ledger.hold(Allocation.of(request, Placement(ledger.node.name, grants)))
+        ledger.reserve(Allocation.of(request, Placement(ledger.node.name, grants)))
     except LedgerError:
         return False
     return True
@@ -96,7 +107,7 @@ def test_the_ledger_takes_every_placement(request: Request, ledger: NodeLedger) 
 
     if isinstance(result, Placement):
         assert [g.container for g in result.grants] == [
-            ask.container for ask in request.asks for _ in range(ask.count)
+            ask.container for ask in request.containers for _ in range(ask.count)
         ]
         assert holds(request, ledger, result.grants)
 
@@ -108,13 +119,15 @@ def test_every_card_of_a_refused_container_is_either_counted_or_would_do(
     result = fit(request, ledger)
 
     if isinstance(result, Reason) and result.asked and result.cause is None:
-        alone = replace(request, asks=(replace(request.asks[0], count=1, linked=False),))
+        alone = replace(
+            request, containers=(replace(request.containers[0], count=1, linked=False),)
+        )
         fitting = sum(
             isinstance(fit(replace(alone, allow_uuids=frozenset({card.uuid})), ledger), Placement)
             for card in ledger.node.cards
             if unsuitable(request, card) is None
         )
-        assert sum(tally.cards for tally in result.tallies) == result.cards - fitting
+        assert sum(tally.cards for tally in result.counts) == result.cards - fitting
         assert fitting < result.asked
 
 
@@ -178,7 +191,7 @@ def test_the_ranking_orders_the_cards_of_a_container() -> None:
 
 
 def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() -> None:
-    ask = Ask("main", 2, memory_percent=50, step=GIB)
+    ask = ContainerRequest("main", 2, memory_percent=50, step=GIB)
     cards = (a_card("a", 0, 5 * GIB), a_card("b", 1, 8 * GIB))
 
     result = fit(a_request(ask), empty(*cards))
@@ -188,7 +201,7 @@ def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() 
 
 
 def test_what_the_pod_holds_itself_counts_as_free() -> None:
-    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB), uid="new"))
+    ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB), uid="new"))
 
     assert cards_of(fit(a_request(an_ask(9 * GIB)), ledger)) == ["a"]
 
@@ -238,21 +251,21 @@ def test_a_refusal_counts_its_causes_and_the_least_that_is_missing() -> None:
         2,
         "main",
         None,
-        (Tally(Cause.MEMORY, 2, GIB), Tally(Cause.UNHEALTHY, 1)),
+        (CauseCount(Cause.MEMORY, 2, GIB), CauseCount(Cause.UNHEALTHY, 1)),
     )
 
 
 def test_an_unreadable_allocation_keeps_its_cards() -> None:
     ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
 
-    assert refused(fit(a_request(), ledger)).tallies == (Tally(Cause.BLOCKED, 1),)
+    assert refused(fit(a_request(), ledger)).counts == (CauseCount(Cause.BLOCKED, 1),)
 
 
 # --- several containers ---------------------------------------------------------------------------
 
 
-def wants(container: str, memory: int, phase: Phase = Phase.MAIN) -> Ask:
-    return Ask(container, 1, memory=memory, phase=phase)
+def wants(container: str, memory: int, phase: Phase = Phase.MAIN) -> ContainerRequest:
+    return ContainerRequest(container, 1, memory=memory, phase=phase)
 
 
 def test_a_container_gives_way_when_the_next_one_needs_its_card() -> None:
@@ -292,10 +305,10 @@ def test_containers_that_fit_alone_but_not_together_are_told_apart_from_those_th
     never = a_request(wants("x", 9 * GIB), wants("y", 17 * GIB))
 
     assert refused(fit(together, empty(a_card()))) == Reason(
-        "n", 1, 1, "y", Cause.TOGETHER, (Tally(Cause.MEMORY, 1, 2 * GIB),)
+        "n", 1, 1, "y", Cause.TOGETHER, (CauseCount(Cause.MEMORY, 1, 2 * GIB),)
     )
     assert refused(fit(never, empty(a_card()))) == Reason(
-        "n", 1, 1, "y", None, (Tally(Cause.MEMORY, 1, GIB),)
+        "n", 1, 1, "y", None, (CauseCount(Cause.MEMORY, 1, GIB),)
     )
 
 
@@ -354,7 +367,7 @@ def slots_of(result: Placement | Reason) -> list[tuple[int, int]]:
 
 
 def test_a_slice_is_granted_with_all_that_it_has() -> None:
-    result = fit(replace(CUT, asks=(wants("x", GIB + 1),)), empty(a_mig_card()))
+    result = fit(replace(CUT, containers=(wants("x", GIB + 1),)), empty(a_mig_card()))
 
     assert isinstance(result, Placement)
     assert [(g.memory, g.compute) for g in result.grants] == [(2 * GIB, 50)]
@@ -363,22 +376,22 @@ def test_a_slice_is_granted_with_all_that_it_has() -> None:
 
 def test_a_small_slice_moves_when_a_large_one_needs_its_place() -> None:
     ledger = empty(a_mig_card())
-    first = fit(replace(CUT, asks=(wants("x", GIB),), uid="first"), ledger)
+    first = fit(replace(CUT, containers=(wants("x", GIB),), uid="first"), ledger)
     ledger = placed(ledger, replace(CUT, uid="first"), first)
-    request = replace(CUT, asks=(wants("y", GIB), wants("z", GIB), wants("w", GIB)))
+    request = replace(CUT, containers=(wants("y", GIB), wants("z", GIB), wants("w", GIB)))
 
     assert slots_of(fit(request, ledger)) == [(1, 1), (2, 1), (3, 1)]
-    both = replace(CUT, asks=(wants("y", GIB), wants("z", 2 * GIB)))
+    both = replace(CUT, containers=(wants("y", GIB), wants("z", 2 * GIB)))
     assert slots_of(fit(both, ledger)) == [(1, 1), (2, 2)]
 
 
 def test_slices_are_searched_until_all_containers_have_one() -> None:
-    request = replace(CUT, asks=(wants("x", GIB), wants("y", GIB), wants("z", 2 * GIB)))
+    request = replace(CUT, containers=(wants("x", GIB), wants("y", GIB), wants("z", 2 * GIB)))
     ledger = empty(a_mig_card())
     halved = Slice("1g", 1, 1, GIB, 25, "quarters", 1)
     ledger = ledger.adopt(held(replace(a_grant(), slice=halved)))
 
-    result = fit(replace(request, asks=request.asks[1:]), ledger)
+    result = fit(replace(request, containers=request.containers[1:]), ledger)
 
     assert slots_of(result) == [(0, 1), (2, 2)]
 
@@ -387,26 +400,29 @@ def test_the_slice_of_an_init_container_is_used_again() -> None:
     asks = (wants("x", 2 * GIB, Phase.INIT), wants("y", 4 * GIB, Phase.INIT))
     ledger = empty(a_mig_card())
 
-    assert slots_of(fit(replace(CUT, asks=(asks[1], wants("z", GIB))), ledger)) == [(0, 4), (0, 4)]
-    assert slots_of(fit(replace(CUT, asks=asks), ledger)) == [(0, 4), (0, 4)]
+    assert slots_of(fit(replace(CUT, containers=(asks[1], wants("z", GIB))), ledger)) == [
+        (0, 4),
+        (0, 4),
+    ]
+    assert slots_of(fit(replace(CUT, containers=asks), ledger)) == [(0, 4), (0, 4)]
 
 
 def test_all_memory_of_a_card_that_is_cut_is_its_largest_slice() -> None:
     larger = replace(a_mig_card(), memory=4 * GIB + 1)
-    ask = Ask("x", 1, memory_percent=100)
+    ask = ContainerRequest("x", 1, memory_percent=100)
 
-    assert slots_of(fit(replace(CUT, asks=(ask,)), empty(larger))) == [(0, 4)]
+    assert slots_of(fit(replace(CUT, containers=(ask,)), empty(larger))) == [(0, 4)]
     uncut = replace(larger, geometry=UNCUT)
-    reason = refused(fit(replace(CUT, asks=(ask,)), empty(uncut)))
-    assert reason.tallies[0].cause is Cause.NO_PROFILE
+    reason = refused(fit(replace(CUT, containers=(ask,)), empty(uncut)))
+    assert reason.counts[0].cause is Cause.NO_PROFILE
 
 
 def test_too_large_for_any_slice_is_told_from_no_slice_free() -> None:
     def cause(memory: int) -> Cause:
         busy = empty(a_mig_card())
-        whole = fit(replace(CUT, asks=(wants("x", 4 * GIB),), uid="first"), busy)
+        whole = fit(replace(CUT, containers=(wants("x", 4 * GIB),), uid="first"), busy)
         busy = placed(busy, replace(CUT, uid="first"), whole)
-        return refused(fit(replace(CUT, asks=(wants("y", memory),)), busy)).tallies[0].cause
+        return refused(fit(replace(CUT, containers=(wants("y", memory),)), busy)).counts[0].cause
 
     assert cause(GIB) is Cause.NO_SLICE
     assert cause(5 * GIB) is Cause.NO_PROFILE
@@ -419,7 +435,7 @@ def in_scope(card: Card, name: str) -> Card:
 def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
     cards = [in_scope(c, name) for c, name in zip(like_cards(4), "pqqp", strict=True)]
     ask = replace(an_ask(count=2), linked=True)
-    request = replace(a_request(ask), linking=Linking((), required=Level.LINK))
+    request = replace(a_request(ask), topology=TopologyConstraint((), required=Level.LINK))
 
     assert cards_of(fit(request, empty(*cards))) in (["c0", "c3"], ["c1", "c2"])
     reason = refused(fit(request, empty(*cards[1:2], *cards[3:])))
@@ -431,7 +447,7 @@ def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
 
 def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
     ask = replace(an_ask(count=2), linked=True, exclusive=True)
-    request = replace(a_request(ask), linking=Linking(must_partition=True))
+    request = replace(a_request(ask), topology=TopologyConstraint(must_partition=True))
     node = replace(empty(*like_cards(4)).node, partitions=(Partition((0, 1)), Partition((2, 3))))
     free = NodeLedger.of(node)
     busy = free.adopt(held(a_grant("c0"), a_grant("c3")))
@@ -443,7 +459,9 @@ def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
 def test_two_linked_containers_find_the_one_division_that_serves_both() -> None:
     ask = replace(an_ask(count=2), linked=True, exclusive=True)
     asks = (replace(ask, container="x"), replace(ask, container="y"))
-    request = replace(a_request(*asks), linking=Linking(by_partition=True, must_partition=True))
+    request = replace(
+        a_request(*asks), topology=TopologyConstraint(by_partition=True, must_partition=True)
+    )
     table = (Partition((1, 2), score=9), Partition((0, 1)), Partition((2, 3)))
     ledger = NodeLedger.of(replace(empty(*like_cards(4)).node, partitions=table))
 

@@ -70,7 +70,7 @@ def test_a_plain_request_for_shared_cards_fits_every_candidate(
 ) -> None:
     plain = replace(
         request,
-        asks=tuple(replace(ask, linked=False) for ask in request.asks),
+        containers=tuple(replace(ask, linked=False) for ask in request.containers),
         modes=frozenset({Mode.SHARED, Mode.WHOLE}),
         allow_uuids=None,
         deny_uuids=frozenset(),
@@ -235,12 +235,12 @@ def test_an_online_task_may_share_an_exclusive_offline_card_alone() -> None:
 def test_a_cut_card_offers_its_largest_free_slice() -> None:
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     ledger = empty(a_mig_card())
-    result = fit(replace(request, asks=(an_ask(2 * GIB),)), ledger)
+    result = fit(replace(request, containers=(an_ask(2 * GIB),)), ledger)
     assert isinstance(result, Placement)
     ledger = ledger.adopt(held(*result.grants))
 
     def offers(memory: int) -> bool:
-        return bool(Inventory([ledger]).candidates(replace(request, asks=(an_ask(memory),))))
+        return bool(Inventory([ledger]).candidates(replace(request, containers=(an_ask(memory),))))
 
     assert offers(2 * GIB)
     assert not offers(2 * GIB + 1)
@@ -249,7 +249,7 @@ def test_a_cut_card_offers_its_largest_free_slice() -> None:
 def test_a_cut_card_that_is_held_uncut_or_fully_offers_nothing() -> None:
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     uncut = empty(a_mig_card(), name="n0").adopt(held(a_grant(), node="n0"))
-    whole = fit(replace(request, asks=(an_ask(4 * GIB),)), empty(a_mig_card(), name="n1"))
+    whole = fit(replace(request, containers=(an_ask(4 * GIB),)), empty(a_mig_card(), name="n1"))
     assert isinstance(whole, Placement)
     full = empty(a_mig_card(), name="n1").adopt(held(*whole.grants, node="n1"))
 
@@ -261,16 +261,16 @@ def test_nodes_that_differ_in_names_alone_are_of_one_kind() -> None:
     for name in ("n0", "n1"):
         inventory.put(inventory.ledger(name).adopt(held(a_grant(f"{name}-1"), uid=name, node=name)))
 
-    assert inventory.kind("n0") == inventory.kind("n1") != inventory.kind("n2")
+    assert inventory.node_class("n0") == inventory.node_class("n1") != inventory.node_class("n2")
 
 
 def test_the_kind_changes_with_the_node() -> None:
     inventory = a_cluster(2)
-    before = inventory.kind("n0")
+    before = inventory.node_class("n0")
 
     inventory.put(inventory.ledger("n0").adopt(held(a_grant("n0-1"), node="n0")))
 
-    assert inventory.kind("n0") != before == inventory.kind("n1")
+    assert inventory.node_class("n0") != before == inventory.node_class("n1")
 
 
 def test_a_pod_is_found_by_its_nodes() -> None:
@@ -284,9 +284,9 @@ def test_a_pod_is_found_by_its_nodes() -> None:
 
 def test_a_card_in_slices_is_noticed_and_forgotten_with_its_node() -> None:
     inventory = a_cluster(1, cards=1)
-    before = inventory.sliced()
+    before = inventory.has_mig_cards()
     inventory.put(empty(a_mig_card("s"), name="sliced"))
-    during = inventory.sliced()
+    during = inventory.has_mig_cards()
     inventory.remove("sliced")
 
-    assert (before, during, inventory.sliced()) == (False, True, False)
+    assert (before, during, inventory.has_mig_cards()) == (False, True, False)

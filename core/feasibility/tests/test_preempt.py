@@ -38,7 +38,7 @@ def important(gib: int = 1, count: int = 1) -> Request:
 
 def with_pods(ledger: NodeLedger, *pods: Allocation) -> NodeLedger:
     for each in pods:
-        ledger = ledger.hold(each)
+        ledger = ledger.reserve(each)
     return ledger
 
 
@@ -57,7 +57,7 @@ def test_the_reason_is_told_where_nobody_who_may_go_helps() -> None:
     result = victims(important(4), ledger)
 
     assert isinstance(result, Reason)
-    assert [tally.cause for tally in result.tallies] == [Cause.MEMORY]
+    assert [tally.cause for tally in result.counts] == [Cause.MEMORY]
 
 
 def test_fewer_pods_go_rather_than_more() -> None:
@@ -150,8 +150,8 @@ def test_the_victims_are_the_best_of_all_sets(
     ledger = empty(*like_cards(2, slots=8))
     protected: set[str] = set()
     for number, (card, size, priority, safe) in enumerate(wanted):
-        if ledger.uses[int(card[1])].memory + size * GIB <= 16 * GIB:
-            ledger = ledger.hold(pod(f"p{number}", size, priority, card))
+        if ledger.usages[int(card[1])].memory + size * GIB <= 16 * GIB:
+            ledger = ledger.reserve(pod(f"p{number}", size, priority, card))
             protected |= {f"p{number}"} if safe else set()
     request = replace(important(gib, count), priority=3)
     rows = sorted(

@@ -5,7 +5,16 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.mig import UNCUT, Geometry, Layout, Profile, Slice, choose, lay_out, options
+from core.hardware.mig import (
+    UNCUT,
+    Geometry,
+    MigLayout,
+    MigProfile,
+    Slice,
+    choose,
+    lay_out,
+    options,
+)
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB, MIB
 
@@ -113,7 +122,10 @@ def test_a_card_that_cannot_be_cut_has_no_slice() -> None:
 
 
 def test_profiles_are_laid_out_at_their_smallest_starts() -> None:
-    wide, narrow = Profile("2g", 2, 2, 28, (0, 2, 4)), Profile("1g", 1, 1, 14, tuple(range(7)))
+    wide, narrow = (
+        MigProfile("2g", 2, 2, 28, (0, 2, 4)),
+        MigProfile("1g", 1, 1, 14, tuple(range(7))),
+    )
 
     found = lay_out("group2", [wide, wide, wide, narrow])
 
@@ -127,7 +139,7 @@ def test_profiles_are_laid_out_at_their_smallest_starts() -> None:
 
 
 def test_a_profile_gives_way_to_a_later_one_that_fits_in_one_place_only() -> None:
-    narrow, whole_half = Profile("1g", 1, 1, 14, (0, 4)), Profile("4g", 4, 4, 57, (0,))
+    narrow, whole_half = MigProfile("1g", 1, 1, 14, (0, 4)), MigProfile("4g", 4, 4, 57, (0,))
 
     found = lay_out("group1", [narrow, whole_half])
 
@@ -136,15 +148,15 @@ def test_a_profile_gives_way_to_a_later_one_that_fits_in_one_place_only() -> Non
 
 
 def test_profiles_that_do_not_all_fit_have_no_layout() -> None:
-    assert lay_out("group1", [Profile("7g", 7, 8, 100, (0,))] * 2) is None
+    assert lay_out("group1", [MigProfile("7g", 7, 8, 100, (0,))] * 2) is None
 
 
 def test_nothing_wanted_is_an_empty_layout() -> None:
-    assert lay_out("group1", []) == Layout("group1", ())
+    assert lay_out("group1", []) == MigLayout("group1", ())
 
 
 profiles = st.builds(
-    Profile,
+    MigProfile,
     name=st.just("p"),
     memory=st.just(1),
     size=st.integers(1, 3),
@@ -154,7 +166,7 @@ profiles = st.builds(
 
 
 @given(st.lists(profiles, max_size=4))
-def test_a_layout_is_the_first_of_all_ways_without_overlap(wanted: list[Profile]) -> None:
+def test_a_layout_is_the_first_of_all_ways_without_overlap(wanted: list[MigProfile]) -> None:
     def apart(starts: tuple[int, ...]) -> bool:
         taken = [
             start + offset

@@ -14,9 +14,9 @@ from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger, Problem
-from core.ledger.usage import IDLE, hold
-from core.requests.grant import Allocation, Grant, Placement, State
-from core.requests.request import Ask, Phase, Request, TaskClass
+from core.ledger.usage import IDLE, shares_by_card
+from core.requests.grant import Allocation, AllocationState, Grant, Placement
+from core.requests.request import ContainerRequest, Phase, Request, TaskClass
 from core.tests.builders import (
     a_card,
     a_grant,
@@ -45,9 +45,9 @@ def sliced(container: str, start: int, size: int = 1, phase: Phase = Phase.MAIN)
 
 
 def test_holding_books_every_card_of_an_allocation() -> None:
-    ledger = empty(*like_cards(3)).hold(held(a_grant("c0", GIB, 10), a_grant("c2", 2 * GIB)))
+    ledger = empty(*like_cards(3)).reserve(held(a_grant("c0", GIB, 10), a_grant("c2", 2 * GIB)))
 
-    assert [(use.memory, use.compute, use.slots) for use in ledger.uses] == [
+    assert [(use.memory, use.compute, use.slots) for use in ledger.usages] == [
         (GIB, 10, 1),
         (0, 0, 0),
         (2 * GIB, 0, 1),
@@ -56,52 +56,53 @@ def test_holding_books_every_card_of_an_allocation() -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_cause() -> None:
-    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB)))
+    ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB)))
 
-    text = refusal(lambda: ledger.hold(held(a_grant(), uid="next")))
+    text = refusal(lambda: ledger.reserve(held(a_grant(), uid="next")))
 
     assert text == "card a cannot take default/next: memory"
 
 
 def test_a_card_that_the_node_has_not_is_refused() -> None:
-    assert refusal(lambda: empty(a_card()).hold(held(a_grant("x")))) == "node n has no card x"
+    assert refusal(lambda: empty(a_card()).reserve(held(a_grant("x")))) == "node n has no card x"
 
 
 def test_an_allocation_of_another_node_is_refused() -> None:
-    text = refusal(lambda: empty(a_card()).hold(held(a_grant(), node="m")))
+    text = refusal(lambda: empty(a_card()).reserve(held(a_grant(), node="m")))
 
     assert text == "default/old goes to m, not n"
 
 
 def test_a_committed_pod_is_not_booked_again() -> None:
-    ledger = empty(a_card()).hold(held(a_grant()))
+    ledger = empty(a_card()).reserve(held(a_grant()))
 
     assert (
-        refusal(lambda: ledger.hold(held(a_grant()))) == "pod default/old already holds cards of n"
+        refusal(lambda: ledger.reserve(held(a_grant())))
+        == "pod default/old already holds cards of n"
     )
 
 
 def test_a_held_pod_is_booked_again_in_place_of_before() -> None:
-    ledger = empty(*like_cards(2)).hold(tentative(held(a_grant("c0", 16 * GIB))))
+    ledger = empty(*like_cards(2)).reserve(tentative(held(a_grant("c0", 16 * GIB))))
 
-    again = ledger.hold(tentative(held(a_grant("c1", 16 * GIB))))
+    again = ledger.reserve(tentative(held(a_grant("c1", 16 * GIB))))
 
-    assert [use.memory for use in again.uses] == [0, 16 * GIB]
+    assert [use.memory for use in again.usages] == [0, 16 * GIB]
     assert again.version == ledger.version + 1
 
 
 def test_a_refused_change_leaves_what_was_held() -> None:
-    ledger = empty(a_card()).hold(tentative(held(a_grant())))
+    ledger = empty(a_card()).reserve(tentative(held(a_grant())))
 
-    refusal(lambda: ledger.hold(tentative(held(a_grant(memory=17 * GIB)))))
+    refusal(lambda: ledger.reserve(tentative(held(a_grant(memory=17 * GIB)))))
 
-    assert [use.memory for use in ledger.uses] == [GIB]
+    assert [use.memory for use in ledger.usages] == [GIB]
 
 
 def test_exclusive_containers_of_one_pod_do_not_share_a_card() -> None:
     pair = (replace(a_grant(container="x"), exclusive=True), a_grant(container="y"))
 
-    text = refusal(lambda: empty(a_card()).hold(held(*pair)))
+    text = refusal(lambda: empty(a_card()).reserve(held(*pair)))
 
     assert text == "containers of default/old exclude each other on a"
 
@@ -109,13 +110,13 @@ def test_exclusive_containers_of_one_pod_do_not_share_a_card() -> None:
 def test_an_init_container_may_hold_exclusively_what_a_later_one_shares() -> None:
     first = replace(a_grant(container="x"), exclusive=True, phase=Phase.INIT)
 
-    assert empty(a_card()).hold(held(first, a_grant(container="y"))).problems() == ()
+    assert empty(a_card()).reserve(held(first, a_grant(container="y"))).problems() == ()
 
 
 def test_containers_that_run_at_once_do_not_share_a_slice() -> None:
     pair = (sliced("x", 0), sliced("y", 0))
 
-    text = refusal(lambda: empty(a_mig_card()).hold(held(*pair)))
+    text = refusal(lambda: empty(a_mig_card()).reserve(held(*pair)))
 
     assert text == "containers of default/old exclude each other on a"
 
@@ -123,41 +124,41 @@ def test_containers_that_run_at_once_do_not_share_a_slice() -> None:
 def test_a_slice_that_an_init_container_leaves_may_be_used_again() -> None:
     pair = (sliced("x", 0, 2, Phase.INIT), sliced("y", 0, 2))
 
-    ledger = empty(a_mig_card()).hold(held(*pair))
+    ledger = empty(a_mig_card()).reserve(held(*pair))
 
-    assert [use.memory for use in ledger.uses] == [2 * GIB]
+    assert [use.memory for use in ledger.usages] == [2 * GIB]
 
 
 def test_a_share_of_a_cut_card_without_a_slice_is_refused() -> None:
-    text = refusal(lambda: empty(a_mig_card()).hold(held(a_grant())))
+    text = refusal(lambda: empty(a_mig_card()).reserve(held(a_grant())))
 
     assert text == "card a cannot take default/old: no free MIG slices for a large enough profile"
 
 
 def test_a_blocked_card_must_be_idle_to_be_held() -> None:
-    ledger = empty(a_card()).hold(held(a_grant()))
+    ledger = empty(a_card()).reserve(held(a_grant()))
 
-    text = refusal(lambda: ledger.hold(unreadable("x", ["a"])))
+    text = refusal(lambda: ledger.reserve(unreadable("x", ["a"])))
 
     assert text == "card a cannot take default/x: held by an allocation that cannot be read"
 
 
 def test_committing_makes_final_once() -> None:
-    ledger = empty(a_card()).hold(tentative(held(a_grant()), expires=5))
+    ledger = empty(a_card()).reserve(tentative(held(a_grant()), expires=5))
 
     final = ledger.commit("old")
 
-    assert final.allocations["old"].state is State.COMMITTED
+    assert final.allocations["old"].state is AllocationState.COMMITTED
     assert final.expire(10) is final.commit("old") is final
 
 
 def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
-    ledger = empty(a_card()).hold(tentative(held(a_grant()))).commit("old")
+    ledger = empty(a_card()).reserve(tentative(held(a_grant()))).commit("old")
 
     again = ledger.renew("old")
 
     assert [ledger.allocations["old"].since, again.allocations["old"].since] == [2, 3]
-    assert (again.version, again.uses) == (3, ledger.uses)
+    assert (again.version, again.usages) == (3, ledger.usages)
     assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
 
 
@@ -175,31 +176,31 @@ def test_holds_expire_when_their_time_has_come() -> None:
     ledger = empty(*like_cards(4))
     for number, expires in enumerate((4, 5, 6, None)):
         grant = a_grant(f"c{number}")
-        ledger = ledger.hold(tentative(held(grant, uid=f"p{number}"), expires))
+        ledger = ledger.reserve(tentative(held(grant, uid=f"p{number}"), expires))
 
     assert list(ledger.expire(5).allocations) == ["p2", "p3"]
 
 
 def test_what_was_adopted_is_held_though_it_does_not_fit() -> None:
-    ledger = empty(a_card()).hold(held(a_grant(memory=16 * GIB, compute=80)))
+    ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB, compute=80)))
 
     both = ledger.adopt(held(a_grant(memory=GIB, compute=40), uid="found"))
 
-    assert [(use.memory, use.compute) for use in both.uses] == [(17 * GIB, 120)]
-    assert both.release("found").uses == ledger.uses
+    assert [(use.memory, use.compute) for use in both.usages] == [(17 * GIB, 120)]
+    assert both.release("found").usages == ledger.usages
 
 
 def test_adopting_takes_the_place_of_what_the_pod_held() -> None:
-    ledger = empty(*like_cards(2)).hold(held(a_grant("c0")))
+    ledger = empty(*like_cards(2)).reserve(held(a_grant("c0")))
 
     moved = ledger.adopt(held(a_grant("c1")))
 
-    assert [use.slots for use in moved.uses] == [0, 1]
+    assert [use.slots for use in moved.usages] == [0, 1]
     assert moved.version == ledger.version + 1
 
 
 def test_a_card_that_comes_back_is_still_held() -> None:
-    ledger = empty(*like_cards(2)).hold(held(a_grant("c1")))
+    ledger = empty(*like_cards(2)).reserve(held(a_grant("c1")))
 
     without = ledger.describe(a_node(*like_cards(1)))
     again = without.describe(ledger.node)
@@ -207,7 +208,7 @@ def test_a_card_that_comes_back_is_still_held() -> None:
     assert [problem.text for problem in without.problems()] == [
         "holds card c1, which the node does not have"
     ]
-    assert again.uses == ledger.uses
+    assert again.usages == ledger.usages
     assert again.version == ledger.version + 2
 
 
@@ -215,7 +216,7 @@ def test_an_unreadable_allocation_is_held_and_told() -> None:
     ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
 
     assert ledger.problems() == (Problem("default/x", "its record is not readable"),)
-    refusal(lambda: ledger.hold(held(a_grant())))
+    refusal(lambda: ledger.reserve(held(a_grant())))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_a_restored_ledger_keeps_what_holds_a_card_that_is_not_there() -> None:
 
     again = NodeLedger.restored(a_node(a_card()), [strange])
 
-    assert again.uses == (IDLE,)
+    assert again.usages == (IDLE,)
     assert again.problems() == (
         Problem("default/old", "holds card x, which the node does not have"),
     )
@@ -295,7 +296,7 @@ def a_modest_request(seed: Random, uid: str, containers: int) -> Request:
     )
 
 
-def a_random_grant(seed: Random, ask: Ask, card: Card) -> Grant:
+def a_random_grant(seed: Random, ask: ContainerRequest, card: Card) -> Grant:
     slots = [slot for layout in card.geometry.layouts for slot in layout.slices]
     slot = seed.choice(slots) if slots and seed.random() < 0.9 else None
     return Grant(
@@ -337,15 +338,15 @@ class AnyOrder(RuleBasedStateMachine):
             return
         expires = None if lasts is None else self.now + lasts
         allocation = tentative(Allocation.of(request, result), expires)
-        if earlier is not None and earlier.state is State.COMMITTED:
+        if earlier is not None and earlier.state is AllocationState.COMMITTED:
             with pytest.raises(LedgerError):
-                self.ledger.hold(allocation)
+                self.ledger.reserve(allocation)
             return
 
-        after = self.ledger.hold(allocation)
+        after = self.ledger.reserve(allocation)
 
         assert after.version == self.ledger.version + 1
-        assert after.release(uid).uses == self.ledger.release(uid).uses
+        assert after.release(uid).usages == self.ledger.release(uid).usages
         self.ledger = after
         self.check_cards({grant.card for grant in allocation.grants})
 
@@ -353,7 +354,7 @@ class AnyOrder(RuleBasedStateMachine):
     def hold_anything(self, seed: Random, uid: str) -> None:
         allocation = tentative(self.anything(seed, uid))
         try:
-            self.ledger = self.ledger.hold(allocation)
+            self.ledger = self.ledger.reserve(allocation)
         except LedgerError:
             return
         self.check_cards({grant.card for grant in allocation.grants})
@@ -373,8 +374,8 @@ class AnyOrder(RuleBasedStateMachine):
         if uid in self.ledger.allocations:
             before = self.ledger
             self.ledger = before.commit(uid)
-            assert self.ledger.uses == before.uses
-            assert self.ledger.allocations[uid].state is State.COMMITTED
+            assert self.ledger.usages == before.usages
+            assert self.ledger.allocations[uid].state is AllocationState.COMMITTED
 
     @rule(uid=st.sampled_from(PODS))
     def release(self, uid: str) -> None:
@@ -386,7 +387,8 @@ class AnyOrder(RuleBasedStateMachine):
         self.now += passed
         self.ledger = self.ledger.expire(self.now)
         assert all(
-            allocation.state is State.COMMITTED or (allocation.expires or self.now + 1) > self.now
+            allocation.state is AllocationState.COMMITTED
+            or (allocation.expires or self.now + 1) > self.now
             for allocation in self.ledger.allocations.values()
         )
 
@@ -403,7 +405,7 @@ class AnyOrder(RuleBasedStateMachine):
         cards = [replace(c, healthy=c.healthy and c.index != card) for c in node.cards]
         before = self.ledger
         self.ledger = before.describe(replace(node, cards=tuple(cards)))
-        assert self.ledger.uses == before.uses
+        assert self.ledger.usages == before.usages
 
     @invariant()
     def nothing_is_sold_twice(self) -> None:
@@ -414,13 +416,13 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def an_empty_ledger_has_idle_cards(self) -> None:
         if not self.ledger.allocations:
-            assert self.ledger.uses == (IDLE,) * len(self.ledger.node.cards)
+            assert self.ledger.usages == (IDLE,) * len(self.ledger.node.cards)
 
     @invariant()
     def totals_are_the_sums_of_the_grants(self) -> None:
-        for card, use in zip(self.ledger.node.cards, self.ledger.uses, strict=True):
+        for card, use in zip(self.ledger.node.cards, self.ledger.usages, strict=True):
             expected = {
-                allocation.uid: hold(
+                allocation.uid: shares_by_card(
                     allocation,
                     [grant for grant in allocation.grants if grant.card == card.uuid],
                     blocked=card.uuid in allocation.blocked,
@@ -444,11 +446,11 @@ class AnyOrder(RuleBasedStateMachine):
                 assert allocation.pod in told
             for uuid in allocation.blocked & known:
                 with pytest.raises(LedgerError):
-                    self.ledger.hold(tentative(held(a_grant(uuid), uid="another")))
+                    self.ledger.reserve(tentative(held(a_grant(uuid), uid="another")))
 
     def check_cards(self, uuids: set[str]) -> None:
         """Cards are within their bounds, and who holds one exclusively is not disturbed."""
-        for card, use in zip(self.ledger.node.cards, self.ledger.uses, strict=True):
+        for card, use in zip(self.ledger.node.cards, self.ledger.usages, strict=True):
             if card.uuid in uuids:
                 assert use.slots <= card.slots
                 assert use.memory <= card.memory
@@ -465,7 +467,7 @@ class AnyOrder(RuleBasedStateMachine):
         """An allocation of some shares of some cards, which may fit or not."""
         request = a_modest_request(seed, uid, 2)
         cards = [*self.ledger.node.cards, a_card("x")]
-        grants = tuple(a_random_grant(seed, ask, seed.choice(cards)) for ask in request.asks)
+        grants = tuple(a_random_grant(seed, ask, seed.choice(cards)) for ask in request.containers)
         return Allocation.of(request, Placement("n", grants))
 
 

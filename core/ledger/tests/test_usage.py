@@ -5,7 +5,15 @@ from hypothesis import given
 
 from core.hardware.mig import Slice
 from core.hardware.quantity import FULL, GIB
-from core.ledger.usage import IDLE, CardUse, Holder, concurrent, conflict, hold, obstacle
+from core.ledger.usage import (
+    IDLE,
+    CardShare,
+    CardUsage,
+    concurrent,
+    conflict_between,
+    first_conflict,
+    shares_by_card,
+)
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
@@ -26,16 +34,16 @@ def holder(
     qos: str | None = None,
     group: str | None = None,
     exclusions: frozenset[str] = frozenset(),
-) -> Holder:
+) -> CardShare:
     allocation = replace(
         held(uid=uid), task_class=task_class, qos=qos, group=group, exclusions=exclusions
     )
     grant = replace(a_grant(memory=memory, compute=compute), exclusive=exclusive)
-    return hold(allocation, [grant], blocked=blocked)
+    return shares_by_card(allocation, [grant], blocked=blocked)
 
 
-def cut(start: int, size: int = 1, uid: str = "old") -> Holder:
-    return hold(held(uid=uid), [sliced(start, size)])
+def cut(start: int, size: int = 1, uid: str = "old") -> CardShare:
+    return shares_by_card(held(uid=uid), [sliced(start, size)])
 
 
 def sliced(start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
@@ -43,11 +51,11 @@ def sliced(start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
     return Grant("main", "a", slot.memory, slot.compute, phase=phase, slice=slot)
 
 
-def beside(newcomer: Holder, *residents: Holder) -> Cause | None:
+def beside(newcomer: CardShare, *residents: CardShare) -> Cause | None:
     use = IDLE
     for resident in residents:
         use = use.plus(resident)
-    found = obstacle(a_card(), use, newcomer)
+    found = first_conflict(a_card(), use, newcomer)
     return None if found is None else found.cause
 
 
@@ -56,7 +64,7 @@ def beside(newcomer: Holder, *residents: Holder) -> Cause | None:
 
 def peak(*phases: tuple[Phase, int]) -> tuple[int, int, int]:
     grants = [replace(a_grant(memory=memory), phase=phase) for phase, memory in phases]
-    found = hold(a_request(), grants)
+    found = shares_by_card(a_request(), grants)
     return found.memory, found.compute, found.slots
 
 
@@ -73,27 +81,32 @@ def test_sidecars_add_to_all_that_starts_after_them() -> None:
 
 
 def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
-    found = hold(a_request(), [sliced(0, 2, Phase.INIT), sliced(2), sliced(0, 2)])
+    found = shares_by_card(a_request(), [sliced(0, 2, Phase.INIT), sliced(2), sliced(0, 2)])
 
     assert (found.memory, found.compute, found.slots) == (3 * GIB, 75, 2)
     assert [(slot.start, slot.size) for slot in found.slices] == [(0, 2), (2, 1)]
-    assert not found.uncut
+    assert not found.unreadable_slices
 
 
 def test_shares_beside_slices_are_not_lost() -> None:
-    found = hold(a_request(), [sliced(0), a_grant(memory=GIB, compute=10)])
+    found = shares_by_card(a_request(), [sliced(0), a_grant(memory=GIB, compute=10)])
 
-    assert (found.memory, found.compute, found.slots, found.uncut) == (2 * GIB, 35, 2, True)
+    assert (found.memory, found.compute, found.slots, found.unreadable_slices) == (
+        2 * GIB,
+        35,
+        2,
+        True,
+    )
 
 
 @given(requests(containers=4))
 def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request) -> None:
     grants = [
         Grant(ask.container, "a", ask.memory_on(GIB), ask.compute, phase=ask.phase)
-        for ask in request.asks
+        for ask in request.containers
     ]
 
-    found = hold(request, grants)
+    found = shares_by_card(request, grants)
 
     assert max(grant.memory for grant in grants) <= found.memory
     assert found.memory <= sum(grant.memory for grant in grants)
@@ -144,7 +157,7 @@ def test_shares_within_the_card_stand_beside_each_other() -> None:
 def test_missing_memory_is_told_in_bytes() -> None:
     use = IDLE.plus(holder(memory=12 * GIB))
 
-    found = obstacle(a_card(), use, holder("new", 5 * GIB))
+    found = first_conflict(a_card(), use, holder("new", 5 * GIB))
 
     assert found == Obstacle(Cause.MEMORY, GIB)
 
@@ -152,7 +165,7 @@ def test_missing_memory_is_told_in_bytes() -> None:
 def test_missing_compute_is_told_in_percent() -> None:
     use = IDLE.plus(holder(compute=70))
 
-    found = obstacle(a_card(), use, holder("new", compute=40))
+    found = first_conflict(a_card(), use, holder("new", compute=40))
 
     assert found == Obstacle(Cause.COMPUTE, 10)
 
@@ -160,7 +173,7 @@ def test_missing_compute_is_told_in_percent() -> None:
 def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:
     use = IDLE.plus(holder())
 
-    found = obstacle(a_card(slots=1), use, holder("new"))
+    found = first_conflict(a_card(slots=1), use, holder("new"))
 
     assert found == Obstacle(Cause.SLOTS)
 
@@ -256,11 +269,11 @@ def test_nobody_stands_beside_what_cannot_be_read() -> None:
 # --- slices ---------------------------------------------------------------------------------------
 
 
-def cut_obstacle(newcomer: Holder, *residents: Holder) -> Obstacle | None:
-    use = CardUse()
+def cut_obstacle(newcomer: CardShare, *residents: CardShare) -> Obstacle | None:
+    use = CardUsage()
     for resident in residents:
         use = use.plus(resident)
-    return obstacle(a_mig_card(), use, newcomer)
+    return first_conflict(a_mig_card(), use, newcomer)
 
 
 def test_slices_side_by_side_share_a_card() -> None:
@@ -272,7 +285,7 @@ def test_a_part_of_a_card_is_cut_once() -> None:
 
 
 def test_a_pods_own_slices_must_not_overlap_either() -> None:
-    newcomer = hold(held(), [sliced(0, 2, Phase.INIT), sliced(1)])
+    newcomer = shares_by_card(held(), [sliced(0, 2, Phase.INIT), sliced(1)])
 
     assert cut_obstacle(newcomer) == Obstacle(Cause.NO_SLICE)
 
@@ -288,19 +301,19 @@ def test_a_share_without_a_slice_has_no_place_on_a_cut_card() -> None:
 def test_holders_that_may_meet_in_one_order_do_not_conflict() -> None:
     online, offline = holder(task_class=ONLINE), holder(task_class=OFFLINE, exclusive=True)
 
-    assert conflict(online, offline) is None
-    assert conflict(offline, online) is None
+    assert conflict_between(online, offline) is None
+    assert conflict_between(offline, online) is None
 
 
 def test_an_exclusive_holder_conflicts_with_all_others() -> None:
-    assert conflict(holder(exclusive=True), holder()) is Cause.HELD_EXCLUSIVELY
-    assert conflict(holder(), holder(exclusive=True)) is Cause.IN_USE
+    assert conflict_between(holder(exclusive=True), holder()) is Cause.HELD_EXCLUSIVELY
+    assert conflict_between(holder(), holder(exclusive=True)) is Cause.IN_USE
 
 
 def test_overlapping_slices_conflict() -> None:
-    assert conflict(cut(0, 2), cut(1)) is Cause.NO_SLICE
+    assert conflict_between(cut(0, 2), cut(1)) is Cause.NO_SLICE
 
 
 def test_nothing_is_said_of_what_cannot_be_read() -> None:
-    assert conflict(holder(blocked=True), holder(exclusive=True)) is None
-    assert conflict(holder(exclusive=True), holder(blocked=True)) is None
+    assert conflict_between(holder(blocked=True), holder(exclusive=True)) is None
+    assert conflict_between(holder(exclusive=True), holder(blocked=True)) is None

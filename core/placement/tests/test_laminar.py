@@ -6,12 +6,12 @@ from math import comb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.placement.laminar import best_value, is_nested
+from core.placement.laminar import best_value, is_laminar
 
 
 def test_scopes_apart_or_within_each_other_are_nested() -> None:
-    assert is_nested([0b1111, 0b0011, 0b1100, 0b0011])
-    assert not is_nested([0b0111, 0b1100])
+    assert is_laminar([0b1111, 0b0011, 0b1100, 0b0011])
+    assert not is_laminar([0b0111, 0b1100])
 
 
 def test_fewer_cards_than_asked_are_worth_nothing() -> None:

@@ -10,11 +10,11 @@ from core.hardware.card import Card, Level, Scope
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import IDLE, CardUse, hold
+from core.ledger.usage import IDLE, CardUsage, shares_by_card
 from core.placement.rank import (
     PPM,
     UNSTATED,
-    CardView,
+    CardCandidate,
     card_value,
     load,
     needs_placement,
@@ -23,28 +23,36 @@ from core.placement.rank import (
     shares,
 )
 from core.requests.grant import Grant, Placement
-from core.requests.request import CardKey, Linking, NodeKey, Ranking, Request, TaskClass, Weights
+from core.requests.request import (
+    CardKey,
+    NodeKey,
+    Ranking,
+    Request,
+    TaskClass,
+    TopologyConstraint,
+    Weights,
+)
 from core.tests.builders import a_card, a_grant, a_request, an_ask, empty, held, like_cards
 from core.tests.strategies import ledgers, requests
 
 ONLINE, OFFLINE = TaskClass.ONLINE, TaskClass.OFFLINE
 
 
-def use(*classes: TaskClass, memory: int = GIB) -> CardUse:
+def use(*classes: TaskClass, memory: int = GIB) -> CardUsage:
     found = IDLE
     for number, task_class in enumerate(classes):
         owner = replace(held(uid=str(number)), task_class=task_class)
-        found = found.plus(hold(owner, [a_grant(memory=memory)]))
+        found = found.plus(shares_by_card(owner, [a_grant(memory=memory)]))
     return found
 
 
-def view(card: Card | None = None, held_by: CardUse = IDLE, *own: Grant) -> CardView:
-    return CardView(card or a_card(), held_by, own)
+def view(card: Card | None = None, held_by: CardUsage = IDLE, *own: Grant) -> CardCandidate:
+    return CardCandidate(card or a_card(), held_by, own)
 
 
-def value(key: CardKey, seen: CardView, request: Request | None = None) -> int:
+def value(key: CardKey, seen: CardCandidate, request: Request | None = None) -> int:
     request = request or a_request()
-    return card_value(key, request, request.asks[0], seen)
+    return card_value(key, request, request.containers[0], seen)
 
 
 # --- cards ----------------------------------------------------------------------------------------
@@ -80,7 +88,7 @@ def test_what_a_card_is_orders_it(key: CardKey, better: Card, worse: Card) -> No
         (CardKey.ONLINE, use(*(ONLINE,) * 9, *(OFFLINE,) * 9), use(OFFLINE)),
     ],
 )
-def test_who_holds_a_card_orders_it(key: CardKey, better: CardUse, worse: CardUse) -> None:
+def test_who_holds_a_card_orders_it(key: CardKey, better: CardUsage, worse: CardUsage) -> None:
     assert value(key, view(None, better)) > value(key, view(None, worse))
 
 
@@ -105,7 +113,7 @@ def test_the_lowest_index_breaks_the_last_tie() -> None:
     views = [view(a_card("a", 2)), view(a_card("b", 0)), view(a_card("c", 1))]
     request = replace(a_request(), ranking=Ranking(cards=(CardKey.IDLE,)))
 
-    assert order_cards(request, request.asks[0], views, (0, 1, 2)) == (1, 2, 0)
+    assert order_cards(request, request.containers[0], views, (0, 1, 2)) == (1, 2, 0)
 
 
 @given(ledgers(most=4), requests(), st.randoms())
@@ -113,13 +121,13 @@ def test_the_order_of_cards_does_not_depend_on_where_it_starts(
     ledger: NodeLedger, request: Request, seed: Random
 ) -> None:
     views = [
-        CardView(card, held_by, ())
-        for card, held_by in zip(ledger.node.cards, ledger.uses, strict=True)
+        CardCandidate(card, held_by, ())
+        for card, held_by in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
     positions = list(range(len(views)))
     shuffled = seed.sample(positions, len(positions))
 
-    for ask in request.asks:
+    for ask in request.containers:
         assert order_cards(request, ask, views, positions) == order_cards(
             request, ask, views, shuffled
         )
@@ -173,7 +181,7 @@ def test_links_inside_the_choice_count_more_than_links_that_it_breaks() -> None:
         replace(card, links=linked(name))
         for card, name in zip(like_cards(6), "ppqqqq", strict=True)
     ]
-    request = replace(a_request(), linking=Linking((Level.LINK,)))
+    request = replace(a_request(), topology=TopologyConstraint((Level.LINK,)))
 
     def links(*uuids: str) -> int:
         grants = [replace(a_grant(uuid, 16 * GIB, FULL), exclusive=True) for uuid in uuids]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from core.hardware.card import Card, Level, Scope
 from core.hardware.node import Node, Partition
-from core.placement.topology import Choice, groups, linked_pairs
-from core.requests.request import Linking
+from core.placement.topology import LinkQuery, groups, linked_pairs
+from core.requests.request import TopologyConstraint
 
-TREE = Linking(levels=(Level.NUMA, Level.PCIE))
-ZONES = Linking(levels=(Level.LINK,))
+TREE = TopologyConstraint(levels=(Level.NUMA, Level.PCIE))
+ZONES = TopologyConstraint(levels=(Level.LINK,))
 
 # Koordinator's built-in table for Hopper machines of eight cards.
 # Source: koordinator pkg/scheduler/plugins/deviceshare/allocator_gpu_helper.go:28-163
@@ -59,15 +59,15 @@ def choose(
     node: Node,
     count: int,
     used: Sequence[int] = (),
-    linking: Linking = TREE,
+    linking: TopologyConstraint = TREE,
     *,
     exclusive: bool = True,
     order: Sequence[int] | None = None,
     worth: Sequence[int] | None = None,
-) -> Choice:
+) -> LinkQuery:
     idle = frozenset(range(len(node.cards))) - set(used)
     chosen = tuple(sorted(idle) if order is None else order)
-    return Choice(
+    return LinkQuery(
         node=node,
         linking=linking,
         count=count,
@@ -78,7 +78,7 @@ def choose(
     )
 
 
-def best(choice: Choice) -> tuple[int, ...] | None:
+def best(choice: LinkQuery) -> tuple[int, ...] | None:
     return next(groups(choice), None)
 
 
@@ -198,7 +198,7 @@ class TestMetaxZones:
 class TestPartitions:
     """The table of a node's fabric (koordinator's own cases)."""
 
-    WANTED = Linking(levels=(Level.NUMA, Level.PCIE), by_partition=True)
+    WANTED = TopologyConstraint(levels=(Level.NUMA, Level.PCIE), by_partition=True)
 
     def test_the_partition_that_leaves_most_intact_wins(self) -> None:
         node = tree(partitions=HOPPER)
@@ -275,7 +275,7 @@ class TestPartitions:
 
     def test_a_share_of_one_card_breaks_as_few_partitions_as_it_can(self) -> None:
         table = (Partition((0, 1)), Partition((2, 3)), Partition((0, 1, 2, 3)))
-        linking = Linking(by_partition=True)
+        linking = TopologyConstraint(by_partition=True)
 
         assert best(choose(tree(partitions=table), 1, linking=linking, exclusive=False)) == (4,)
         assert best(choose(tree(partitions=table), 1, linking=linking)) == (0,)
@@ -301,7 +301,7 @@ LEVELS = (Level.NUMA, Level.PCIE, Level.LINK)
 
 
 @st.composite
-def choices(draw: st.DrawFn, *, nested: bool) -> Choice:
+def choices(draw: st.DrawFn, *, nested: bool) -> LinkQuery:
     """Up to ten cards in a random tree (or in scopes at random), some held, some not to be had."""
     total = draw(st.integers(1, 10))
     names: list[list[str]] = []
@@ -319,9 +319,11 @@ def choices(draw: st.DrawFn, *, nested: bool) -> Choice:
     )
     positions = st.sets(st.integers(0, total - 1), min_size=1)
     order = draw(st.permutations(sorted(draw(positions))))
-    return Choice(
+    return LinkQuery(
         node=Node("node", cards),
-        linking=Linking(levels=draw(st.sampled_from([LEVELS, LEVELS[:2], LEVELS[:1], ()]))),
+        linking=TopologyConstraint(
+            levels=draw(st.sampled_from([LEVELS, LEVELS[:2], LEVELS[:1], ()]))
+        ),
         count=draw(st.integers(1, total)),
         exclusive=draw(st.booleans()),
         order=tuple(order),
@@ -330,7 +332,7 @@ def choices(draw: st.DrawFn, *, nested: bool) -> Choice:
     )
 
 
-def slow_best(choice: Choice) -> tuple[int, ...] | None:
+def slow_best(choice: LinkQuery) -> tuple[int, ...] | None:
     """All combinations, each judged with ``linked_pairs`` on the cards themselves."""
     node, levels = choice.node, choice.linking.levels
 
@@ -355,17 +357,17 @@ def slow_best(choice: Choice) -> tuple[int, ...] | None:
 
 
 @given(choices(nested=True))
-def test_the_best_group_of_a_tree_is_what_trying_all_finds(choice: Choice) -> None:
+def test_the_best_group_of_a_tree_is_what_trying_all_finds(choice: LinkQuery) -> None:
     assert best(choice) == slow_best(choice)
 
 
 @given(choices(nested=False))
-def test_the_best_group_of_crossing_scopes_is_what_trying_all_finds(choice: Choice) -> None:
+def test_the_best_group_of_crossing_scopes_is_what_trying_all_finds(choice: LinkQuery) -> None:
     assert best(choice) == slow_best(choice)
 
 
 @given(choices(nested=True))
-def test_every_group_comes_once(choice: Choice) -> None:
+def test_every_group_comes_once(choice: LinkQuery) -> None:
     found = list(groups(choice))
 
     assert sorted(found) == sorted(combinations(choice.order, choice.count))

@@ -1,7 +1,7 @@
 from core.hardware.quantity import GIB
 from core.requests.decision import Decision
 from core.requests.grant import Placement
-from core.requests.reason import Cause, Reason, Tally
+from core.requests.reason import Cause, CauseCount, Reason
 
 
 def test_a_placement_is_told_by_its_node() -> None:
@@ -13,7 +13,7 @@ def test_without_nodes_there_is_nothing_to_choose_from() -> None:
 
 
 def test_nodes_with_one_reason_are_counted_together_and_the_most_come_first() -> None:
-    short = (Tally(Cause.MEMORY, 8, 2 * GIB),)
+    short = (CauseCount(Cause.MEMORY, 8, 2 * GIB),)
     reasons = {
         "a": Reason("a", 0, cause=Cause.NO_CARDS),
         "b": Reason("b", 8, 1, "main", None, short),

@@ -3,7 +3,7 @@
 from core.hardware.card import Card
 from core.hardware.node import Node, Partition
 from core.requests.partitions import intact, rank_partitions
-from core.requests.request import Linking
+from core.requests.request import TopologyConstraint
 
 ALL = frozenset(range(8))
 
@@ -39,17 +39,17 @@ def test_scores_count_in_what_is_left() -> None:
 def test_indexes_are_not_positions() -> None:
     table = node(Partition((4, 5)), first=4)
 
-    assert rank_partitions(table, Linking(), 2, ALL, ALL) == [{0, 1}]
+    assert rank_partitions(table, TopologyConstraint(), 2, ALL, ALL) == [{0, 1}]
 
 
 def test_a_held_card_may_not_be_part_of_a_partition() -> None:
     table = node(Partition((0, 1)), Partition((2, 3)))
 
-    assert rank_partitions(table, Linking(), 2, ALL, ALL - {1}) == [{2, 3}]
-    assert rank_partitions(table, Linking(), 2, ALL - {2}, ALL) == [{0, 1}]
+    assert rank_partitions(table, TopologyConstraint(), 2, ALL, ALL - {1}) == [{2, 3}]
+    assert rank_partitions(table, TopologyConstraint(), 2, ALL - {2}, ALL) == [{0, 1}]
 
 
 def test_no_partition_of_a_size_that_the_table_has_not() -> None:
-    linking = Linking(best_partitions_only=True)
+    linking = TopologyConstraint(best_partitions_only=True)
 
     assert rank_partitions(node(Partition((0, 1))), linking, 3, ALL, ALL) == []

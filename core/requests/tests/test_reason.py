@@ -3,17 +3,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.quantity import GIB, MIB
-from core.requests.reason import Cause, Obstacle, Reason, Tally, tally
+from core.requests.reason import Cause, CauseCount, Obstacle, Reason, count_causes
 
 obstacles = st.builds(Obstacle, st.sampled_from(Cause), st.integers(0, 9))
 
 
 def test_equal_causes_are_counted_with_the_least_that_is_missing() -> None:
-    found = tally(
+    found = count_causes(
         [Obstacle(Cause.SLOTS), Obstacle(Cause.MEMORY, 5), Obstacle(Cause.MEMORY, 3)],
     )
 
-    assert found == (Tally(Cause.MEMORY, 2, 3), Tally(Cause.SLOTS, 1))
+    assert found == (CauseCount(Cause.MEMORY, 2, 3), CauseCount(Cause.SLOTS, 1))
 
 
 @given(st.lists(obstacles, max_size=8))
@@ -22,25 +22,25 @@ def test_the_count_does_not_depend_on_the_order_of_the_cards(
 ) -> None:
     shuffled = found[::-1]
 
-    assert tally(shuffled) == tally(found)
-    assert sum(each.cards for each in tally(found)) == len(found)
+    assert count_causes(shuffled) == count_causes(found)
+    assert sum(each.cards for each in count_causes(found)) == len(found)
 
 
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Tally(Cause.MEMORY, 1, 2 * GIB), "memory 2 GiB short"),
-        (Tally(Cause.MEMORY, 1, MIB + 1), "memory 2 MiB short"),
-        (Tally(Cause.COMPUTE, 1, 15), "compute 15% short"),
-        (Tally(Cause.UNHEALTHY, 1), "unhealthy"),
+        (CauseCount(Cause.MEMORY, 1, 2 * GIB), "memory 2 GiB short"),
+        (CauseCount(Cause.MEMORY, 1, MIB + 1), "memory 2 MiB short"),
+        (CauseCount(Cause.COMPUTE, 1, 15), "compute 15% short"),
+        (CauseCount(Cause.UNHEALTHY, 1), "unhealthy"),
     ],
 )
-def test_missing_amounts_are_told_in_their_unit(found: Tally, text: str) -> None:
+def test_missing_amounts_are_told_in_their_unit(found: CauseCount, text: str) -> None:
     assert found.text() == text
 
 
 def test_a_reason_is_one_line_with_counts() -> None:
-    tallies = (Tally(Cause.UNHEALTHY, 5), Tally(Cause.MEMORY, 3, 2 * GIB))
+    tallies = (CauseCount(Cause.UNHEALTHY, 5), CauseCount(Cause.MEMORY, 3, 2 * GIB))
 
     assert Reason("n", 8, 4, "main", None, tallies).text() == (
         "5 of 8 cards: unhealthy; 3 of 8 cards: memory 2 GiB short"
@@ -48,7 +48,7 @@ def test_a_reason_is_one_line_with_counts() -> None:
 
 
 def test_what_is_wrong_with_the_whole_node_comes_first() -> None:
-    reason = Reason("n", 2, 1, "main", Cause.TOGETHER, (Tally(Cause.SLOTS, 1),))
+    reason = Reason("n", 2, 1, "main", Cause.TOGETHER, (CauseCount(Cause.SLOTS, 1),))
 
     assert reason.text() == (
         "containers fit one by one but not together; 1 of 2 cards: no sharing slot left"

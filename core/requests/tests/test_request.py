@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.quantity import FULL, GIB, MIB
-from core.requests.request import Ask, Phase, Request, Totals
+from core.requests.request import ContainerRequest, Phase, Request, Totals
 from core.tests.builders import a_request, an_ask
 from core.tests.strategies import requests
 
@@ -25,17 +25,21 @@ def test_bytes_are_asked_of_every_card_alike() -> None:
 def test_percent_become_what_can_be_written_and_never_nothing(
     percent: int, step: int, expected: int
 ) -> None:
-    assert Ask("main", 1, memory_percent=percent, step=step).memory_on(16 * GIB) == expected
+    assert (
+        ContainerRequest("main", 1, memory_percent=percent, step=step).memory_on(16 * GIB)
+        == expected
+    )
 
 
 @given(st.integers(1, 1 << 40), st.integers(1, FULL))
 def test_a_percentage_is_never_above_the_card(total: int, percent: int) -> None:
-    assert 1 <= Ask("main", 1, memory_percent=percent).memory_on(total) <= total
+    assert 1 <= ContainerRequest("main", 1, memory_percent=percent).memory_on(total) <= total
 
 
 def test_totals_of_main_containers_add_up_over_cards() -> None:
     request = a_request(
-        Ask("x", 2, memory=GIB, compute=30), Ask("y", 1, memory_percent=50, compute=10)
+        ContainerRequest("x", 2, memory=GIB, compute=30),
+        ContainerRequest("y", 1, memory_percent=50, compute=10),
     )
 
     assert request.totals() == Totals(cards=3, memory=2 * GIB, memory_percent=50, compute=70)
@@ -43,9 +47,9 @@ def test_totals_of_main_containers_add_up_over_cards() -> None:
 
 def test_totals_count_init_containers_by_their_peak() -> None:
     request = a_request(
-        Ask("x", 4, memory=1, phase=Phase.INIT),
-        Ask("y", 1, memory=5, phase=Phase.SIDECAR),
-        Ask("z", 2, memory=2),
+        ContainerRequest("x", 4, memory=1, phase=Phase.INIT),
+        ContainerRequest("y", 1, memory=5, phase=Phase.SIDECAR),
+        ContainerRequest("z", 2, memory=2),
     )
 
     assert request.totals() == Totals(cards=4, memory=9, memory_percent=0, compute=0)
@@ -55,6 +59,6 @@ def test_totals_count_init_containers_by_their_peak() -> None:
 def test_totals_are_at_least_those_of_each_container(request_: Request) -> None:
     totals = request_.totals()
 
-    assert totals.cards >= max(ask.count for ask in request_.asks)
-    assert totals.compute >= max(ask.count * ask.compute for ask in request_.asks)
-    assert totals.memory <= sum(ask.count * (ask.memory or 0) for ask in request_.asks)
+    assert totals.cards >= max(ask.count for ask in request_.containers)
+    assert totals.compute >= max(ask.count * ask.compute for ask in request_.containers)
+    assert totals.memory <= sum(ask.count * (ask.memory or 0) for ask in request_.containers)

@@ -61,7 +61,7 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
         result = dialect.write_result(pod, request, placement, nodes[node], 1)
         allocation = Allocation.of(request, placement)
         allocation = Allocation(uid, allocation.pod, allocation.dialect, node, allocation.grants)
-        inventory.put(inventory.ledger(node).hold(allocation).commit(uid))
+        inventory.put(inventory.ledger(node).reserve(allocation).commit(uid))
         pods[pod.metadata.name] = Placed(
             full_name(pod),
             uid,

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.tests.server import (
     QUICK,
@@ -31,14 +31,14 @@ STATUS = {
     "details": {"causes": [{"reason": "Version"}]},
 }
 
-Call = Callable[[Client], Awaitable[bytes]]
+Call = Callable[[KubeClient], Awaitable[bytes]]
 
 
-def read(api: Client) -> Awaitable[bytes]:
+def read(api: KubeClient) -> Awaitable[bytes]:
     return api.get("/x")
 
 
-def write(api: Client) -> Awaitable[bytes]:
+def write(api: KubeClient) -> Awaitable[bytes]:
     return api.create("/x", {"a": 1})
 
 
@@ -182,7 +182,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 def test_nobody_there_is_certain_and_said() -> None:
     async def main() -> ClusterError:
-        async with Client(Credentials("http://127.0.0.1:1"), QUICK) as api:
+        async with KubeClient(KubeCredentials("http://127.0.0.1:1"), QUICK) as api:
             with pytest.raises(ClusterError) as caught:
                 await api.create("/x", {})
         return caught.value
@@ -205,7 +205,9 @@ def test_every_attempt_is_told_to_the_observer() -> None:
 
     async def main() -> None:
         async with serving(refusal(503), ok({})) as server:
-            api = Client(Credentials(server.server), QUICK, lambda *row: seen.append(row[:2]))
+            api = KubeClient(
+                KubeCredentials(server.server), QUICK, lambda *row: seen.append(row[:2])
+            )
             async with api:
                 await api.get("/x")
 

@@ -8,8 +8,8 @@ import pytest
 from kubernetes.config import incluster_config
 
 from adapters.cluster.api import credentials
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials, Source, load
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.tests.server import QUICK, Reply, Request, serving
 
@@ -28,12 +28,12 @@ def kubeconfig(folder: Path, server: str, user: dict[str, object]) -> Path:
     return path
 
 
-def header(made: Credentials) -> str | None:
+def header(made: KubeCredentials) -> str | None:
     return asyncio.run(made.authorization())
 
 
 def test_a_kubeconfig_with_a_token_gives_a_header(tmp_path: Path) -> None:
-    made = load(Source(kubeconfig(tmp_path, "http://127.0.0.1:1/", {"token": "secret"})))
+    made = load(KubeconfigSource(kubeconfig(tmp_path, "http://127.0.0.1:1/", {"token": "secret"})))
 
     assert made.server == "http://127.0.0.1:1"
     assert header(made) == "Bearer secret"
@@ -41,7 +41,7 @@ def test_a_kubeconfig_with_a_token_gives_a_header(tmp_path: Path) -> None:
 
 
 def test_a_kubeconfig_without_a_token_gives_none(tmp_path: Path) -> None:
-    made = load(Source(kubeconfig(tmp_path, "https://127.0.0.1:1", {})))
+    made = load(KubeconfigSource(kubeconfig(tmp_path, "https://127.0.0.1:1", {})))
 
     assert header(made) is None
     assert made.context is not None
@@ -60,7 +60,7 @@ def test_an_exec_plugin_is_asked(tmp_path: Path) -> None:
         "args": [json.dumps(answer)],
         "interactiveMode": "Never",
     }
-    made = load(Source(kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": plugin})))
+    made = load(KubeconfigSource(kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": plugin})))
 
     assert header(made) == "Bearer from-plugin"
 
@@ -71,14 +71,14 @@ def test_a_kubeconfig_that_is_none_is_refused_by_its_name(tmp_path: Path, conten
     path.write_text(content)
 
     with pytest.raises(ClusterError) as refusal:
-        load(Source(path))
+        load(KubeconfigSource(path))
 
     assert str(path) in str(refusal.value)
 
 
 def test_no_kubeconfig_and_no_service_account_is_said() -> None:
     with pytest.raises(ClusterError) as refusal:
-        load(Source())
+        load(KubeconfigSource())
 
     assert "service account" in str(refusal.value)
 
@@ -94,7 +94,7 @@ def test_a_rotated_service_account_token_is_used_after_401(
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
     monkeypatch.setattr(credentials, "_context", lambda _configuration: None)
-    made = load(Source())
+    made = load(KubeconfigSource())
 
     async def check(request: Request, reply: Reply) -> None:
         good = request.headers["authorization"] == f"bearer {token.read_text()}"
@@ -103,7 +103,7 @@ def test_a_rotated_service_account_token_is_used_after_401(
     async def main() -> list[str]:
         async with serving(check) as server:
             made.server = server.server
-            async with Client(made, QUICK) as client:
+            async with KubeClient(made, QUICK) as client:
                 await client.get("/x")
                 token.write_text("second")
                 await client.get("/x")

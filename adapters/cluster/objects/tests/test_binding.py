@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.binding import Binder
+from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
 
 CONFLICT = {"code": 409, "reason": "Conflict", "message": "already assigned to node n"}
@@ -19,7 +19,7 @@ def bind(*steps: Step) -> tuple[ClusterError | None, Server]:
     async def main() -> tuple[ClusterError | None, Server]:
         async with serving(*steps) as server, client(server) as api:
             try:
-                await Binder(api).bind("n", "p", "u", "here", {"grant": "g"}, {"l": "x"})
+                await BindingClient(api).bind("n", "p", "u", "here", {"grant": "g"}, {"l": "x"})
             except ClusterError as error:
                 return error, server
             return None, server

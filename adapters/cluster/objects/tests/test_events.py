@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import Callable
 
-from adapters.cluster.objects.events import Events, Regarding
+from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.tests.server import Server, Step, client, ok, refusal, serving
 
-POD = Regarding("Pod", "p", "n", "u")
+POD = EventSubject("Pod", "p", "n", "u")
 
 
-def write(tell: Callable[[Events], None], *steps: Step, most: int = 100) -> tuple[Events, Server]:
+def write(
+    tell: Callable[[EventRecorder], None], *steps: Step, most: int = 100
+) -> tuple[EventRecorder, Server]:
     """Tell, then let the events be written for a moment."""
 
-    async def main() -> tuple[Events, Server]:
+    async def main() -> tuple[EventRecorder, Server]:
         async with serving(*steps) as server, client(server) as api:
-            events = Events(api, "me", every=0.05, forget=0.1, most=most, rate=1000)
+            events = EventRecorder(api, "me", every=0.05, forget=0.1, most=most, rate=1000)
             task = asyncio.create_task(events.run())
             tell(events)
             await asyncio.sleep(0.3)
@@ -27,7 +29,7 @@ def write(tell: Callable[[Events], None], *steps: Step, most: int = 100) -> tupl
 
 
 def test_what_is_told_at_once_is_one_event_with_a_count() -> None:
-    def tell(events: Events) -> None:
+    def tell(events: EventRecorder) -> None:
         for _ in range(100):
             events.emit(POD, "NoCards", "none")
 
@@ -42,10 +44,10 @@ def test_what_is_told_at_once_is_one_event_with_a_count() -> None:
 
 
 def test_different_reasons_are_different_events() -> None:
-    def tell(events: Events) -> None:
+    def tell(events: EventRecorder) -> None:
         events.emit(POD, "NoCards", "none")
         events.emit(POD, "Granted", "some")
-        events.emit(Regarding("Node", "x"), "NoCards", "none", kind="Warning")
+        events.emit(EventSubject("Node", "x"), "NoCards", "none", kind="Warning")
 
     _, server = write(tell, ok({}))
 
@@ -54,9 +56,9 @@ def test_different_reasons_are_different_events() -> None:
 
 
 def test_more_than_are_remembered_are_dropped_and_counted() -> None:
-    def tell(events: Events) -> None:
+    def tell(events: EventRecorder) -> None:
         for number in range(10):
-            events.emit(Regarding("Pod", f"p{number}", "n"), "NoCards", "none")
+            events.emit(EventSubject("Pod", f"p{number}", "n"), "NoCards", "none")
 
     events, server = write(tell, ok({}), most=4)
 
@@ -65,7 +67,7 @@ def test_more_than_are_remembered_are_dropped_and_counted() -> None:
 
 
 def test_a_server_that_refuses_events_stops_nothing() -> None:
-    def tell(events: Events) -> None:
+    def tell(events: EventRecorder) -> None:
         events.emit(POD, "A", "1")
         events.emit(POD, "B", "2")
 

@@ -5,23 +5,23 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.transport import Query
-from adapters.cluster.objects.lease import Election, Term
+from adapters.cluster.objects.lease import Election, LeaseTiming
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import QUICK, Reply, Request, client, serving
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
-TERM = Term(duration=1.0, renew=0.6, retry=0.05)
+TERM = LeaseTiming(duration=1.0, renew=0.6, retry=0.05)
 # Where the machine's own delays must not look like the server's.
-PATIENT = Term(duration=20.0, renew=10.0, retry=0.05)
-HASTY = Term(duration=5.0, renew=0.6, retry=0.05)
+PATIENT = LeaseTiming(duration=20.0, renew=10.0, retry=0.05)
+HASTY = LeaseTiming(duration=5.0, renew=0.6, retry=0.05)
 
 Test = Callable[[Callable[[str], Election], Objects], Awaitable[None]]
 
 
-def run(test: Test, term: Term = TERM) -> None:
+def run(test: Test, term: LeaseTiming = TERM) -> None:
     async def main() -> None:
         objects = Objects()
         async with serving(objects) as server, client(server) as api:
@@ -123,7 +123,7 @@ def test_what_the_work_raises_is_raised_and_the_lease_given_back() -> None:
     run(test)
 
 
-class Deaf(Client):
+class Deaf(KubeClient):
     """Loses the cancellation of a request: the answer has come, and that is all that counts."""
 
     async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
@@ -145,7 +145,7 @@ def test_a_leader_whose_end_gets_lost_in_a_request_gives_the_lease_back_all_the_
                 await asyncio.sleep(0.05)
             await objects(request, reply)
 
-        async with serving(slow) as server, Deaf(Credentials(server.server), QUICK) as api:
+        async with serving(slow) as server, Deaf(KubeCredentials(server.server), QUICK) as api:
             task = asyncio.create_task(Election(api, "n", "l", "a", TERM).run(work))
             async with asyncio.timeout(5):
                 await renewing.wait()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.node_lock import KEY, Lock, LockedError, NodeLocks
-from adapters.cluster.objects.nodes import Nodes
-from adapters.cluster.objects.pods import Pods
+from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLock, NodeLockClient
+from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, client, serving
 
@@ -21,9 +21,9 @@ NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 @given(st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)), NAMES, NAMES)
 def test_what_was_written_is_read(since: datetime, namespace: str, name: str) -> None:
-    lock = Lock(since, namespace, name)
+    lock = NodeLock(since, namespace, name)
 
-    assert Lock.read(lock.write()) == lock
+    assert NodeLock.read(lock.write()) == lock
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_was_written_is_read(since: datetime, namespace: str, name: str) ->
     ],
 )
 def test_what_hami_writes_is_read(text: str, owner: tuple[str, str]) -> None:
-    lock = Lock.read(text)
+    lock = NodeLock.read(text)
 
     assert lock.since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert (lock.namespace, lock.name) == owner
@@ -43,7 +43,7 @@ def test_what_hami_writes_is_read(text: str, owner: tuple[str, str]) -> None:
 
 @given(st.text())
 def test_any_text_is_a_lock(text: str) -> None:
-    lock = Lock.read(text)
+    lock = NodeLock.read(text)
 
     assert lock.since is None or lock.since.tzinfo is not None
 
@@ -54,7 +54,7 @@ NODE = "/api/v1/nodes/x"
 
 def after(
     lock: str | None,
-    call: Callable[[NodeLocks], Awaitable[object]],
+    call: Callable[[NodeLockClient], Awaitable[object]],
     *pods: str,
     spec: Mapping[str, str] = MappingProxyType({}),
     phase: str = "Pending",
@@ -74,7 +74,7 @@ def after(
 
     async def main() -> None:
         async with serving(step) as server, client(server) as api:
-            await call(NodeLocks(Nodes(api), Pods(api), lambda: NOW))
+            await call(NodeLockClient(NodeClient(api), PodClient(api), lambda: NOW))
 
     asyncio.run(main())
     found = objects.at[NODE]["metadata"]["annotations"].get(KEY)
@@ -82,12 +82,12 @@ def after(
     return found
 
 
-def take(locks: NodeLocks) -> Awaitable[object]:
+def take(locks: NodeLockClient) -> Awaitable[object]:
     return locks.take("x", "n", "mine")
 
 
 def text(owner: str, age: timedelta = timedelta()) -> str:
-    return Lock(NOW - age, "n", owner).write()
+    return NodeLock(NOW - age, "n", owner).write()
 
 
 def test_a_free_node_is_locked() -> None:
@@ -136,7 +136,7 @@ def test_a_lock_of_its_own_that_is_old_is_renewed() -> None:
 def test_who_takes_a_lock_is_told_whether_it_had_it() -> None:
     told: list[bool] = []
 
-    async def twice(locks: NodeLocks) -> None:
+    async def twice(locks: NodeLockClient) -> None:
         told.append(await locks.take("x", "n", "mine"))
         told.append(await locks.take("x", "n", "mine"))
 

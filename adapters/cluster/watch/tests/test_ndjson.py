@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.cluster.watch import ndjson as lines
-from adapters.cluster.watch.ndjson import LineError, Lines
+from adapters.cluster.watch.ndjson import LineError, LineSplitter
 
 
 @given(st.binary(max_size=200).map(lambda data: data.replace(b"x", b"\n")), st.data())
 def test_any_chunking_gives_the_same_lines(sent: bytes, data: st.DataObject) -> None:
-    splitter, found, rest = Lines(), list[bytes](), sent
+    splitter, found, rest = LineSplitter(), list[bytes](), sent
     while rest:
         size = data.draw(st.integers(1, len(rest)))
         found += splitter.feed(rest[:size])
@@ -23,7 +23,7 @@ def test_any_chunking_gives_the_same_lines(sent: bytes, data: st.DataObject) -> 
 
 def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LONGEST", 10)
-    splitter = Lines()
+    splitter = LineSplitter()
     splitter.feed(b"0123456789")
 
     with pytest.raises(LineError):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cluster.api.client import Client
-from adapters.cluster.api.credentials import Credentials
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import DEVICES, PODS
 from adapters.cluster.tests.server import (
@@ -28,10 +28,10 @@ from adapters.cluster.tests.server import (
 )
 from adapters.cluster.tests.told import Told
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Pace, Selection
+from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.wire.kube import Pod
 
-PACE = Pace(page=2, idle=0.3, first=0.01, most=0.05, absent=0.05, streaming=False)
+PACE = WatchSettings(page=2, idle=0.3, initial=0.01, maximum=0.05, absent=0.05, streaming=False)
 STREAMING = replace(PACE, streaming=True)
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
 
@@ -95,7 +95,7 @@ def raw(data: bytes) -> Step:
 def follow(
     until: Callable[[Told], bool],
     *steps: Step,
-    pace: Pace = PACE,
+    pace: WatchSettings = PACE,
     selection: Selection = Selection(PODS),  # noqa: B008 (a value)
 ) -> tuple[Told, Server, list[ClusterError]]:
     """Run a reflector until the sink has been told enough."""
@@ -514,7 +514,7 @@ LINES = st.one_of(
 
 @given(st.lists(LINES, max_size=5))
 def test_any_line_is_told_or_a_cluster_error_and_nothing_else(lines: list[bytes]) -> None:
-    api = Client(Credentials("http://127.0.0.1:1"))
+    api = KubeClient(KubeCredentials("http://127.0.0.1:1"))
     reflector = Reflector(api, Selection(PODS), Pod, Told())
 
     for line in lines:

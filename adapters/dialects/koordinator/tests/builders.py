@@ -11,8 +11,8 @@ from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.wire.kube import (
     Amount,
     Container,
-    Device,
     DeviceInfo,
+    DeviceObject,
     DeviceSpec,
     DeviceTopology,
     KubeNode,
@@ -27,7 +27,7 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Reason
-from core.requests.request import Ask, Request
+from core.requests.request import ContainerRequest, Request
 
 GOLDEN = Path(__file__).parent / "golden"
 KOORDINATOR = Koordinator.configured({}, Defaults())
@@ -111,8 +111,8 @@ def a_device(
     *infos: DeviceInfo,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-) -> Device:
-    return Device(
+) -> DeviceObject:
+    return DeviceObject(
         metadata=Metadata(
             name="gpu-a", labels=dict(labels or {}), annotations=dict(annotations or {})
         ),
@@ -125,13 +125,13 @@ def a_kube_node(labels: Mapping[str, str] | None = None, name: str = "gpu-a") ->
 
 
 def described(
-    device: Device, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
+    device: DeviceObject, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
 ) -> Described:
     return koordinator.read_node(kube or a_kube_node(), device)
 
 
 def the_node(
-    device: Device, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
+    device: DeviceObject, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
 ) -> Node:
     """The node as the core sees it, where only this vocabulary describes it."""
     kube = kube or a_kube_node()
@@ -168,8 +168,8 @@ def the_request(*containers: Container | Asked, koordinator: Koordinator = KOORD
     return koordinator.read_pod(a_pod(*containers))
 
 
-def only_ask(asked: Asked) -> Ask:
-    (ask,) = the_request(asked).asks
+def only_ask(asked: Asked) -> ContainerRequest:
+    (ask,) = the_request(asked).containers
     return ask
 
 
@@ -183,7 +183,7 @@ def used(node: Node, *full: int, half: Sequence[int] = ()) -> NodeLedger:
         if index in full:
             share = Grant("c", card.uuid, card.memory, 100, exclusive=True)
         uid = f"on-{index}"
-        ledger = ledger.hold(Allocation(uid, uid, keys.NAME, node.name, (share,)))
+        ledger = ledger.reserve(Allocation(uid, uid, keys.NAME, node.name, (share,)))
     return ledger
 
 
@@ -205,7 +205,7 @@ def run(ledger: NodeLedger, *pods: Pod) -> NodeLedger:
     """The ledger after the pods were placed one after the other."""
     for pod in pods:
         placement = place(pod, ledger)
-        ledger = ledger.hold(Allocation.of(KOORDINATOR.read_pod(pod), placement))
+        ledger = ledger.reserve(Allocation.of(KOORDINATOR.read_pod(pod), placement))
     return ledger
 
 

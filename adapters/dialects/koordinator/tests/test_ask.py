@@ -20,14 +20,14 @@ from adapters.dialects.koordinator.tests.builders import (
 )
 from core.hardware.quantity import FULL, MIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.request import Ask, Phase
+from core.requests.request import ContainerRequest, Phase
 
 
 def an_ask(
     count: int = 1, compute: int = 0, ratio: int | None = None, memory: int | None = None
-) -> Ask:
+) -> ContainerRequest:
     """Exclusive where all memory is asked for in percent, or all compute."""
-    return Ask(
+    return ContainerRequest(
         "c0",
         count,
         memory=memory,
@@ -38,7 +38,7 @@ def an_ask(
     )
 
 
-ACCEPTED: dict[str, tuple[Asked, Asked, Ask]] = {
+ACCEPTED: dict[str, tuple[Asked, Asked, ContainerRequest]] = {
     "row 1: gpu 50": (
         {"gpu": 50},
         {"gpu-core": 50, "gpu-memory-ratio": 50, "gpu.shared": 1},
@@ -327,7 +327,7 @@ def test_deprecated_names_of_other_devices_are_refused(name: str) -> None:
 def test_a_request_without_a_limit_counts() -> None:
     pod = a_pod(a_container({}, requests={"gpu": 50}))
 
-    assert KOORDINATOR.read_pod(pod).asks[0].compute == 50
+    assert KOORDINATOR.read_pod(pod).containers[0].compute == 50
 
 
 def test_w7_row_21_each_container_gets_its_own_half() -> None:
@@ -366,7 +366,7 @@ def test_w8_row_24_an_init_container_leaves_its_card_to_the_main_one() -> None:
     )
     ledger = NodeLedger.of(cards(1))
 
-    assert [ask.phase for ask in KOORDINATOR.read_pod(after).asks] == [Phase.INIT, Phase.MAIN]
+    assert [ask.phase for ask in KOORDINATOR.read_pod(after).containers] == [Phase.INIT, Phase.MAIN]
     assert indexes(ledger, place(before, ledger)) == [0, 0]
     assert indexes(ledger, place(after, ledger)) == [0, 0]
 

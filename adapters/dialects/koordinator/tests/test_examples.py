@@ -116,7 +116,7 @@ def test_w5_bytes_and_percents_are_one_sum() -> None:
 
     reason = refuse(a_pod({"gpu-memory-ratio": 30}), ledger)
 
-    assert ledger.uses[0].memory == 64510 << 20
+    assert ledger.usages[0].memory == 64510 << 20
     assert reason.text() == "1 of 1 cards: memory 7166 MiB short"
 
 
@@ -133,7 +133,7 @@ def test_w19_a_pod_of_the_same_name_is_another_pod() -> None:
 
     ledger = run(NodeLedger.of(cards(1)), first, second)
 
-    assert ledger.uses[0].memory == 2 * (gib(80) * 30 // 100)
+    assert ledger.usages[0].memory == 2 * (gib(80) * 30 // 100)
     assert len(ledger.allocations) == 2
 
 

@@ -16,7 +16,7 @@ from adapters.dialects.koordinator.tests.builders import (
     run,
     the_node,
 )
-from adapters.wire.kube import Device, Pod
+from adapters.wire.kube import DeviceObject, Pod
 from core.ledger.node_ledger import NodeLedger
 
 CASES = sorted(GOLDEN.glob("*.in.json"))
@@ -26,7 +26,7 @@ CASES = sorted(GOLDEN.glob("*.in.json"))
 def test_the_result_is_the_golden_one(case: Path, *, rewrite_golden: bool) -> None:
     told: dict[str, Any] = json.loads(case.read_text())
     text = (GOLDEN / f"{told['device']}.device.json").read_bytes()
-    device = msgspec.json.decode(text, type=Device)
+    device = msgspec.json.decode(text, type=DeviceObject)
     node = the_node(device, a_kube_node(HAMI_CORE, device.metadata.name))
     before = [msgspec.convert(pod, Pod) for pod in told["before"]]
     pod = msgspec.convert(told["pod"], Pod)

@@ -35,19 +35,19 @@ def read(asked: Asked, **said: str) -> Request:
 def test_the_required_scope_is_the_cards_level(scope: str, level: Level | None) -> None:
     hint = f'{{"gpu":{{"requiredTopologyScope":"{scope}"}}}}'
 
-    assert read(TWO, ALLOCATE_HINT=hint).linking.required is level
+    assert read(TWO, ALLOCATE_HINT=hint).topology.required is level
 
 
 def test_one_card_meets_every_scope() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
 
-    assert read({"gpu": 100}, ALLOCATE_HINT=hint).linking.required is None
+    assert read({"gpu": 100}, ALLOCATE_HINT=hint).topology.required is None
 
 
 def test_w14_one_card_is_one_device_and_several_are_not() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"Device"}}'
 
-    assert read({"gpu": 50}, ALLOCATE_HINT=hint).linking.required is None
+    assert read({"gpu": 50}, ALLOCATE_HINT=hint).topology.required is None
     with pytest.raises(DialectError, match="several cards cannot be one device"):
         read(TWO, ALLOCATE_HINT=hint)
 
@@ -65,7 +65,7 @@ def test_w17_shared_cards_of_one_container_can_be_asked_of_one_scope() -> None:
 @pytest.mark.parametrize("text", ["", "null", "{}", '{"gpu":null}', '{"gpu":{"selector":{}}}'])
 def test_an_empty_hint_asks_nothing_and_no_text_is_no_hint(text: str) -> None:
     if text:
-        assert read(TWO, ALLOCATE_HINT=text).linking == read(TWO).linking
+        assert read(TWO, ALLOCATE_HINT=text).topology == read(TWO).topology
     else:
         with pytest.raises(DialectError, match="not readable"):
             read(TWO, ALLOCATE_HINT=text)
@@ -94,8 +94,8 @@ def test_a_hint_that_is_not_supported_is_refused_by_name(hint: str, field: str) 
 def test_w13_device_level_exclusion_keeps_everybody_else_off_the_card() -> None:
     hint = '{"gpu":{"exclusivePolicy":"DeviceLevel"}}'
 
-    assert read({"gpu": 50}, ALLOCATE_HINT=hint).asks[0].exclusive
-    assert not read({"gpu": 50}).asks[0].exclusive
+    assert read({"gpu": 50}, ALLOCATE_HINT=hint).containers[0].exclusive
+    assert not read({"gpu": 50}).containers[0].exclusive
 
 
 def test_an_allocate_strategy_is_noted() -> None:
@@ -119,7 +119,7 @@ def test_an_allocate_strategy_is_noted() -> None:
 def test_a_partition_spec_makes_the_table_binding(
     spec: str, best_only: bool, bandwidth: int
 ) -> None:
-    linking = read(TWO, PARTITION_SPEC=spec).linking
+    linking = read(TWO, PARTITION_SPEC=spec).topology
 
     assert linking.must_partition
     assert linking.best_partitions_only is best_only
@@ -160,23 +160,23 @@ def test_a_single_numa_node_is_required_of_several_cards() -> None:
     spec = '{"numaTopologyPolicy":"SingleNUMANode"}'
     request = read({"gpu": 400}, NUMA_SPEC=spec)
 
-    assert request.linking.required is Level.NUMA
+    assert request.topology.required is Level.NUMA
     assert "not its CPUs" in request.notes[0]
-    assert read({"gpu": 100}, NUMA_SPEC=spec).linking.required is None
+    assert read({"gpu": 100}, NUMA_SPEC=spec).topology.required is None
 
 
 def test_the_closer_of_two_demands_counts() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
     spec = '{"numaTopologyPolicy":"SingleNUMANode"}'
 
-    assert read(TWO, ALLOCATE_HINT=hint, NUMA_SPEC=spec).linking.required is Level.PCIE
+    assert read(TWO, ALLOCATE_HINT=hint, NUMA_SPEC=spec).topology.required is Level.PCIE
 
 
 @pytest.mark.parametrize("policy", ["BestEffort", "Restricted"])
 def test_a_numa_policy_that_binds_cpus_is_noted(policy: str) -> None:
     request = read(TWO, NUMA_SPEC=f'{{"numaTopologyPolicy":"{policy}"}}')
 
-    assert request.linking.required is None
+    assert request.topology.required is None
     assert len(request.notes) == 1
 
 

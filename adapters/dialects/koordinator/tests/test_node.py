@@ -20,17 +20,17 @@ from adapters.dialects.koordinator.tests.builders import (
     plugged,
     the_node,
 )
-from adapters.wire.kube import Device, DeviceInfo, DeviceTopology, KubeNode, NodeStatus
+from adapters.wire.kube import DeviceInfo, DeviceObject, DeviceTopology, KubeNode, NodeStatus
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 
 
-def golden_device(name: str) -> Device:
-    return msgspec.json.decode((GOLDEN / f"{name}.device.json").read_bytes(), type=Device)
+def golden_device(name: str) -> DeviceObject:
+    return msgspec.json.decode((GOLDEN / f"{name}.device.json").read_bytes(), type=DeviceObject)
 
 
-def only_problem(device: Device) -> str:
+def only_problem(device: DeviceObject) -> str:
     said = described(device)
     (problem,) = said.problems
     assert said.cards == ()
@@ -75,7 +75,7 @@ def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_says(
 
 
 def test_a_device_object_without_devices_has_no_cards() -> None:
-    assert described(Device()).cards == ()
+    assert described(DeviceObject()).cards == ()
 
 
 def test_a_card_without_a_model_has_no_names() -> None:

@@ -17,7 +17,7 @@ from adapters.dialects.koordinator.tests.builders import (
     the_node,
     used,
 )
-from adapters.wire.kube import Device
+from adapters.wire.kube import DeviceObject
 from core.hardware.node import Partition
 from core.ledger.node_ledger import NodeLedger
 from core.requests.reason import Cause
@@ -28,7 +28,7 @@ QUADS = (
 )
 
 
-def with_table(table: str, policy: str = "", model: str = "A100", vendor: str = "") -> Device:
+def with_table(table: str, policy: str = "", model: str = "A100", vendor: str = "") -> DeviceObject:
     labels = {keys.MODEL: model, keys.VENDOR: vendor, keys.PARTITION_POLICY: policy}
     infos = [plugged(m, m // 4, f"pci{m // 2}") for m in range(8)]
     return a_device(*infos, labels=labels, annotations={keys.PARTITIONS: table})

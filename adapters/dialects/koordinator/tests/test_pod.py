@@ -23,7 +23,7 @@ from core.hardware.card import Level, Mode
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason
-from core.requests.request import CardKey, Linking, NodeKey, Ranking, Request, Weights
+from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
 
 HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER
@@ -64,19 +64,19 @@ def test_the_seeds_pod_is_read() -> None:
 
     request = KOORDINATOR.read_pod(pod)
 
-    (ask,) = request.asks
+    (ask,) = request.containers
     assert request == Request(
         uid=pod.metadata.uid,
         pod=f"default/{pod.metadata.name}",
         dialect="koordinator",
-        asks=(ask,),
+        containers=(ask,),
         isolation="HAMi-core",
         ranking=Ranking(
             (CardKey.EMPTIEST, CardKey.LOW_INDEX),
             (NodeKey.EMPTIEST,),
             Weights(slots=0, compute=0, memory=1),
         ),
-        linking=Linking((Level.NUMA, Level.PCIE), by_partition=True),
+        topology=TopologyConstraint((Level.NUMA, Level.PCIE), by_partition=True),
     )
     assert (ask.container, ask.count, ask.memory_percent, ask.compute) == ("curlimage", 1, 50, 50)
 
@@ -144,7 +144,7 @@ def test_two_vendors_in_one_pod_are_refused() -> None:
 def test_a_metax_trigger_beside_koordinators_names_is_one_ask(asked: Asked, count: int) -> None:
     request = the_request(asked)
 
-    assert [ask.count for ask in request.asks] == [count]
+    assert [ask.count for ask in request.containers] == [count]
     assert request.vendor == "metax"
     assert frozenset({TRIGGER}) == KOORDINATOR.companions
 
@@ -191,5 +191,5 @@ def test_garbage_gives_a_request_or_a_dialect_error_and_nothing_else(
         return
 
     assert KOORDINATOR.asks(pod)
-    assert all((ask.memory is None) != (ask.memory_percent is None) for ask in request.asks)
-    assert all(ask.count >= 1 and 0 <= ask.compute <= 100 for ask in request.asks)
+    assert all((ask.memory is None) != (ask.memory_percent is None) for ask in request.containers)
+    assert all(ask.count >= 1 and 0 <= ask.compute <= 100 for ask in request.containers)

@@ -162,7 +162,7 @@ def run(ledger: NodeLedger, *pods: Pod, metax: Metax = METAX) -> NodeLedger:
     """The ledger after the pods were placed one after the other."""
     for pod in pods:
         request = metax.read_pod(pod)
-        ledger = ledger.hold(Allocation.of(request, place(pod, ledger, metax)))
+        ledger = ledger.reserve(Allocation.of(request, place(pod, ledger, metax)))
     return ledger
 
 

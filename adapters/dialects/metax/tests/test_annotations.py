@@ -230,8 +230,12 @@ def test_an_unknown_class_is_refused(value: str) -> None:
 def test_an_online_task_reserves_no_compute_and_has_no_qos() -> None:
     request = of_class("online", vcore=None)
 
-    assert (request.asks[0].compute, request.asks[0].exclusive, request.qos) == (0, False, None)
-    assert not request.asks[0].linked
+    assert (request.containers[0].compute, request.containers[0].exclusive, request.qos) == (
+        0,
+        False,
+        None,
+    )
+    assert not request.containers[0].linked
     assert request.notes == ()
     assert request.ranking.cards[:2] == (CardKey.ONLINE, CardKey.EMPTIEST)
     assert request.ranking.nodes == (NodeKey.ONLINE, NodeKey.FULLEST)
@@ -250,17 +254,17 @@ def test_an_offline_task_follows_the_policies_like_a_normal_one() -> None:
     offline = read(asking(APP_CLASS="offline", CARD_POLICY="binpack", QOS="fixed-share"))
     normal = read(asking(CARD_POLICY="binpack", QOS="fixed-share"))
 
-    assert (offline.ranking, offline.qos, offline.asks) == (
+    assert (offline.ranking, offline.qos, offline.containers) == (
         normal.ranking,
         normal.qos,
-        normal.asks,
+        normal.containers,
     )
 
 
 def test_an_exclusive_offline_task_has_no_part_in_links() -> None:
     request = of_class("offline", vcore=100)
 
-    assert (request.asks[0].exclusive, request.asks[0].linked) == (True, False)
+    assert (request.containers[0].exclusive, request.containers[0].linked) == (True, False)
 
 
 @pytest.mark.parametrize("app_class", ["online", "offline"])

@@ -45,7 +45,7 @@ def a_task(app_class: str = "normal", *, vcore: int = 30, vmemory: int = 4, **sa
 
 def cause(reason: Reason) -> Cause:
     """The one cause that all cards share."""
-    (tally,) = reason.tallies
+    (tally,) = reason.counts
     return tally.cause
 
 

@@ -11,13 +11,13 @@ from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod, at
 from adapters.wire.kube import Amount
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import GIB, MIB
-from core.requests.request import Ask, Phase
+from core.requests.request import ContainerRequest, Phase
 
 Limits = Mapping[str, Amount]
 
 
-def the_ask(limits: Limits) -> Ask:
-    (ask,) = read(a_pod(limits)).asks
+def the_ask(limits: Limits) -> ContainerRequest:
+    (ask,) = read(a_pod(limits)).containers
     return ask
 
 
@@ -124,7 +124,7 @@ def test_a_share_without_a_count_is_refused_with_what_is_missing(resource: str) 
 def test_a_request_without_a_limit_counts_too() -> None:
     pod = a_pod(a_container(requests={"sgpu": 1, "vcore": 20, "vmemory": 1}))
 
-    assert read(pod).asks == (Ask("main", 1, memory=GIB, compute=20, step=MIB),)
+    assert read(pod).containers == (ContainerRequest("main", 1, memory=GIB, compute=20, step=MIB),)
 
 
 def test_a_limit_that_differs_from_the_request_is_refused() -> None:
@@ -143,7 +143,7 @@ def test_every_container_has_its_own_ask_in_start_order() -> None:
         ],
     )
 
-    assert [(ask.container, ask.phase) for ask in read(pod).asks] == [
+    assert [(ask.container, ask.phase) for ask in read(pod).containers] == [
         ("prepare", Phase.INIT),
         ("side", Phase.SIDECAR),
         ("left", Phase.MAIN),
@@ -158,7 +158,7 @@ def test_a_pod_says_who_it_is() -> None:
 
     assert (request.uid, request.pod, request.priority) == ("mine", "default/mine", 7)
     assert (request.dialect, request.vendor) == ("metax", None)
-    assert request.linking.levels == (Level.LINK,)
+    assert request.topology.levels == (Level.LINK,)
 
 
 def test_a_pod_asks_when_it_names_any_of_the_resources() -> None:
@@ -171,8 +171,8 @@ def test_a_whole_card_is_all_of_it() -> None:
     request = read(a_pod({"gpu": 2}))
 
     assert request.modes == {Mode.WHOLE}
-    assert request.asks == (
-        Ask("main", 2, memory_percent=100, compute=100, exclusive=True, step=MIB),
+    assert request.containers == (
+        ContainerRequest("main", 2, memory_percent=100, compute=100, exclusive=True, step=MIB),
     )
 
 
@@ -228,7 +228,7 @@ def test_any_amounts_give_a_sound_request_or_a_dialect_error(limits: dict[str, A
     if isinstance(found, DialectError):
         assert found.field.startswith("spec.containers[main].resources")
     else:
-        (ask,) = found.asks
+        (ask,) = found.containers
         assert ask.count >= 1
         assert 1 <= ask.compute <= 100
         assert ask.memory is None or (ask.memory >= MIB and ask.memory % MIB == 0)

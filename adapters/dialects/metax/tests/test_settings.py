@@ -2,12 +2,12 @@ import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.metax.dialect import DOCUMENTS
-from adapters.dialects.metax.settings import DOCUMENT, Config
+from adapters.dialects.metax.settings import DOCUMENT, MetaxConfig
 from adapters.dialects.metax.tests.builders import a_metax
 from adapters.wire.kube import Container, Pod, PodSpec, Resources
 
 
-def configured(document: object) -> Config:
+def configured(document: object) -> MetaxConfig:
     return a_metax({DOCUMENT: document}).config
 
 
@@ -17,7 +17,7 @@ def test_the_documents_are_hamis_device_configuration() -> None:
 
 @pytest.mark.parametrize("document", [None, {}, {"nvidia": {"overwriteEnv": False}}, {"metax": {}}])
 def test_what_a_file_does_not_say_stays_as_hami_has_it(document: object) -> None:
-    assert configured(document) == a_metax().config == Config()
+    assert configured(document) == a_metax().config == MetaxConfig()
 
 
 def test_the_resources_may_have_other_names() -> None:
@@ -39,7 +39,7 @@ def test_the_resources_may_have_other_names() -> None:
     pod = Pod(spec=PodSpec(containers=(Container("main", Resources(limits)),)))
 
     assert metax.asks(pod)
-    assert metax.read_pod(pod).asks[0].compute == 30
+    assert metax.read_pod(pod).containers[0].compute == 30
     assert metax.config.topology_aware
     assert not a_metax().asks(pod)
 

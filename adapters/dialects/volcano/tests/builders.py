@@ -124,7 +124,7 @@ def place(
     answer = fit(request, ledger)
     if isinstance(answer, Reason):
         return ledger, answer
-    return ledger.hold(Allocation.of(request, answer)), answer
+    return ledger.reserve(Allocation.of(request, answer)), answer
 
 
 def written(

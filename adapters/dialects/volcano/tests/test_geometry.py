@@ -1,15 +1,15 @@
 from typing import Any
 
-from adapters.dialects.volcano.geometry import Cutting, cutting
-from adapters.dialects.volcano.settings import Table
+from adapters.dialects.volcano.geometry import Partitioning, cutting
+from adapters.dialects.volcano.settings import GeometryTable
 from adapters.dialects.volcano.tests.builders import A100, volcano
-from core.hardware.mig import UNCUT, Layout
+from core.hardware.mig import UNCUT, MigLayout
 from core.hardware.quantity import MIB
 
 CARD = 40960 * MIB
 
 
-def tables(models: list[str], **groups: list[tuple[str, int, int]]) -> tuple[Table, ...]:
+def tables(models: list[str], **groups: list[tuple[str, int, int]]) -> tuple[GeometryTable, ...]:
     known: list[Any] = [
         {
             "models": models,
@@ -28,13 +28,13 @@ def tables(models: list[str], **groups: list[tuple[str, int, int]]) -> tuple[Tab
     return volcano({"knownMigGeometries": known}).pods.config.tables
 
 
-def only_layout(cut: Cutting) -> Layout:
+def only_layout(cut: Partitioning) -> MigLayout:
     (layout,) = cut.geometry.layouts
     assert cut.problems == ()
     return layout
 
 
-def places(layout: Layout) -> list[tuple[str, int, int]]:
+def places(layout: MigLayout) -> list[tuple[str, int, int]]:
     return [(slot.profile, slot.start, slot.size) for slot in layout.slices]
 
 

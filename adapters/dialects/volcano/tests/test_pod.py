@@ -10,7 +10,7 @@ from adapters.dialects.volcano.tests.builders import asking, pod, volcano
 from adapters.wire.kube import Container, Pod, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB
-from core.requests.request import Ask, Phase, Request
+from core.requests.request import ContainerRequest, Phase, Request
 
 RULES = "deviceshare.GPUExclusiveRules"
 
@@ -25,8 +25,8 @@ def refused(asked: Pod, dialect: Any = None) -> DialectError:
     return error.value
 
 
-def only_ask(container: Container) -> Ask:
-    (ask,) = read(pod(container)).asks
+def only_ask(container: Container) -> ContainerRequest:
+    (ask,) = read(pod(container)).containers
     return ask
 
 
@@ -45,7 +45,9 @@ def test_the_guides_hami_core_pod_asks_for_half_a_cards_compute_and_3000_mib() -
 
     request = read(asked)
 
-    assert request.asks == (Ask("cuda-container", 1, memory=3000 * MIB, compute=50, step=MIB),)
+    assert request.containers == (
+        ContainerRequest("cuda-container", 1, memory=3000 * MIB, compute=50, step=MIB),
+    )
     assert request.modes == {Mode.SHARED}
 
 
@@ -57,7 +59,9 @@ def test_the_guides_mig_pod_asks_for_a_slice_of_3000_mib() -> None:
 
     request = read(asked)
 
-    assert request.asks == (Ask("cuda-container", 1, memory=3000 * MIB, step=MIB),)
+    assert request.containers == (
+        ContainerRequest("cuda-container", 1, memory=3000 * MIB, step=MIB),
+    )
     assert request.modes == {Mode.MIG}
 
 
@@ -65,15 +69,15 @@ def test_the_guides_mig_pod_asks_for_a_slice_of_3000_mib() -> None:
 
 
 def test_a_number_alone_asks_for_whole_cards_without_compute() -> None:
-    assert only_ask(asking(number=2)) == Ask("main", 2, memory_percent=100, step=MIB)
+    assert only_ask(asking(number=2)) == ContainerRequest("main", 2, memory_percent=100, step=MIB)
 
 
 def test_memory_is_of_each_card_and_in_units() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
 
-    (ask,) = dialect.read_pod(pod(asking(number=2, memory=375))).asks
+    (ask,) = dialect.read_pod(pod(asking(number=2, memory=375))).containers
 
-    assert ask == Ask("main", 2, memory=3000 * MIB, step=8 * MIB)
+    assert ask == ContainerRequest("main", 2, memory=3000 * MIB, step=8 * MIB)
 
 
 @pytest.mark.parametrize("amount", [3000, "3000", "3k", "3e3"])
@@ -98,7 +102,9 @@ def test_memory_that_is_no_number_of_units_is_refused_with_what_would_be_right(
 
 
 def test_a_percentage_is_of_each_cards_memory() -> None:
-    assert only_ask(asking(number=1, percent=33)) == Ask("main", 1, memory_percent=33, step=MIB)
+    assert only_ask(asking(number=1, percent=33)) == ContainerRequest(
+        "main", 1, memory_percent=33, step=MIB
+    )
 
 
 @pytest.mark.parametrize("amount", [0, 101, -5, "half", "1Ki"])
@@ -146,7 +152,7 @@ def test_a_number_below_1_is_refused(amount: str | int) -> None:
 def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
     request = read(pod(asking(memory=3000)))
 
-    assert request.asks == (Ask("main", 1, memory=3000 * MIB, step=MIB),)
+    assert request.containers == (ContainerRequest("main", 1, memory=3000 * MIB, step=MIB),)
     assert request.notes == (
         "container main names volcano.sh/vgpu-memory without volcano.sh/vgpu-number: "
         "one card is meant",
@@ -227,7 +233,7 @@ def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
 
     request = dialect.read_pod(pod(asking(others={"example.com/cards": 2})))
 
-    assert request.asks[0].count == 2
+    assert request.containers[0].count == 2
     assert "example.com/cards" in refused(pod(asking(number=1)), dialect).problem
 
 
@@ -242,7 +248,7 @@ def test_init_containers_and_sidecars_ask_as_the_main_ones_do_in_start_order() -
         init=[asking("warm", number=2), asking("proxy", number=1, restart_policy="Always")],
     )
 
-    assert [(ask.container, ask.count, ask.phase) for ask in read(asked).asks] == [
+    assert [(ask.container, ask.count, ask.phase) for ask in read(asked).containers] == [
         ("warm", 2, Phase.INIT),
         ("proxy", 1, Phase.SIDECAR),
         ("a", 1, Phase.MAIN),
@@ -376,7 +382,7 @@ def test_garbage_gives_a_request_that_can_be_meant_or_a_dialect_error(
     except DialectError:
         return
 
-    (ask,) = request.asks
+    (ask,) = request.containers
     assert ask.count >= 1
     assert 0 <= ask.compute <= 100
     assert (ask.memory is None) != (ask.memory_percent is None)

@@ -8,7 +8,7 @@ from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.dialect import DOCUMENTS
 from adapters.dialects.volcano.settings import (
     DeviceConfig,
-    Scheduling,
+    VolcanoScheduling,
     read_device_config,
     read_scheduling,
 )
@@ -119,7 +119,7 @@ def test_the_documents_are_the_guides_two_config_maps() -> None:
 def test_the_guides_scheduler_settings_are_taken_as_they_stand() -> None:
     scheduling, document = read_scheduling({keys.SCHEDULER_CONFIG: yaml.safe_load(GUIDE_SCHEDULER)})
 
-    assert scheduling == Scheduling(policy=Policy.BINPACK)
+    assert scheduling == VolcanoScheduling(policy=Policy.BINPACK)
     assert document == keys.DEVICE_CONFIG
 
 
@@ -209,7 +209,7 @@ def test_a_bad_argument_of_the_scheduler_is_named_with_its_value(
 def test_a_scheduler_file_without_arguments_sets_nothing(scheduler: object) -> None:
     scheduling, _ = read_scheduling({keys.SCHEDULER_CONFIG: scheduler})
 
-    assert scheduling == Scheduling()
+    assert scheduling == VolcanoScheduling()
 
 
 def test_a_malformed_scheduler_file_is_named_by_place() -> None:

@@ -166,8 +166,8 @@ def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> No
 
     ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:")
 
-    assert ledger.uses[0].memory == 40000 * MIB
-    assert ledger.uses[0].slots == 2
+    assert ledger.usages[0].memory == 40000 * MIB
+    assert ledger.usages[0].slots == 2
 
 
 def test_w16_every_key_of_a_result_is_the_schedulers_alone() -> None:
@@ -231,8 +231,8 @@ def test_w21_the_ledger_holds_the_slice_and_gives_back_the_slice() -> None:
 
     ledger = restored(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
 
-    assert ledger.uses[0].memory == 5120 * MIB
-    assert ledger.release("uid-p").uses == empty.uses
+    assert ledger.usages[0].memory == 5120 * MIB
+    assert ledger.release("uid-p").usages == empty.usages
 
 
 def test_w22_what_no_eviction_can_cure_has_its_own_reason() -> None:

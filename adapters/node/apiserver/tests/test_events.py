@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapters.node.apiserver.credentials import Credentials
+from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.apiserver.events import PodEvents
 from adapters.node.tests.builders import POD
 
@@ -28,7 +28,7 @@ def written(tell: Callable[[PodEvents], None], status: str = "201 Created") -> l
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            events = PodEvents(Credentials("127.0.0.1", port, None), "gpu-a")
+            events = PodEvents(AgentCredentials("127.0.0.1", port, None), "gpu-a")
             task = asyncio.ensure_future(events.run())
             await asyncio.to_thread(tell, events)
             async with asyncio.timeout(5):

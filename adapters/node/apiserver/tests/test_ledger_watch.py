@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from adapters.node.apiserver import ledger_watch
-from adapters.node.apiserver.credentials import Credentials, CredentialsError, of_kubeconfig, of_pod
+from adapters.node.apiserver.credentials import (
+    AgentCredentials,
+    CredentialsError,
+    of_kubeconfig,
+    of_pod,
+)
 from adapters.node.apiserver.ledger_watch import LedgerWatch
-from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
 from core.hardware.quantity import GIB
@@ -61,7 +66,7 @@ def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         grants = LedgerGrants()
-        watch = LedgerWatch(Credentials("127.0.0.1", port, None), "a", grants)
+        watch = LedgerWatch(AgentCredentials("127.0.0.1", port, None), "a", grants)
         task = asyncio.ensure_future(watch.run())
         async with asyncio.timeout(5):
             while not until(grants):
@@ -87,7 +92,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def knows(uid: str) -> Callable[[LedgerGrants], bool]:
-    return lambda grants: grants.of(uid, "other") is Standing.NOTHING
+    return lambda grants: grants.of(uid, "other") is GrantStatus.NOTHING
 
 
 def test_the_record_is_listed_and_then_watched() -> None:
@@ -176,7 +181,7 @@ def test_without_a_record_nobody_has_a_share_but_the_cards_stay(last: bytes) -> 
     def until(grants: LedgerGrants) -> bool:
         nonlocal known
         known = known or knows("uid-1")(grants)
-        return known and grants.of("uid-1", "main") is Standing.UNKNOWN and bool(grants.cards())
+        return known and grants.of("uid-1", "main") is GrantStatus.UNKNOWN and bool(grants.cards())
 
     follow(one, two, until=until)
 
@@ -191,7 +196,7 @@ def test_a_pod_without_a_service_account_has_no_credentials(tmp_path: Path) -> N
 
 def test_a_token_is_read_each_time(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("one\n")
-    who = Credentials("h", 1, None, tmp_path / "token")
+    who = AgentCredentials("h", 1, None, tmp_path / "token")
 
     assert "Bearer one\r\n" in who.headers()
     (tmp_path / "token").write_text("two")
@@ -238,4 +243,4 @@ def test_a_kubeconfig_without_tls_is_taken(tmp_path: Path) -> None:
     }
     (tmp_path / "config").write_text(json.dumps(content))
 
-    assert of_kubeconfig(tmp_path / "config") == Credentials("127.0.0.1", 8001, None)
+    assert of_kubeconfig(tmp_path / "config") == AgentCredentials("127.0.0.1", 8001, None)

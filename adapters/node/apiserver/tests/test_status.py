@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from adapters.node.apiserver import status as publish
-from adapters.node.apiserver.credentials import Credentials
-from adapters.node.apiserver.status import Publisher, Terms, describe
+from adapters.node.apiserver.credentials import AgentCredentials
+from adapters.node.apiserver.status import HardwarePublisher, SharingConfig, desired_status
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.model import Hardware
 from adapters.node.tests.builders import card
@@ -47,14 +47,14 @@ class Server:
 def run(
     server: Server,
     wanted: Callable[[], NodeHardware | None],
-    *steps: tuple[Callable[[Publisher], None], int],
+    *steps: tuple[Callable[[HardwarePublisher], None], int],
 ) -> None:
     """Do each step, and wait until there were so many requests."""
 
     async def scenario() -> None:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        publisher = Publisher(Credentials("127.0.0.1", port, None), "node", wanted)
+        publisher = HardwarePublisher(AgentCredentials("127.0.0.1", port, None), "node", wanted)
         task = asyncio.ensure_future(publisher.run())
         async with asyncio.timeout(5):
             for step, count in steps:
@@ -81,7 +81,7 @@ def status(hardware: NodeHardware) -> msgspec.Raw:
 def test_only_what_differs_is_written_and_only_the_status() -> None:
     server, wanted = Server(), [FIRST]
 
-    def more(publisher: Publisher) -> None:
+    def more(publisher: HardwarePublisher) -> None:
         wanted[0] = SECOND
         publisher.wake()
 
@@ -127,7 +127,9 @@ def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
     async def scenario() -> None:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        publisher = Publisher(Credentials("127.0.0.1", port, None), "node", lambda: FIRST)
+        publisher = HardwarePublisher(
+            AgentCredentials("127.0.0.1", port, None), "node", lambda: FIRST
+        )
         publisher.seen(None)
         task = asyncio.ensure_future(publisher.run())
         for times in range(1, 8):
@@ -162,7 +164,7 @@ def test_what_was_refused_is_tried_again_also_where_the_record_has_gone_meanwhil
 def test_nothing_is_said_before_the_record_was_seen_or_the_cards_were() -> None:
     server = Server()
 
-    run(server, lambda: FIRST, (Publisher.wake, 0))
+    run(server, lambda: FIRST, (HardwarePublisher.wake, 0))
     run(server, lambda: None, (lambda p: p.seen(None), 0))
 
     assert server.asked == []
@@ -171,7 +173,7 @@ def test_nothing_is_said_before_the_record_was_seen_or_the_cards_were() -> None:
 def test_a_card_is_told_in_the_vocabularies_that_know_its_vendor() -> None:
     found = Hardware((card(0), card(1, "metax")), problems={"GPU-1": "hot", "GPU-0": "old"})
 
-    told = describe(found, Terms(("volcano", "koordinator", "metax"), 7, "HAMi-core"))
+    told = desired_status(found, SharingConfig(("volcano", "koordinator", "metax"), 7, "HAMi-core"))
 
     assert [(each.slots, sorted(each.dialects)) for each in told.cards] == [
         (7, ["koordinator", "volcano"]),

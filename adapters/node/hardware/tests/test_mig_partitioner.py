@@ -15,12 +15,12 @@ from hypothesis.stateful import (
 )
 
 from adapters.node.grants import LedgerGrants
-from adapters.node.hardware.mig_partitioner import AGAIN, Cutter
+from adapters.node.hardware.mig_partitioner import AGAIN, MigPartitioner
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml
 from adapters.node.hardware.nvml_mig import NvmlMig
 from adapters.node.hook.profiles import PROFILES
-from adapters.node.main import Node
+from adapters.node.main import NodeAgent
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice, choose
@@ -46,26 +46,26 @@ def holding(uid: str, taken: Slice) -> Allocation:
     return Allocation(uid, f"ai/{uid}", "volcano", "a", (grant,))
 
 
-def node(library: Any, *, enable: bool = False) -> tuple[Node, Cutter]:
+def node(library: Any, *, enable: bool = False) -> tuple[NodeAgent, MigPartitioner]:
     inventory = NvmlInventory("a", Nvml(library))
-    made = Node(LedgerGrants(), PROFILES, inventory.hardware(), inventory=inventory)
+    made = NodeAgent(LedgerGrants(), PROFILES, inventory.hardware(), inventory=inventory)
     tool = NvmlMig(inventory.nvml)
-    made.cutter = Cutter(made.grants, tool, lambda: made.hardware, made.look, enable)
+    made.cutter = MigPartitioner(made.grants, tool, lambda: made.hardware, made.look, enable)
     return made, made.cutter
 
 
-def cut(there: tuple[Node, Cutter], ledger: NodeLedger) -> None:
+def cut(there: tuple[NodeAgent, MigPartitioner], ledger: NodeLedger) -> None:
     there[0].grants.replace(ledger)
-    asyncio.run(there[1].cut())
+    asyncio.run(there[1].repartition())
 
 
 def test_a_granted_slice_is_made_and_can_be_given() -> None:
     there = node(begin(1, mig=True))
 
-    cut(there, EMPTY.hold(holding("p", slot("2g.10gb", 2))).commit("p"))
+    cut(there, EMPTY.reserve(holding("p", slot("2g.10gb", 2))).commit("p"))
 
     assert list(there[0].equipment().instances) == [("GPU-0", "2g.10gb", 2)]
-    assert there[1].uncut == {}
+    assert there[1].failed_instances == {}
 
 
 def test_what_nobody_holds_makes_room_and_what_somebody_holds_does_not() -> None:
@@ -90,12 +90,12 @@ def test_a_process_keeps_its_slice_and_the_refusal_says_so_until_it_ends() -> No
     wanted = EMPTY.adopt(holding("r", slot("2g.10gb", 2)))
 
     cut(there, wanted)
-    refused = dict(there[1].uncut)
+    refused = dict(there[1].failed_instances)
     library.stand_in_run_at(0, 3, 0)
     cut(there, wanted)
 
     assert refused == {key: "1g.5gb at 3 is in its way: a process runs on it"}
-    assert there[1].uncut == {}
+    assert there[1].failed_instances == {}
     assert list(there[0].equipment().instances) == [key]
 
 
@@ -107,7 +107,9 @@ def test_what_a_pod_that_cannot_be_read_may_hold_stays() -> None:
 
     cut(there, EMPTY.adopt(stranger).adopt(holding("r", slot("2g.10gb", 2))))
 
-    assert there[1].uncut == {("GPU-0", "2g.10gb", 2): "what it is cut into may be in use"}
+    assert there[1].failed_instances == {
+        ("GPU-0", "2g.10gb", 2): "what it is cut into may be in use"
+    }
     assert library.stand_in_serial(0, 3) == 1
 
 
@@ -119,7 +121,7 @@ def test_mig_mode_is_turned_on_only_where_the_operator_allows_it() -> None:
     cut(careful, wanted)
     cut(allowed, wanted)
 
-    assert careful[1].uncut == {("GPU-0", "2g.10gb", 2): "it is not in MIG mode"}
+    assert careful[1].failed_instances == {("GPU-0", "2g.10gb", 2): "it is not in MIG mode"}
     assert list(allowed[0].equipment().instances) == [("GPU-0", "2g.10gb", 2)]
 
 
@@ -130,20 +132,20 @@ def test_a_card_that_is_gone_or_busy_is_the_reason() -> None:
     wanted = EMPTY.adopt(holding("p", slot("2g.10gb", 2)))
 
     cut(there, wanted)
-    busy = list(there[1].uncut.values())
+    busy = list(there[1].failed_instances.values())
     there[0].hardware = type(there[0].hardware)()
     cut(there, wanted)
 
     assert busy == ["card GPU-0 is in use: MIG mode stays off"]
-    assert list(there[1].uncut.values()) == ["it is not there"]
+    assert list(there[1].failed_instances.values()) == ["it is not there"]
 
 
 def test_without_a_record_nothing_is_done() -> None:
     there = node(begin(1, mig=True))
 
-    asyncio.run(there[1].cut())
+    asyncio.run(there[1].repartition())
 
-    assert there[0].hardware.pieces == {"GPU-0": ()}
+    assert there[0].hardware.gpu_instances == {"GPU-0": ()}
 
 
 def test_whoever_waits_is_told_when_it_is_cut_also_of_a_grant_that_comes_meanwhile() -> None:
@@ -190,7 +192,7 @@ class Cuts(RuleBasedStateMachine):
             return
         self.count += 1
         try:
-            self.ledger = self.ledger.hold(holding(f"p{self.count}", found)).commit(
+            self.ledger = self.ledger.reserve(holding(f"p{self.count}", found)).commit(
                 f"p{self.count}"
             )
         except LedgerError:
@@ -235,7 +237,7 @@ class Cuts(RuleBasedStateMachine):
     def what_is_cut_does_not_overlap(self) -> None:
         parts = NvmlMig(Nvml(self.library)).instances("GPU-0") or ()
         for place, part in enumerate(parts):
-            assert not any(part.piece.overlaps(other.piece) for other in parts[:place])
+            assert not any(part.placement.overlaps(other.placement) for other in parts[:place])
 
     def teardown(self) -> None:
         for uid in list(self.running):
@@ -269,4 +271,4 @@ def test_whatever_is_granted_the_library_never_refuses_the_plan(wanted: list[Sli
 
     cut(there, ledger)
 
-    assert there[1].uncut == {}
+    assert there[1].failed_instances == {}

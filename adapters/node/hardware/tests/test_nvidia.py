@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from adapters.node.hardware.model import InventoryError, Load
+from adapters.node.hardware.model import CardLoad, InventoryError
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml, NvmlError, capability
 from adapters.node.hardware.nvml_mig import NvmlMig
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Mode
-from core.hardware.mig_repartition import Piece
+from core.hardware.mig_repartition import GpuInstancePlacement
 
-SMALL = Piece("1g.5gb", 2, 1)
+SMALL = GpuInstancePlacement("1g.5gb", 2, 1)
 
 
 def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
@@ -33,13 +33,13 @@ def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
     assert found.cards[0].memory == 40 << 30
     assert found.cards[0].mode is Mode.SHARED
     assert found.devices == {"GPU-0": ("/dev/nvidia7",), "GPU-1": ("/dev/nvidia6",)}
-    assert there.loads() == {"GPU-0": Load(100, 42, 17), "GPU-1": Load(101, 42, 17)}
-    assert found.pieces == {}
+    assert there.loads() == {"GPU-0": CardLoad(100, 42, 17), "GPU-1": CardLoad(101, 42, 17)}
+    assert found.gpu_instances == {}
 
 
 def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(1, mig=True))
-    NvmlMig(there.nvml).recut("GPU-0", (), [SMALL])
+    NvmlMig(there.nvml).repartition("GPU-0", (), [SMALL])
     parts = NvmlMig(there.nvml).instances("GPU-0")
     assert parts is not None
     for place, minor in ((f"gi{parts[0].number}", 30), (f"gi{parts[0].number}/ci0", 31)):
@@ -58,7 +58,7 @@ def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path:
         "/dev/nvidia-caps/nvidia-cap30",
         "/dev/nvidia-caps/nvidia-cap31",
     )
-    assert found.pieces == {"GPU-0": (SMALL,)}
+    assert found.gpu_instances == {"GPU-0": (SMALL,)}
     assert there.loads()["GPU-0"].compute == 0
 
 

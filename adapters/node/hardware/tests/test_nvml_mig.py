@@ -7,27 +7,31 @@ import pytest
 from adapters.node.hardware.nvml import Nvml, NvmlError
 from adapters.node.hardware.nvml_mig import MigError, NvmlMig
 from adapters.node.tests.stand_in import begin
-from core.hardware.mig_repartition import Piece
+from core.hardware.mig_repartition import GpuInstancePlacement
 
-ONE, TWO, THREE = Piece("1g.5gb", 3, 1), Piece("2g.10gb", 2, 2), Piece("3g.20gb", 4, 4)
+ONE, TWO, THREE = (
+    GpuInstancePlacement("1g.5gb", 3, 1),
+    GpuInstancePlacement("2g.10gb", 2, 2),
+    GpuInstancePlacement("3g.20gb", 4, 4),
+)
 
 
 def mig(library: Any) -> NvmlMig:
     return NvmlMig(Nvml(library))
 
 
-def there(tool: NvmlMig) -> list[Piece]:
-    return [part.piece for part in tool.instances("GPU-0") or ()]
+def there(tool: NvmlMig) -> list[GpuInstancePlacement]:
+    return [part.placement for part in tool.instances("GPU-0") or ()]
 
 
 def test_parts_are_made_where_they_are_wanted_and_each_has_a_device() -> None:
     tool = mig(begin(1, mig=True))
 
-    problems = tool.recut("GPU-0", (), [THREE, TWO])
+    problems = tool.repartition("GPU-0", (), [THREE, TWO])
 
     assert problems == {}
     parts = tool.instances("GPU-0") or ()
-    assert [part.piece for part in parts] == [TWO, THREE]
+    assert [part.placement for part in parts] == [TWO, THREE]
     assert [part.whole.name for part in parts if part.whole] == [
         "NVIDIA A100-SXM4-40GB MIG 2g.10gb",
         "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
@@ -36,9 +40,9 @@ def test_parts_are_made_where_they_are_wanted_and_each_has_a_device() -> None:
 
 def test_what_is_in_the_way_makes_room() -> None:
     tool = mig(begin(1, mig=True))
-    tool.recut("GPU-0", (), [ONE, THREE])
+    tool.repartition("GPU-0", (), [ONE, THREE])
 
-    problems = tool.recut("GPU-0", [ONE], [TWO])
+    problems = tool.repartition("GPU-0", [ONE], [TWO])
 
     assert problems == {}
     assert there(tool) == [TWO, THREE]
@@ -47,10 +51,10 @@ def test_what_is_in_the_way_makes_room() -> None:
 def test_a_part_on_which_a_process_runs_stays_whoever_wants_its_place() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
-    tool.recut("GPU-0", (), [ONE])
+    tool.repartition("GPU-0", (), [ONE])
     library.stand_in_run_at(0, 3, 1)
 
-    problems = tool.recut("GPU-0", [ONE], [TWO, THREE])
+    problems = tool.repartition("GPU-0", [ONE], [TWO, THREE])
 
     assert problems == {TWO: "1g.5gb at 3 is in its way: a process runs on it"}
     assert there(tool) == [ONE, THREE]
@@ -59,16 +63,16 @@ def test_a_part_on_which_a_process_runs_stays_whoever_wants_its_place() -> None:
 def test_what_the_card_does_not_allow_is_told() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
-    strange = Piece("5g.1gb", 0, 1)
-    tool.recut("GPU-0", (), [ONE])
+    strange = GpuInstancePlacement("5g.1gb", 0, 1)
+    tool.repartition("GPU-0", (), [ONE])
 
-    problems = tool.recut("GPU-0", (), [TWO, strange, Piece("2g.10gb", 1, 2)])
+    problems = tool.repartition("GPU-0", (), [TWO, strange, GpuInstancePlacement("2g.10gb", 1, 2)])
 
     assert "insufficient resources" in problems[TWO]
     assert problems[strange] == "the card knows no profile 5g.1gb"
-    assert "invalid argument" in problems[Piece("2g.10gb", 1, 2)]
+    assert "invalid argument" in problems[GpuInstancePlacement("2g.10gb", 1, 2)]
     library.stand_in_deny(1)
-    assert "no permission" in tool.recut("GPU-0", (), [THREE])[THREE]
+    assert "no permission" in tool.repartition("GPU-0", (), [THREE])[THREE]
 
 
 def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
@@ -76,7 +80,7 @@ def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
     tool = mig(library)
     library.stand_in_fail_compute(1)
 
-    problems = tool.recut("GPU-0", (), [TWO])
+    problems = tool.repartition("GPU-0", (), [TWO])
 
     assert "nvmlGpuInstanceCreateComputeInstance" in problems[TWO]
     assert there(tool) == []
@@ -85,12 +89,12 @@ def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
 def test_a_part_that_somebody_left_half_made_is_finished() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
-    tool.recut("GPU-0", (), [TWO])
+    tool.repartition("GPU-0", (), [TWO])
     half = library.stand_in_serial(0, 2)
     library.stand_in_empty(0, 2)
     assert [part.whole for part in tool.instances("GPU-0") or ()] == [None]
 
-    problems = tool.recut("GPU-0", (), [TWO])
+    problems = tool.repartition("GPU-0", (), [TWO])
 
     assert problems == {}
     assert [part.whole is not None for part in tool.instances("GPU-0") or ()] == [True]
@@ -100,10 +104,10 @@ def test_a_part_that_somebody_left_half_made_is_finished() -> None:
 def test_a_part_that_is_divided_is_nobodys_and_stays() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
-    tool.recut("GPU-0", (), [TWO])
+    tool.repartition("GPU-0", (), [TWO])
     library.stand_in_divide(0, 2, 1)
 
-    problems = tool.recut("GPU-0", (), [TWO])
+    problems = tool.repartition("GPU-0", (), [TWO])
 
     assert problems == {TWO: "it is there, divided among compute instances"}
     assert [part.whole for part in tool.instances("GPU-0") or ()] == [None]
@@ -112,10 +116,10 @@ def test_a_part_that_is_divided_is_nobodys_and_stays() -> None:
 def test_a_card_that_is_ready_is_left_alone() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
-    tool.recut("GPU-0", (), [TWO])
+    tool.repartition("GPU-0", (), [TWO])
     before = library.stand_in_serial(0, 2)
 
-    assert tool.recut("GPU-0", (), [TWO]) == {}
+    assert tool.repartition("GPU-0", (), [TWO]) == {}
     assert library.stand_in_serial(0, 2) == before
 
 
@@ -141,4 +145,4 @@ def test_a_card_that_cannot_be_asked_is_an_error() -> None:
     library.stand_in_lose(0, 1)
 
     with pytest.raises(NvmlError, match="gpu is lost"):
-        mig(library).recut("GPU-0", (), [TWO])
+        mig(library).repartition("GPU-0", (), [TWO])

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from adapters.node.hardware.model import Instance
-from adapters.node.hook.adjustment import CuttingError, share, void
-from adapters.node.hook.plan import Plan
-from adapters.node.hook.profiles import NVIDIA, HamiCore, Preload, Profile
-from adapters.node.nri.model import Device, Mount
+from adapters.node.hook.adjustment import PartitioningError, share, void
+from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.hook.profiles import NVIDIA, HamiCore, Preload, VendorProfile
+from adapters.node.nri.model import LinuxDevice, Mount
 from adapters.node.tests.builders import (
     MEMORY,
     POD,
@@ -45,7 +45,7 @@ def test_a_shared_card_comes_with_its_bounds_in_both_ways_of_naming_them() -> No
         "/tmp/vgpulock",
         "/etc/ld.so.preload",
     ]
-    assert plan.fresh == "/usr/local/vgpu/containers/uid-1_main"
+    assert plan.scratch_dirs == "/usr/local/vgpu/containers/uid-1_main"
 
 
 def test_memory_that_is_no_whole_mebibyte_is_bounded_to_the_byte() -> None:
@@ -133,15 +133,15 @@ def test_a_slice_that_is_not_cut_is_refused() -> None:
 
 def test_a_slice_that_is_being_cut_is_waited_for_and_one_that_cannot_be_says_why() -> None:
     asked = limits(limit(0, 10 * GIB, 14, SLICE))
-    making = changed(equipment(), cutting=True)
-    failed = changed(making, uncut={("GPU-0", "1g.10gb", 2): "a process runs on it"})
+    making = changed(equipment(), partitions_here=True)
+    failed = changed(making, failed_instances={("GPU-0", "1g.10gb", 2): "a process runs on it"})
 
-    with pytest.raises(CuttingError):
+    with pytest.raises(PartitioningError):
         share(asked, POD, container(), making)
     with pytest.raises(GrantError, match="at 2: a process runs on it") as refused:
         share(asked, POD, container(), failed)
 
-    assert not isinstance(refused.value, CuttingError)
+    assert not isinstance(refused.value, PartitioningError)
 
 
 def test_a_card_that_the_node_has_not_is_refused() -> None:
@@ -157,11 +157,11 @@ def test_a_card_of_a_vendor_without_profile_is_refused() -> None:
 def test_a_vendor_that_serves_itself_is_left_alone() -> None:
     plan = share(limits(limit(0)), POD, container(), equipment(card(0, "metax")))
 
-    assert plan == Plan({"NVIDIA_VISIBLE_DEVICES": "void"})
+    assert plan == AdjustmentPlan({"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
 def test_no_share_means_no_card_whatever_the_image_says() -> None:
-    assert void(equipment()) == Plan({"NVIDIA_VISIBLE_DEVICES": "void"})
+    assert void(equipment()) == AdjustmentPlan({"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
 def test_a_runtime_with_cdi_gets_the_name_of_the_card_and_no_device_nodes() -> None:
@@ -176,7 +176,7 @@ def test_a_runtime_with_cdi_gets_the_name_of_the_card_and_no_device_nodes() -> N
 
 
 def test_a_profile_of_another_vendor_says_what_its_cards_need() -> None:
-    metax = Profile(
+    metax = VendorProfile(
         visible="METAX",
         names="{indexes}",
         card_devices=("/dev/dri/card{index}",),
@@ -201,17 +201,19 @@ def test_a_name_that_leads_elsewhere_is_no_folder(name: str) -> None:
 def test_what_is_there_already_is_not_said_again() -> None:
     plan = share(limits(limit(0)), POD, container(), equipment())
     env = tuple(f"{name}={value}" for name, value in plan.env.items())
-    devices = tuple(Device(path, "c", 1, 1) for path in (*plan.devices, *plan.optional_devices))
+    devices = tuple(
+        LinuxDevice(path, "c", 1, 1) for path in (*plan.devices, *plan.optional_devices)
+    )
 
-    rest = plan.missing(container(*env, mounts=plan.mounts, devices=devices))
+    rest = plan.minus_present(container(*env, mounts=plan.mounts, devices=devices))
 
     assert (rest.env, rest.mounts, rest.devices, rest.optional_devices) == ({}, (), (), ())
 
 
 def test_a_value_that_differs_is_replaced() -> None:
-    plan = Plan({"A": "1", "B": "2"})
+    plan = AdjustmentPlan({"A": "1", "B": "2"})
 
-    assert plan.missing(container("A=1", "B=3", "A=1")).env == {"B": "2"}
+    assert plan.minus_present(container("A=1", "B=3", "A=1")).env == {"B": "2"}
 
 
 @given(st.dictionaries(st.integers(0, 3), st.tuples(st.integers(1, MEMORY), st.integers(0, 100))))

@@ -5,8 +5,8 @@ import pytest
 
 from adapters.node.hook import host
 from adapters.node.hook.host import HostError, realize
-from adapters.node.hook.plan import Plan
-from adapters.node.nri.model import Device, Mount
+from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.nri.model import LinuxDevice, Mount
 
 NOBODYS = "/dev/nvidia-caps/nvidia-cap9999999"
 
@@ -23,9 +23,9 @@ def test_a_capability_whose_node_nobody_has_made_is_given_by_its_numbers(
     text = "Character devices:\n  1 mem\n195 nvidia\n237 nvidia-caps\n\nBlock devices:\n  7 loop\n"
     monkeypatch.setattr(host, "DRIVERS", drivers(tmp_path, text))
 
-    made = realize(Plan(devices=(NOBODYS,)))
+    made = realize(AdjustmentPlan(devices=(NOBODYS,)))
 
-    assert made.devices == (Device(NOBODYS, "c", 237, 9999999, 0o666),)
+    assert made.devices == (LinuxDevice(NOBODYS, "c", 237, 9999999, 0o666),)
 
 
 @pytest.mark.parametrize("path", [NOBODYS, "/dev/nvidia-caps/none", "/dev/no-such-card"])
@@ -35,7 +35,7 @@ def test_what_is_no_device_of_this_node_keeps_the_container_back(
     monkeypatch.setattr(host, "DRIVERS", drivers(tmp_path, "195 nvidia\n"))
 
     with pytest.raises(HostError, match="No such file"):
-        realize(Plan(devices=(path,)))
+        realize(AdjustmentPlan(devices=(path,)))
 
 
 def test_a_node_that_lists_no_drivers_has_no_capabilities(
@@ -44,13 +44,13 @@ def test_a_node_that_lists_no_drivers_has_no_capabilities(
     monkeypatch.setattr(host, "DRIVERS", tmp_path / "nowhere")
 
     with pytest.raises(HostError, match="No such file"):
-        realize(Plan(devices=(NOBODYS,)))
+        realize(AdjustmentPlan(devices=(NOBODYS,)))
 
 
 def test_a_containers_folder_is_made_for_everybody_with_what_is_above_it(tmp_path: Path) -> None:
     own = tmp_path / "vgpu" / "uid-1_main"
 
-    realize(Plan(fresh=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
+    realize(AdjustmentPlan(scratch_dirs=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
 
     assert stat.S_IMODE(own.stat().st_mode) == 0o777
 
@@ -59,11 +59,11 @@ def test_a_folder_of_an_earlier_container_loses_its_bounds_and_nothing_else(tmp_
     for name in ("uid-1_main.cache", "kept"):
         (tmp_path / name).touch()
 
-    realize(Plan(fresh=str(tmp_path)))
+    realize(AdjustmentPlan(scratch_dirs=str(tmp_path)))
 
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_mount_without_its_source_keeps_the_container_back(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="is not on this node"):
-        realize(Plan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))
+        realize(AdjustmentPlan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))

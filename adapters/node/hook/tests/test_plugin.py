@@ -16,9 +16,9 @@ from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Instance
 from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.plugin import Link
-from adapters.node.hook.policy import Agent
-from adapters.node.hook.profiles import NVIDIA, Profile
+from adapters.node.hook.plugin import NriPlugin
+from adapters.node.hook.policy import Policy
+from adapters.node.hook.profiles import NVIDIA, VendorProfile
 from adapters.node.nri import messages, mux, ttrpc
 from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment
 from adapters.node.nri.protobuf import integer, message, text
@@ -28,7 +28,7 @@ from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 
 SLICE = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "group1", 2)
-PLAIN: Profile = replace(NVIDIA, card_devices=(), devices=(), optional_devices=(), hami=None)
+PLAIN: VendorProfile = replace(NVIDIA, card_devices=(), devices=(), optional_devices=(), hami=None)
 RESULT = message(6, text(1, "volcano.sh/vgpu-ids-new") + text(2, "x"))
 
 
@@ -47,14 +47,14 @@ class Runtime:
     listener: socket.socket
     sock: socket.socket = field(init=False)
     _mux: mux.Mux = field(init=False)
-    _calls: ttrpc.Reader = field(init=False)
+    _calls: ttrpc.MessageReader = field(init=False)
     _stream: int = 1
 
     def accept(self) -> None:
         self.listener.settimeout(5)
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(5)
-        self._mux, self._calls, self._stream = mux.Mux(), ttrpc.Reader(), 1
+        self._mux, self._calls, self._stream = mux.Mux(), ttrpc.MessageReader(), 1
         assert b"RegisterPlugin" in self.sock.recv(4096)
 
     def activate(self) -> None:
@@ -64,18 +64,18 @@ class Runtime:
 
     def send(self, method: str, payload: bytes = b"", timeout: float = 2) -> int:
         stream, self._stream = self._stream, self._stream + 2
-        request = ttrpc.Request(PLUGIN_SERVICE, method, payload, int(timeout * 1e9))
-        sent = ttrpc.Message(stream, ttrpc.REQUEST, ttrpc.encode_request(request))
+        request = ttrpc.RpcRequest(PLUGIN_SERVICE, method, payload, int(timeout * 1e9))
+        sent = ttrpc.RpcMessage(stream, ttrpc.REQUEST, ttrpc.encode_request(request))
         self.sock.sendall(mux.frames(mux.PLUGIN, ttrpc.encode(sent)))
         return stream
 
-    def answer(self) -> tuple[int, ttrpc.Response]:
+    def answer(self) -> tuple[int, ttrpc.RpcResponse]:
         while True:
             for frame in self._mux.feed(self.sock.recv(65536)):
                 for found in self._calls.feed(frame.payload):
                     return found.stream, ttrpc.decode_response(found.data)
 
-    def call(self, method: str, payload: bytes = b"", timeout: float = 2) -> ttrpc.Response:
+    def call(self, method: str, payload: bytes = b"", timeout: float = 2) -> ttrpc.RpcResponse:
         stream = self.send(method, payload, timeout)
         found, response = self.answer()
         assert found == stream
@@ -85,7 +85,7 @@ class Runtime:
 @dataclass
 class Stage:
     runtime: Runtime
-    link: Link
+    link: NriPlugin
     grants: LedgerGrants
     loop: asyncio.AbstractEventLoop
 
@@ -109,10 +109,10 @@ def stage(tmp_path: Path, there: Callable[[], Equipment] | None = None) -> Itera
     listener.bind(str(tmp_path / "nri.sock"))
     listener.listen()
     grants = LedgerGrants(ledger())
-    agent = Agent(grants, there or (lambda: equipment(nvidia=PLAIN)))
+    agent = Policy(grants, there or (lambda: equipment(nvidia=PLAIN)))
     watchdog = Watchdog()
     watchdog.start()
-    link = Link(tmp_path / "nri.sock", "dragoman", "50", agent, watchdog)
+    link = NriPlugin(tmp_path / "nri.sock", "dragoman", "50", agent, watchdog)
     loop = asyncio.new_event_loop()
 
     def serve() -> None:
@@ -161,7 +161,7 @@ def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
     tmp_path: Path,
 ) -> None:
     held = ledger(Grant("main", "GPU-1", 10 * GIB, 14, slice=SLICE))
-    there = {"now": changed(equipment(nvidia=PLAIN), cutting=True)}
+    there = {"now": changed(equipment(nvidia=PLAIN), partitions_here=True)}
     with stage(tmp_path, lambda: there["now"]) as at:
         at.runtime.activate()
         at.loop.call_soon_threadsafe(at.grants.replace, held)
@@ -218,7 +218,7 @@ def test_an_event_loop_that_hangs_is_answered_for_by_the_watchdog(tmp_path: Path
 
         assert response.code == ttrpc.DEADLINE_EXCEEDED
         assert took < 0.4
-        assert other == ttrpc.Response()
+        assert other == ttrpc.RpcResponse()
 
 
 def test_an_unexpected_failure_keeps_back_only_who_may_have_a_share(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_an_unexpected_failure_keeps_back_only_who_may_have_a_share(tmp_path: Pa
 
         assert granted.code != 0
         assert "boom" in granted.message
-        assert other == ttrpc.Response()
-        assert later == ttrpc.Response()
+        assert other == ttrpc.RpcResponse()
+        assert later == ttrpc.RpcResponse()
 
 
 def test_a_lost_runtime_is_found_again(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_lost_runtime_is_found_again(tmp_path: Path) -> None:
             at.runtime.sock.close()
         at.runtime.activate()
 
-        assert at.runtime.call("CreateContainer", subject("x")) == ttrpc.Response(
+        assert at.runtime.call("CreateContainer", subject("x")) == ttrpc.RpcResponse(
             messages.created(Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"}))
         )
 
@@ -263,14 +263,14 @@ def test_wrong_bytes_end_the_connection_and_not_the_agent(tmp_path: Path, garbag
 
         at.runtime.activate()
 
-        assert at.runtime.call("StartContainer") == ttrpc.Response()
+        assert at.runtime.call("StartContainer") == ttrpc.RpcResponse()
 
 
 def test_a_runtime_that_refuses_the_plugin_is_asked_again(tmp_path: Path) -> None:
     with stage(tmp_path) as at:
         at.runtime.accept()
-        data = ttrpc.encode_response(ttrpc.Response(code=2, message="invalid index"))
-        sent = ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, data))
+        data = ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="invalid index"))
+        sent = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data))
         at.runtime.sock.sendall(mux.frames(mux.RUNTIME, sent))
         assert at.runtime.sock.recv(100) == b""
         at.runtime.sock.close()

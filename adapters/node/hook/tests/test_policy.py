@@ -5,24 +5,31 @@ import pytest
 from msgspec.structs import replace as changed
 
 from adapters.dialects import record
-from adapters.node.grants import LedgerGrants, Standing
+from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.node.hook.host import HostError, discard, realize
-from adapters.node.hook.plan import Plan
-from adapters.node.hook.policy import NOTHING, Absent, Agent, ServeError
-from adapters.node.hook.profiles import NVIDIA, HamiCore, Profile
-from adapters.node.nri.model import Adjustment, Container, Device, Mount, PodSandbox, State
+from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.hook.policy import NOTHING, NoGrantYet, Policy, ServeError
+from adapters.node.hook.profiles import NVIDIA, HamiCore, VendorProfile
+from adapters.node.nri.model import (
+    Adjustment,
+    ContainerState,
+    LinuxDevice,
+    Mount,
+    NriContainer,
+    PodSandbox,
+)
 from adapters.node.tests.builders import ASKING, MEMORY, POD, container, equipment, ledger
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import AllocationState as Firmness
 from core.requests.grant import Grant
-from core.requests.grant import State as Firmness
 
 HALF = Grant("main", "GPU-1", GIB, 50)
 KOORDINATED = changed(POD, annotations=frozenset({"scheduling.koordinator.sh/device-allocated"}))
 
 
 @pytest.fixture
-def profile(tmp_path: Path) -> Profile:
+def profile(tmp_path: Path) -> VendorProfile:
     for name in ("libvgpu.so", "ld.so.preload"):
         (tmp_path / name).touch()
     hami = HamiCore(
@@ -40,11 +47,11 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def agent(profile: Profile, held: NodeLedger | None, *exempt: str) -> Agent:
-    return Agent(LedgerGrants(held), lambda: equipment(nvidia=profile), frozenset(exempt))
+def agent(profile: VendorProfile, held: NodeLedger | None, *exempt: str) -> Policy:
+    return Policy(LedgerGrants(held), lambda: equipment(nvidia=profile), frozenset(exempt))
 
 
-def test_a_granted_container_gets_its_share(profile: Profile, tmp_path: Path) -> None:
+def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Path) -> None:
     found = agent(profile, ledger(HALF)).adjust(POD, container("NVIDIA_VISIBLE_DEVICES=void"))
 
     assert isinstance(found, Adjustment)
@@ -56,7 +63,7 @@ def test_a_granted_container_gets_its_share(profile: Profile, tmp_path: Path) ->
 
 
 def test_the_bounds_of_an_earlier_container_do_not_outlive_it(
-    profile: Profile, tmp_path: Path
+    profile: VendorProfile, tmp_path: Path
 ) -> None:
     folder = tmp_path / "containers" / "uid-1_main"
     folder.mkdir(parents=True)
@@ -67,31 +74,33 @@ def test_the_bounds_of_an_earlier_container_do_not_outlive_it(
     assert list(folder.iterdir()) == []
 
 
-def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: Profile) -> None:
+def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: VendorProfile) -> None:
     marked = container(f"{record.MARK}=1")
 
-    assert agent(profile, ledger()).adjust(changed(ASKING, uid="x"), container()) is Absent.GRANT
-    assert agent(profile, ledger()).adjust(changed(POD, uid="x"), marked) is Absent.GRANT
-    assert agent(profile, None).adjust(ASKING, container()) is Absent.GRANT
+    assert (
+        agent(profile, ledger()).adjust(changed(ASKING, uid="x"), container()) is NoGrantYet.GRANT
+    )
+    assert agent(profile, ledger()).adjust(changed(POD, uid="x"), marked) is NoGrantYet.GRANT
+    assert agent(profile, None).adjust(ASKING, container()) is NoGrantYet.GRANT
 
 
 @pytest.mark.parametrize("cards", ["GPU-0", "MIG-1,MIG-2"])
 def test_a_card_from_a_device_plugin_is_not_taken_away_before_the_ledger_knows(
-    profile: Profile, cards: str
+    profile: VendorProfile, cards: str
 ) -> None:
     plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
 
-    assert agent(profile, None).adjust(PodSandbox(uid="x"), plugged) is Absent.GRANT
-    assert agent(profile, ledger()).adjust(PodSandbox(uid="x"), plugged) is Absent.GRANT
+    assert agent(profile, None).adjust(PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    assert agent(profile, ledger()).adjust(PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
 
 
-def test_a_share_that_some_service_only_holds_does_not_count(profile: Profile) -> None:
-    held = ledger(HALF, state=Firmness.HELD)
+def test_a_share_that_some_service_only_holds_does_not_count(profile: VendorProfile) -> None:
+    held = ledger(HALF, state=Firmness.RESERVED)
 
-    assert agent(profile, held).adjust(ASKING, container()) is Absent.GRANT
+    assert agent(profile, held).adjust(ASKING, container()) is NoGrantYet.GRANT
 
 
-def test_a_container_that_asked_for_nothing_sees_no_card(profile: Profile) -> None:
+def test_a_container_that_asked_for_nothing_sees_no_card(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF))
     none = Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
 
@@ -100,7 +109,7 @@ def test_a_container_that_asked_for_nothing_sees_no_card(profile: Profile) -> No
     assert there.adjust(PodSandbox(uid="x"), container("NVIDIA_VISIBLE_DEVICES=void")) == NOTHING
 
 
-def test_an_exempt_namespace_keeps_what_its_images_say(profile: Profile) -> None:
+def test_an_exempt_namespace_keeps_what_its_images_say(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF), "gpu-operator")
 
     found = there.adjust(PodSandbox(uid="x", namespace="gpu-operator"), container("A=1"))
@@ -108,25 +117,27 @@ def test_an_exempt_namespace_keeps_what_its_images_say(profile: Profile) -> None
     assert found == NOTHING
 
 
-def test_a_pod_that_another_component_serves_is_left_alone(profile: Profile) -> None:
+def test_a_pod_that_another_component_serves_is_left_alone(profile: VendorProfile) -> None:
     held = ledger(uid="uid-1", unread="whole cards of another scheduler")
 
     assert agent(profile, held).adjust(ASKING, container("NVIDIA_VISIBLE_DEVICES=GPU-0")) == NOTHING
 
 
-def test_a_card_that_is_gone_keeps_its_container_back(profile: Profile) -> None:
+def test_a_card_that_is_gone_keeps_its_container_back(profile: VendorProfile) -> None:
     with pytest.raises(ServeError, match=r"container main of pod ai/train: .*GPU-9"):
         agent(profile, ledger(Grant("main", "GPU-9", GIB, 50))).adjust(POD, container())
 
 
-def test_a_missing_device_node_keeps_its_container_back(profile: Profile) -> None:
+def test_a_missing_device_node_keeps_its_container_back(profile: VendorProfile) -> None:
     lacking = replace(profile, devices=("/dev/nowhere",))
 
     with pytest.raises(ServeError, match="/dev/nowhere: No such file"):
         agent(lacking, ledger(HALF)).adjust(POD, container())
 
 
-def test_a_marked_container_that_the_ledger_gives_nothing_is_kept_back(profile: Profile) -> None:
+def test_a_marked_container_that_the_ledger_gives_nothing_is_kept_back(
+    profile: VendorProfile,
+) -> None:
     there = agent(profile, ledger(HALF))
     cards = "NVIDIA_VISIBLE_DEVICES=GPU-1"
 
@@ -135,7 +146,9 @@ def test_a_marked_container_that_the_ledger_gives_nothing_is_kept_back(profile: 
             there.adjust(POD, container(*env, name="other"))
 
 
-def test_a_marked_container_whose_record_cannot_be_read_is_kept_back(profile: Profile) -> None:
+def test_a_marked_container_whose_record_cannot_be_read_is_kept_back(
+    profile: VendorProfile,
+) -> None:
     there = agent(profile, ledger(unread="broken"))
     plugged = container(f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
 
@@ -145,7 +158,7 @@ def test_a_marked_container_whose_record_cannot_be_read_is_kept_back(profile: Pr
     assert there.adjust(ASKING, plugged) == NOTHING
 
 
-def test_a_record_that_cannot_be_read_opens_no_card(profile: Profile) -> None:
+def test_a_record_that_cannot_be_read_opens_no_card(profile: VendorProfile) -> None:
     there = agent(profile, ledger(unread="forged"))
 
     all_cards = there.adjust(ASKING, container("NVIDIA_VISIBLE_DEVICES=all"))
@@ -155,19 +168,19 @@ def test_a_record_that_cannot_be_read_opens_no_card(profile: Profile) -> None:
         there.adjust(KOORDINATED, container("NVIDIA_VISIBLE_DEVICES=0,1"))
 
 
-def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile) -> None:
+def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: VendorProfile) -> None:
     profile = replace(profile, card_devices=("/dev/nvidia{index}",))
     there = agent(profile, ledger(HALF), "gpu-operator")
-    host = tuple(Device(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
-    privileged = container(state=State.RUNNING, devices=host)
-    own = container(state=State.RUNNING, devices=host[1:2])
+    host = tuple(LinuxDevice(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
+    privileged = container(state=ContainerState.RUNNING, devices=host)
+    own = container(state=ContainerState.RUNNING, devices=host[1:2])
     docker = container(
         name="other",
-        state=State.RUNNING,
+        state=ContainerState.RUNNING,
         mounts=(Mount("/var/run/docker.sock", "bind", "/var/run/docker.sock"),),
     )
-    everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=State.RUNNING)
-    over = changed(privileged, state=State.STOPPED)
+    everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=ContainerState.RUNNING)
+    over = changed(privileged, state=ContainerState.STOPPED)
 
     found = there.exposed([POD], [privileged, own, docker, everything, over])
 
@@ -181,10 +194,10 @@ def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: Profile)
 
 
 def test_of_whom_the_ledger_cannot_tell_what_he_holds_nobody_says_that_he_is_exposed(
-    profile: Profile,
+    profile: VendorProfile,
 ) -> None:
     profile = replace(profile, card_devices=("/dev/nvidia{index}",))
-    device = (Device("/dev/nvidia0", "c", 195, 0),)
+    device = (LinuxDevice("/dev/nvidia0", "c", 195, 0),)
 
     held = agent(profile, ledger(unread="whole cards of another scheduler"))
     broken = agent(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
@@ -193,14 +206,14 @@ def test_of_whom_the_ledger_cannot_tell_what_he_holds_nobody_says_that_he_is_exp
     assert broken.exposure(POD, container(devices=device)) == ""
 
 
-def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: Profile) -> None:
+def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF))
     set_by_it = container(
         "NVIDIA_VISIBLE_DEVICES=1", f"CUDA_DEVICE_MEMORY_LIMIT={GIB}", "CUDA_DEVICE_SM_LIMIT=50"
     )
 
     assert there.adjust(KOORDINATED, set_by_it) == NOTHING
-    assert there.audit([KOORDINATED], [changed(set_by_it, state=State.RUNNING)]) == ()
+    assert there.audit([KOORDINATED], [changed(set_by_it, state=ContainerState.RUNNING)]) == ()
 
 
 @pytest.mark.parametrize(
@@ -213,13 +226,13 @@ def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: Profile
     ],
 )
 def test_koordinators_hook_is_refused_where_it_says_otherwise(
-    profile: Profile, name: str, env: tuple[str, ...]
+    profile: VendorProfile, name: str, env: tuple[str, ...]
 ) -> None:
     with pytest.raises(ServeError, match="turn that gate off"):
         agent(profile, ledger(HALF)).adjust(KOORDINATED, container(*env, name=name))
 
 
-def test_a_failure_concerns_whoever_may_have_a_share(profile: Profile) -> None:
+def test_a_failure_concerns_whoever_may_have_a_share(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
 
     assert there.concerns(POD, container())
@@ -228,13 +241,13 @@ def test_a_failure_concerns_whoever_may_have_a_share(profile: Profile) -> None:
     assert not there.concerns(PodSandbox(uid="x"), container())
 
 
-def test_the_audit_names_who_runs_without_a_share(profile: Profile) -> None:
+def test_the_audit_names_who_runs_without_a_share(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
-    bare = container(name="main", state=State.RUNNING)
-    lost = container(name="lost", state=State.RUNNING)
-    free = container(name="free", state=State.RUNNING)
-    over = container(name="main", state=State.STOPPED)
-    orphan = Container("c9", "gone", "main", State.RUNNING)
+    bare = container(name="main", state=ContainerState.RUNNING)
+    lost = container(name="lost", state=ContainerState.RUNNING)
+    free = container(name="free", state=ContainerState.RUNNING)
+    over = container(name="main", state=ContainerState.STOPPED)
+    orphan = NriContainer("c9", "gone", "main", ContainerState.RUNNING)
 
     found = there.audit([POD], [bare, lost, free, over, orphan])
 
@@ -244,22 +257,24 @@ def test_the_audit_names_who_runs_without_a_share(profile: Profile) -> None:
 
 
 def test_the_audit_names_who_runs_on_a_promise_that_the_ledger_does_not_know(
-    profile: Profile,
+    profile: VendorProfile,
 ) -> None:
     forged = changed(ASKING, uid="x")
-    running = container("NVIDIA_VISIBLE_DEVICES=all", state=State.RUNNING)
+    running = container("NVIDIA_VISIBLE_DEVICES=all", state=ContainerState.RUNNING)
 
     (found,) = agent(profile, ledger(HALF)).audit([forged], [running])
 
     assert "does not name its pod" in found.lacking
 
 
-def test_the_audit_is_content_with_what_the_agent_gave(profile: Profile) -> None:
+def test_the_audit_is_content_with_what_the_agent_gave(profile: VendorProfile) -> None:
     there = agent(profile, ledger(HALF))
     given = there.adjust(POD, container())
     assert isinstance(given, Adjustment)
     env = tuple(f"{name}={value}" for name, value in given.env.items())
-    running = container(*env, state=State.RUNNING, mounts=given.mounts, devices=given.devices)
+    running = container(
+        *env, state=ContainerState.RUNNING, mounts=given.mounts, devices=given.devices
+    )
 
     assert there.audit([POD], [running]) == ()
 
@@ -267,26 +282,26 @@ def test_the_audit_is_content_with_what_the_agent_gave(profile: Profile) -> None
 def test_grants_tell_what_they_know() -> None:
     grants = LedgerGrants()
 
-    assert grants.of("uid-1", "main") is Standing.UNKNOWN
+    assert grants.of("uid-1", "main") is GrantStatus.UNKNOWN
     grants.replace(ledger(Grant("main", "GPU-0", MEMORY, 100)))
-    assert grants.of("uid-1", "other") is Standing.NOTHING
+    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
     assert set(grants.cards()) == {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan({"A=B": "1"}),
-        Plan({"": "1"}),
-        Plan({"A": "1\0"}),
-        Plan({"A": "x" * (128 << 10)}),
-        Plan(devices=("/etc/passwd",)),
-        Plan(fresh="/proc/nowhere/x"),
-        Plan(fresh="/etc/passwd"),
-        Plan(folders=("/etc/passwd",)),
+        AdjustmentPlan({"A=B": "1"}),
+        AdjustmentPlan({"": "1"}),
+        AdjustmentPlan({"A": "1\0"}),
+        AdjustmentPlan({"A": "x" * (128 << 10)}),
+        AdjustmentPlan(devices=("/etc/passwd",)),
+        AdjustmentPlan(scratch_dirs="/proc/nowhere/x"),
+        AdjustmentPlan(scratch_dirs="/etc/passwd"),
+        AdjustmentPlan(folders=("/etc/passwd",)),
     ],
 )
-def test_what_would_fail_after_the_answer_fails_before_it(plan: Plan) -> None:
+def test_what_would_fail_after_the_answer_fails_before_it(plan: AdjustmentPlan) -> None:
     with pytest.raises(HostError):
         realize(plan)
 
@@ -297,7 +312,7 @@ def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     (elsewhere / "x.cache").touch()
     (tmp_path / "own").symlink_to(elsewhere)
 
-    realize(Plan(fresh=str(tmp_path / "own")))
+    realize(AdjustmentPlan(scratch_dirs=str(tmp_path / "own")))
     (tmp_path / "other").symlink_to(elsewhere)
     discard(str(tmp_path / "other"))
 

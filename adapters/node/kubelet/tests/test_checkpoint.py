@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.node.kubelet import checkpoint
-from adapters.node.kubelet.checkpoint import CheckpointError, Given, read
+from adapters.node.kubelet.checkpoint import CheckpointError, DeviceAssignment, read
 from adapters.node.nri.protobuf import message, text
 
 # As the kubelet 1.37.1 wrote it in e2e/tests/test_kubelet_holdings.py, two of three entries.
@@ -42,8 +42,8 @@ def test_what_the_kubelet_writes_is_read() -> None:
     resource = "nvidia.com/gpu"
     first, second = "8e659c75-f01d-476a-b0b0-8292e48a94d4", "1466ce8e-f087-4310-995d-851d4eb429b3"
     assert read(WRITTEN) == (
-        Given(first, "c0", resource, ("GPU-1",), ("GPU-1",)),
-        Given(second, "c1", resource, ("GPU-2",), ("GPU-2",)),
+        DeviceAssignment(first, "c0", resource, ("GPU-1",), ("GPU-1",)),
+        DeviceAssignment(second, "c1", resource, ("GPU-2",), ("GPU-2",)),
     )
 
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.node.apiserver.status import Terms
+from adapters.node.apiserver.status import SharingConfig
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware, Instance
-from adapters.node.kubelet.checkpoint import Given
-from adapters.node.kubelet.devices import Holders, holdings
+from adapters.node.kubelet.checkpoint import DeviceAssignment
+from adapters.node.kubelet.devices import KubeletDevices, holdings
 from adapters.node.kubelet.tests.test_checkpoint import file, row
-from adapters.node.main import Node
+from adapters.node.main import NodeAgent
 from adapters.node.tests.builders import card, ledger
-from adapters.wire.hardware import KUBELET, Holding
+from adapters.wire.hardware import KUBELET, DeviceHolding
 from core.requests.grant import Grant
 
 CARDS = tuple(card(index) for index in range(4))
@@ -24,12 +24,12 @@ NODE = Hardware(CARDS, instances=SLICE)
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
 
 
-def one(*devices: str, visible: str = "", resource: str = GPU, pod: str = "7") -> Given:
+def one(*devices: str, visible: str = "", resource: str = GPU, pod: str = "7") -> DeviceAssignment:
     shown = tuple(visible.split(",")) if visible else ()
-    return Given(pod, "main", resource, devices, shown)
+    return DeviceAssignment(pod, "main", resource, devices, shown)
 
 
-def told(given: Given, hardware: Hardware = NODE) -> tuple[tuple[str, ...], bool] | None:
+def told(given: DeviceAssignment, hardware: Hardware = NODE) -> tuple[tuple[str, ...], bool] | None:
     found = holdings([given], hardware, {"7"})
     return (found[0].cards, found[0].shared) if found else None
 
@@ -56,7 +56,7 @@ def told(given: Given, hardware: Hardware = NODE) -> tuple[tuple[str, ...], bool
     ],
 )
 def test_cards_are_known_by_what_the_plugin_answered_and_the_kubelet_kept(
-    given: Given, expected: tuple[tuple[str, ...], bool]
+    given: DeviceAssignment, expected: tuple[tuple[str, ...], bool]
 ) -> None:
     assert told(given) == expected
 
@@ -79,7 +79,9 @@ def test_cards_are_known_by_what_the_plugin_answered_and_the_kubelet_kept(
         one(),
     ],
 )
-def test_of_a_container_with_a_card_that_is_not_known_nothing_is_told(given: Given) -> None:
+def test_of_a_container_with_a_card_that_is_not_known_nothing_is_told(
+    given: DeviceAssignment,
+) -> None:
     assert told(given) is None
 
 
@@ -98,7 +100,7 @@ def test_other_resources_and_other_pods_are_passed_over() -> None:
 
     found = holdings(given, NODE, {"7"})
 
-    assert found == (Holding("7", "main", GPU, 1, ("GPU-1",)),)
+    assert found == (DeviceHolding("7", "main", GPU, 1, ("GPU-1",)),)
 
 
 words = st.sampled_from(["GPU-0", "GPU-3", "GPU-9", "MIG-3a", "GPU-1::2", "GPU-1-2", "1", "9"])
@@ -108,7 +110,7 @@ words = st.sampled_from(["GPU-0", "GPU-3", "GPU-9", "MIG-3a", "GPU-1::2", "GPU-1
 def test_what_is_told_to_be_one_pods_alone_is_what_the_kubelet_counts(
     devices: list[str], visible: list[str]
 ) -> None:
-    given = Given("7", "main", GPU, tuple(devices), tuple(visible))
+    given = DeviceAssignment("7", "main", GPU, tuple(devices), tuple(visible))
 
     for holding in holdings([given], NODE, {"7"}):
         assert set(holding.cards) <= {card.uuid for card in CARDS}
@@ -124,12 +126,12 @@ def unread(uid: str = "7") -> LedgerGrants:
     return LedgerGrants(ledger(uid=uid, unread="nobody says"))
 
 
-def holders(place: Path, grants: LedgerGrants) -> tuple[Holders, list[bool]]:
+def holders(place: Path, grants: LedgerGrants) -> tuple[KubeletDevices, list[bool]]:
     changes: list[bool] = []
-    return Holders(place, grants, lambda: NODE, lambda: changes.append(True)), changes
+    return KubeletDevices(place, grants, lambda: NODE, lambda: changes.append(True)), changes
 
 
-def follow(what: Holders) -> None:
+def follow(what: KubeletDevices) -> None:
     """Let it look until it has said something."""
 
     async def scenario() -> None:
@@ -150,7 +152,7 @@ def test_a_pod_that_the_ledger_cannot_tell_is_looked_up(tmp_path: Path) -> None:
 
     follow(what)
 
-    assert what.found == (Holding("7", "c", GPU, 1, ("GPU-0",)),)
+    assert what.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
     assert changes == [True]
 
 
@@ -197,7 +199,7 @@ def test_what_cannot_be_read_leaves_what_was_known_and_is_told_once(
     what.read()
     what.look()
 
-    assert what.found == (Holding("7", "c", GPU, 1, ("GPU-0",)),)
+    assert what.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
     assert changes == [True]
     assert capsys.readouterr().err.count("kubelet.unread") == 1
 
@@ -233,11 +235,11 @@ def test_a_pod_that_is_gone_from_the_ledger_is_told_no_more(tmp_path: Path) -> N
 
 def test_nothing_is_told_of_the_node_before_somebody_has_looked(tmp_path: Path) -> None:
     what, _ = holders(tmp_path / "not there", unread())
-    node = Node(unread(), {}, NODE, known=True, holders=what)
-    before = node.told(Terms())
-    what.found = (Holding("7", "c", GPU, 1, ("GPU-0",)),)
+    node = NodeAgent(unread(), {}, NODE, known=True, holders=what)
+    before = node.told(SharingConfig())
+    what.found = (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
 
-    told = node.told(Terms())
+    told = node.told(SharingConfig())
 
     assert before is None
     assert told is not None

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from adapters.node.grants import Answer, LedgerGrants
-from adapters.node.hardware.model import Hardware, Instance, Load
-from adapters.node.hook.containers import Tenants
-from adapters.node.hook.counters import Counts
+from adapters.node.hardware.model import CardLoad, Hardware, Instance
+from adapters.node.hook.containers import ContainerRegistry
+from adapters.node.hook.counters import HookCounters
 from adapters.node.hook.tests.test_containers import creating, folder
-from adapters.node.metrics.collect import Monitor
+from adapters.node.metrics.collect import MetricsCollector
 from adapters.node.metrics.exposition import render
 from adapters.node.metrics.hami_region import VERSION_1
 from adapters.node.metrics.tests.test_hami_region import region
@@ -26,17 +26,17 @@ CARDS = Hardware(
 
 def text(
     tmp_path: Path,
-    loads: Mapping[str, Load] | None = None,
+    loads: Mapping[str, CardLoad] | None = None,
     granted: Callable[[str, str], Answer] | None = None,
 ) -> str:
-    tenants = Tenants(tmp_path, now=lambda: NOW)
+    tenants = ContainerRegistry(tmp_path, now=lambda: NOW)
     tenants.observe(creating())
-    monitor = Monitor(
+    monitor = MetricsCollector(
         "gpu-a",
         tenants,
         lambda: CARDS,
         lambda: loads or {},
-        Counts(adjusted=3),
+        HookCounters(adjusted=3),
         granted or LedgerGrants().of,
         lambda: NOW,
     )
@@ -46,7 +46,7 @@ def text(
 def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
     folder(tmp_path)
 
-    told = text(tmp_path, {"GPU-0": Load(5 << 30, 42, 7), "GPU-9": Load(1, 1)}).splitlines()
+    told = text(tmp_path, {"GPU-0": CardLoad(5 << 30, 42, 7), "GPU-9": CardLoad(1, 1)}).splitlines()
 
     host = '{nodeid="gpu-a",deviceidx="0",deviceuuid="GPU-0",devicetype="NVIDIA-A",zone="vGPU"}'
     share = (
@@ -71,7 +71,7 @@ def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
 def test_todays_names_are_told_beside_them(tmp_path: Path) -> None:
     folder(tmp_path)
 
-    told = text(tmp_path, {"GPU-0": Load(1, 2)}).splitlines()
+    told = text(tmp_path, {"GPU-0": CardLoad(1, 2)}).splitlines()
 
     share = (
         '{namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'

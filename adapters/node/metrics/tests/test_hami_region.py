@@ -11,10 +11,10 @@ from adapters.node.metrics.hami_region import (
     MAGIC,
     UNVERSIONED,
     VERSION_1,
-    CardUsage,
-    Layout,
     Region,
+    RegionCard,
     RegionError,
+    RegionLayout,
     read,
 )
 
@@ -22,7 +22,9 @@ USES = ((100, 20, 3, 4, 127, 30), (1, 1, 1, 0, 3, 10))
 """Of two processes on card 1: context, module, data, offset, total, percent."""
 
 
-def region(layout: Layout, uses: Sequence[tuple[int, ...]] = USES, cards: int = 2) -> bytearray:
+def region(
+    layout: RegionLayout, uses: Sequence[tuple[int, ...]] = USES, cards: int = 2
+) -> bytearray:
     data = bytearray(layout.size + 1)
     struct.pack_into("<iII", data, 0, MAGIC, 1 if layout is VERSION_1 else 0, 2)
     struct.pack_into("<Q", data, layout.cards, cards)
@@ -49,12 +51,14 @@ def written(tmp_path: Path, data: bytes | bytearray) -> Path:
 
 
 @pytest.mark.parametrize("layout", [UNVERSIONED, VERSION_1])
-def test_what_the_processes_use_is_summed_up_for_each_card(tmp_path: Path, layout: Layout) -> None:
+def test_what_the_processes_use_is_summed_up_for_each_card(
+    tmp_path: Path, layout: RegionLayout
+) -> None:
     found = read(written(tmp_path, region(layout)))
 
     assert found.cards == (
-        CardUsage("GPU-0", 1000, 0, 0, 0, 0, 0, 0),
-        CardUsage("GPU-1", 1001, 130, 101, 21, 4, 4, 40),
+        RegionCard("GPU-0", 1000, 0, 0, 0, 0, 0, 0),
+        RegionCard("GPU-1", 1001, 130, 101, 21, 4, 4, 40),
     )
     assert found.last_kernel == (1_700_000_000 if layout is VERSION_1 else 0)
 

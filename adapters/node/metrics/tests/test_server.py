@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from adapters.node.metrics.exposition import Family, Sample
-from adapters.node.metrics.server import Scrape
+from adapters.node.metrics.server import MetricsServer
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_server_answers_what_it_can_and_survives_the_rest(
     asked: bytes, status: bytes, body: bytes
 ) -> None:
     async def ask() -> bytes:
-        scrape = Scrape(lambda: [Family("a", "b", (Sample({}, 1),))], lambda: False)
+        scrape = MetricsServer(lambda: [Family("a", "b", (Sample({}, 1),))], lambda: False)
         server = await asyncio.start_server(scrape._serve, "127.0.0.1", 0, limit=8192)
         port = server.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

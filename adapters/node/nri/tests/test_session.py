@@ -3,17 +3,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.node.nri import messages, mux, ttrpc
-from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, Container, PodSandbox, Runtime
+from adapters.node.nri.model import (
+    PLUGIN_SERVICE,
+    Adjustment,
+    NriContainer,
+    PodSandbox,
+    RuntimeInfo,
+)
 from adapters.node.nri.protobuf import integer, message, text
 from adapters.node.nri.session import (
     EVENTS,
     Configured,
     Creating,
-    Refused,
+    FeedResult,
+    RegistrationRejected,
     Removed,
     Session,
     Stage,
-    Step,
     Synchronized,
 )
 
@@ -23,12 +29,12 @@ SUBJECT = message(1, POD) + message(2, CONTAINER)
 
 
 def call(stream: int, method: str, payload: bytes = b"", service: str = PLUGIN_SERVICE) -> bytes:
-    request = ttrpc.encode_request(ttrpc.Request(service, method, payload, 2_000_000_000))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.Message(stream, ttrpc.REQUEST, request)))
+    request = ttrpc.encode_request(ttrpc.RpcRequest(service, method, payload, 2_000_000_000))
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.REQUEST, request)))
 
 
-def answers(sent: bytes) -> list[tuple[int, ttrpc.Response]]:
-    reader = ttrpc.Reader()
+def answers(sent: bytes) -> list[tuple[int, ttrpc.RpcResponse]]:
+    reader = ttrpc.MessageReader()
     found = [m for frame in mux.Mux().feed(sent) for m in reader.feed(frame.payload)]
     return [(m.stream, ttrpc.decode_response(m.data)) for m in found]
 
@@ -49,9 +55,9 @@ def test_a_session_is_active_after_the_runtime_has_configured_and_synchronized_i
     synchronized = session.feed(call(3, "Synchronize", message(1, POD) + message(2, CONTAINER)))
 
     assert b"RegisterPlugin" in sent
-    assert configured.happened == (Configured(Runtime("containerd", "2.1.9")),)
-    assert answers(configured.send) == [(1, ttrpc.Response(messages.subscribe(EVENTS)))]
-    assert answers(synchronized.send) == [(3, ttrpc.Response())]
+    assert configured.happened == (Configured(RuntimeInfo("containerd", "2.1.9")),)
+    assert answers(configured.send) == [(1, ttrpc.RpcResponse(messages.subscribe(EVENTS)))]
+    assert answers(synchronized.send) == [(3, ttrpc.RpcResponse())]
     (told,) = synchronized.happened
     assert isinstance(told, Synchronized)
     assert [pod.uid for pod in told.pods] == ["uid-1"]
@@ -70,7 +76,7 @@ def test_a_synchronize_in_pieces_is_echoed_and_told_once() -> None:
     first = session.feed(call(1, "Synchronize", message(1, POD) + integer(3, 1)))
     second = session.feed(call(3, "Synchronize", message(2, CONTAINER)))
 
-    assert answers(first.send) == [(1, ttrpc.Response(integer(2, 1)))]
+    assert answers(first.send) == [(1, ttrpc.RpcResponse(integer(2, 1)))]
     assert first.happened == ()
     (told,) = second.happened
     assert isinstance(told, Synchronized)
@@ -85,9 +91,9 @@ def test_a_creation_waits_for_its_answer_and_is_answered_once() -> None:
     second = session.failed(5, ttrpc.INTERNAL, "too late")
 
     pod = PodSandbox("p1", "train", "uid-1", "ai")
-    container = Container("c1", "p1", "main", env=("A=1",))
-    assert step == Step(b"", (Creating(5, pod, container, 2_000_000_000),))
-    assert answers(first) == [(5, ttrpc.Response(messages.created(Adjustment(env={"B": "2"}))))]
+    container = NriContainer("c1", "p1", "main", env=("A=1",))
+    assert step == FeedResult(b"", (Creating(5, pod, container, 2_000_000_000),))
+    assert answers(first) == [(5, ttrpc.RpcResponse(messages.created(Adjustment(env={"B": "2"}))))]
     assert second == b""
 
 
@@ -106,7 +112,7 @@ def test_an_error_carries_its_sentence() -> None:
 
     sent = session.failed(5, ttrpc.UNAVAILABLE, "no grant yet")
 
-    assert answers(sent) == [(5, ttrpc.Response(code=ttrpc.UNAVAILABLE, message="no grant yet"))]
+    assert answers(sent) == [(5, ttrpc.RpcResponse(code=ttrpc.UNAVAILABLE, message="no grant yet"))]
 
 
 @pytest.mark.parametrize("method", ["ValidateContainerAdjustment", "Nonsense", ""])
@@ -126,7 +132,7 @@ def test_an_unknown_service_is_answered_as_unimplemented() -> None:
 def test_other_events_are_answered_with_nothing(method: str) -> None:
     step = active().feed(call(7, method, SUBJECT))
 
-    assert answers(step.send) == [(7, ttrpc.Response())]
+    assert answers(step.send) == [(7, ttrpc.RpcResponse())]
     assert step.happened == ()
 
 
@@ -157,27 +163,29 @@ def test_a_call_that_cannot_be_read_is_an_error_and_the_session_goes_on() -> Non
 def test_a_refused_registration_is_told() -> None:
     session = Session("dragoman", "2")
     session.register()
-    data = ttrpc.encode_response(ttrpc.Response(code=2, message="invalid index"))
+    data = ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="invalid index"))
 
     step = session.feed(
-        mux.frames(mux.RUNTIME, ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, data)))
+        mux.frames(mux.RUNTIME, ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data)))
     )
 
-    assert step.happened == (Refused("invalid index"),)
+    assert step.happened == (RegistrationRejected("invalid index"),)
 
 
 def test_an_accepted_registration_is_nothing_to_tell() -> None:
     session = Session("dragoman", "20")
     session.register()
-    accepted = ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, b""))
-    strange = ttrpc.encode(ttrpc.Message(1, ttrpc.RESPONSE, b"\xff"))
+    accepted = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b""))
+    strange = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b"\xff"))
 
-    assert session.feed(mux.frames(mux.RUNTIME, accepted)) == Step()
-    assert isinstance(session.feed(mux.frames(mux.RUNTIME, strange)).happened[0], Refused)
+    assert session.feed(mux.frames(mux.RUNTIME, accepted)) == FeedResult()
+    assert isinstance(
+        session.feed(mux.frames(mux.RUNTIME, strange)).happened[0], RegistrationRejected
+    )
 
 
 def test_frames_of_other_connections_are_dropped() -> None:
-    assert active().feed(mux.frames(9, b"whatever")) == Step()
+    assert active().feed(mux.frames(9, b"whatever")) == FeedResult()
 
 
 @given(st.data())

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from adapters.sidecar.certificates import record
-from adapters.sidecar.certificates.keeper import Keeper
-from adapters.sidecar.certificates.rotation import Keys, Plan
+from adapters.sidecar.certificates.keeper import CertificateRotator
+from adapters.sidecar.certificates.rotation import CertificateSet, RotationPolicy
 
-PLAN = Plan(("dragoman.svc",), authority=7200, leaf=3600, overlap=60)
+PLAN = RotationPolicy(("dragoman.svc",), authority=7200, leaf=3600, overlap=60)
 
 
 @dataclass
@@ -40,13 +40,15 @@ class World:
         known, self.published = self.published == bundle, bundle
         return known
 
-    def keys(self) -> Keys:
+    def keys(self) -> CertificateSet:
         found = record.read(self.data)
         assert found is not None
         return found
 
-    def keeper(self) -> Keeper:
-        return Keeper(self, self, PLAN, lambda: self.now, lambda event, _: self.told.append(event))
+    def keeper(self) -> CertificateRotator:
+        return CertificateRotator(
+            self, self, PLAN, lambda: self.now, lambda event, _: self.told.append(event)
+        )
 
     async def settle(self) -> None:
         """Look until there is nothing more to do at once."""

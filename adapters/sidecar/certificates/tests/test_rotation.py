@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.sidecar.certificates import record
-from adapters.sidecar.certificates.authority import Pair, facts, make_authority
-from adapters.sidecar.certificates.rotation import Keys, Plan, advance
+from adapters.sidecar.certificates.authority import KeyPair, facts, make_authority
+from adapters.sidecar.certificates.rotation import CertificateSet, RotationPolicy, advance
 from adapters.sidecar.certificates.tests.clients import accepts
 
 NOW = 1_800_000_000
 NAME = "dragoman.dragoman-system.svc"
 STILL = 1 << 60
-PLAN = Plan((NAME,), authority=4800, leaf=1200, overlap=100)
+PLAN = RotationPolicy((NAME,), authority=4800, leaf=1200, overlap=100)
 
 
-def fresh() -> Keys:
+def fresh() -> CertificateSet:
     return advance(None, NOW, PLAN, told=False)
 
 
@@ -32,7 +32,7 @@ class World:
     """
 
     now: int = NOW
-    keys: Keys = field(default_factory=fresh)
+    keys: CertificateSet = field(default_factory=fresh)
     told: bool = False
     forced: bool = False
     published: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
@@ -97,7 +97,7 @@ def test_any_published_bundle_accepts_the_served_certificate_at_any_time(
                 assert accepts(bundle, leaf, NAME, world.now)
 
 
-def run(keys: Keys, seconds: int, every: int = 10) -> list[Keys]:
+def run(keys: CertificateSet, seconds: int, every: int = 10) -> list[CertificateSet]:
     """All that is kept in a time in which the keeper looks regularly; each once."""
     found = [keys]
     for now in range(NOW, NOW + seconds, every):
@@ -158,13 +158,13 @@ def test_what_cannot_be_used_is_made_anew() -> None:
     keys, other = fresh(), make_authority(NOW, 100)
 
     for broken in (
-        replace(keys, authority=Pair("x", "y")),
-        replace(keys, authority=Pair(keys.authority.certificate, other.key)),
+        replace(keys, authority=KeyPair("x", "y")),
+        replace(keys, authority=KeyPair(keys.authority.certificate, other.key)),
         replace(keys, authority=make_authority(NOW - 5000, 100)),
-        replace(keys, next=Pair("x", "y")),
+        replace(keys, next=KeyPair("x", "y")),
     ):
         assert advance(broken, NOW, PLAN, told=True).authority != broken.authority
-    lost = replace(keys, leaf=Pair("x", "y"))
+    lost = replace(keys, leaf=KeyPair("x", "y"))
     assert advance(lost, NOW, PLAN, told=True).authority == keys.authority
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.sidecar.certificates.authority import Pair, make_authority, sign
-from adapters.sidecar.certificates.secret import Served
+from adapters.sidecar.certificates.authority import KeyPair, make_authority, sign
+from adapters.sidecar.certificates.secret import ServedCertificate
 from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.settings import SettingsError
 from adapters.wire.kube import Metadata, Secret
@@ -55,7 +55,7 @@ def shown(port: int) -> bytes:
         return secure.getpeercert(binary_form=True) or b""
 
 
-def a_pair(authority: Pair) -> Pair:
+def a_pair(authority: KeyPair) -> KeyPair:
     return sign(authority, ["127.0.0.1"], NOW, 100)
 
 
@@ -88,7 +88,7 @@ def test_a_secret_is_taken_when_it_has_a_certificate_and_told_when_it_has_garbag
     from base64 import b64encode
 
     told: list[str] = []
-    served = Served(
+    served = ServedCertificate(
         CertificateText(None), lambda: told.append("ready"), lambda e, _: told.append(e)
     )
     pair = a_pair(make_authority(NOW, 1000))
@@ -96,7 +96,7 @@ def test_a_secret_is_taken_when_it_has_a_certificate_and_told_when_it_has_garbag
     def tell(certificate: str, key: str) -> None:
         texts = {"tls.crt": certificate, "tls.key": key}
         data = {name: b64encode(text.encode()).decode() for name, text in texts.items() if text}
-        served.changed(Secret(Metadata(name="s"), data))
+        served.on_update(Secret(Metadata(name="s"), data))
 
     tell("", "")
     assert (told, served.ends) == ([], 0)
@@ -105,8 +105,8 @@ def test_a_secret_is_taken_when_it_has_a_certificate_and_told_when_it_has_garbag
     assert (told, served.ends) == (["certificate.taken", "ready"], NOW + 100)
     tell("x", "y")
     tell(pair.certificate, "y")
-    served.gone(Metadata(name="s"))
-    served.unreadable(Metadata(name="s"), "odd")
-    served.synced()
+    served.on_delete(Metadata(name="s"))
+    served.on_unreadable(Metadata(name="s"), "odd")
+    served.on_synced()
     assert told[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
     assert served.ends == NOW + 100

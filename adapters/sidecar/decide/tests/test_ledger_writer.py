@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.decide.ledger_writer import BURST, SPACE, JointWriter
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.ledger_writer import BURST, SPACE, LedgerWriter
 from adapters.sidecar.tests.builders import CountingStore, FakeClock, FakeJournal, run
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -26,12 +26,12 @@ def a_change(ledger: NodeLedger) -> NodeLedger:
     return replace(ledger, version=ledger.version + 1)
 
 
-async def a_writer(*nodes: str) -> tuple[JointWriter, Timed, CountingStore]:
-    book, store, clock = Book(), CountingStore(), Timed()
+async def a_writer(*nodes: str) -> tuple[LedgerWriter, Timed, CountingStore]:
+    book, store, clock = LedgerCache(), CountingStore(), Timed()
     for node in nodes:
         await store.write(NodeLedger.of(Node(node, ())), None)
     book.load(await store.load())
-    return JointWriter(book, store, clock, FakeJournal()), clock, store
+    return LedgerWriter(book, store, clock, FakeJournal()), clock, store
 
 
 def test_after_a_burst_a_record_is_written_once_in_a_while_and_others_wait_for_nothing() -> None:

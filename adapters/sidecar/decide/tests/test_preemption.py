@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,
@@ -52,7 +52,7 @@ async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
     for pod in pods:
         name = pod["metadata"]["name"]
         question = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}"}
-        await KubeFlow(bench.service).bind(body({**question, "Node": "n1"}))
+        await KubeExtender(bench.service).bind(body({**question, "Node": "n1"}))
     return bench
 
 
@@ -66,7 +66,7 @@ async def chosen(
             "n1": {"Pods": [{"UID": uid} for uid in named], "NumPDBViolations": broken}
         },
     }
-    found = await asked(KubeFlow(bench.service).preempt(body(question)))
+    found = await asked(KubeExtender(bench.service).preempt(body(question)))
     victims: dict[str, Json] = found["NodeNameToMetaVictims"]
     return victims
 
@@ -138,7 +138,7 @@ def test_nobody_goes_for_a_pod_that_is_not_above_him() -> None:
 def test_cards_that_are_only_promised_are_not_freed_by_an_eviction() -> None:
     async def work() -> Mapping[str, Json]:
         bench = await full(FakeBudgets(), A)
-        promised = bench.service.readings.read(read_pod(B))
+        promised = bench.service.pod_requests.read(read_pod(B))
         assert promised is not None
         await bench.service.committer.commit(promised, "n1")
         return await chosen(bench)

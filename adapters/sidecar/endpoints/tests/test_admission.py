@@ -7,8 +7,8 @@ import pytest
 
 from adapters.cli.demo.schedulers import patched
 from adapters.sidecar.decide.ports import Outcome
-from adapters.sidecar.endpoints.admission import AdmissionFlow
-from adapters.sidecar.endpoints.kube_extender import KubeFlow
+from adapters.sidecar.endpoints.admission import Admission
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,
@@ -44,7 +44,7 @@ def bound(pod: Json, node: str, answer: Json, chosen: dict[str, str] | None = No
 
 async def admit(pod: Json, operation: str = "CREATE") -> Json:
     bench = await a_service()
-    return await asked(AdmissionFlow(bench.service).pods(review(pod, operation)))
+    return await asked(Admission(bench.service).pods(review(pod, operation)))
 
 
 async def bind(
@@ -56,7 +56,7 @@ async def bind(
     dry: bool = False,
 ) -> Json:
     question = review(a_binding(name, node, annotations), sub="binding", dry=dry)
-    return await asked(AdmissionFlow(bench.service).bindings(question))
+    return await asked(Admission(bench.service).bindings(question))
 
 
 def test_the_door_of_every_container_that_asks_is_closed_and_of_no_other() -> None:
@@ -101,7 +101,7 @@ def test_what_an_author_lets_his_container_see_is_overwritten_wherever_it_stands
 
 async def admit_requiring(pod: Json) -> Json:
     bench = await a_service()
-    return await asked(AdmissionFlow(bench.service, "dragoman").pods(review(pod)))
+    return await asked(Admission(bench.service, "dragoman").pods(review(pod)))
 
 
 def test_containers_that_ask_require_the_agent_where_the_operator_says_so() -> None:
@@ -192,14 +192,14 @@ def test_a_binding_commits_and_takes_the_annotations_along() -> None:
 def test_a_hold_becomes_the_commit_card_for_card() -> None:
     async def work() -> tuple[Json, Bench, str]:
         bench = await a_service(a_node("n1", cards=4), pods=[a_pod(), a_pod("q")])
-        asking = bench.service.readings.read(bench.cluster.pods()[0])
+        asking = bench.service.pod_requests.read(bench.cluster.pods()[0])
         assert asking is not None
-        from adapters.sidecar.endpoints.volcano_extender import VolcanoFlow
+        from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 
         pod = a_pod()
         event = {"task": {"UID": "uid-p", "NodeName": "n1", "Status": 2, "Pod": pod}}
-        await VolcanoFlow(bench.service).allocate(body(event))
-        held = bench.service.book.held("uid-p")
+        await VolcanoExtender(bench.service).allocate(body(event))
+        held = bench.service.ledgers.held("uid-p")
         assert held is not None
         await bind(bench, "q", "n1")
         return await bind(bench, "p", "n1"), bench, held.grants[0].card
@@ -207,8 +207,8 @@ def test_a_hold_becomes_the_commit_card_for_card() -> None:
     answer, bench, card = run(work())
 
     assert response(answer)["allowed"] is True
-    assert bench.service.book.holds() == 0
-    ledger = bench.service.book.inventory.ledger("n1")
+    assert bench.service.ledgers.holds() == 0
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == card
 
 
@@ -233,7 +233,7 @@ def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
     answer, bench = run(work())
 
     assert response(answer) == {"uid": "r1", "allowed": True}
-    ledger = bench.service.book.inventory.ledger("n1")
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
     assert bench.journal.told[-1].outcome is Outcome.ADOPTED
 
@@ -249,7 +249,7 @@ def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() 
     for seen in ({}, {"volcano.sh/vgpu-ids-new": "GPU-n1-1,NVIDIA,4000,0:"}):
         answer, bench = run(work(seen))
         assert response(answer) == {"uid": "r1", "allowed": True}
-        ledger = bench.service.book.inventory.ledger("n1")
+        ledger = bench.service.ledgers.inventory.ledger("n1")
         assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
         assert bench.journal.told[-1].outcome is Outcome.ADOPTED
 
@@ -274,7 +274,7 @@ def test_an_unsound_choice_is_corrected_on_the_same_node(choice: str) -> None:
     meta = bound(a_pod(), "n1", answer, {"volcano.sh/vgpu-ids-new": choice})["metadata"]
     assert "GPU-n1-1,NVIDIA,4000,0" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
     assert bench.journal.told[-1].outcome is Outcome.CORRECTED
-    assert not bench.service.book.inventory.ledger("n1").problems()
+    assert not bench.service.ledgers.inventory.ledger("n1").problems()
 
 
 def test_a_choice_that_takes_what_another_has_is_corrected() -> None:
@@ -286,7 +286,7 @@ def test_a_choice_that_takes_what_another_has_is_corrected() -> None:
 
     _, bench = run(work())
 
-    ledger = bench.service.book.inventory.ledger("n1")
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-b"].grants[0].card == "GPU-n1-1"
 
 
@@ -300,7 +300,7 @@ def test_our_own_binding_passes_without_another_write() -> None:
             namespace, name, uid, node, annotations, labels = args
             binding = a_binding(str(name), str(node), annotations, str(uid))  # type: ignore[arg-type]
             seen.append(
-                await asked(AdmissionFlow(bench.service).bindings(review(binding, sub="binding")))
+                await asked(Admission(bench.service).bindings(review(binding, sub="binding")))
             )
             await plain(namespace, name, uid, node, annotations, labels, **kwargs)
 
@@ -311,7 +311,7 @@ def test_our_own_binding_passes_without_another_write() -> None:
             "PodUID": "uid-p",
             "Node": "n1",
         }
-        assert await asked(KubeFlow(bench.service).bind(body(question))) == {"Error": ""}
+        assert await asked(KubeExtender(bench.service).bind(body(question))) == {"Error": ""}
         return seen[0], bench
 
     answer, bench = run(work())
@@ -373,7 +373,7 @@ def test_captured_reviews_of_bindings_are_understood(path: str) -> None:
         pod["metadata"]["namespace"] = binding["metadata"]["namespace"]
         pod["metadata"]["uid"] = binding["metadata"].get("uid", "some-uid")
         bench = await a_service(a_node(binding["target"]["name"]), pods=[pod])
-        return await asked(AdmissionFlow(bench.service).bindings(question))
+        return await asked(Admission(bench.service).bindings(question))
 
     answer = run(work())
 
@@ -388,7 +388,7 @@ def test_captured_reviews_of_bindings_are_understood(path: str) -> None:
 def test_what_is_no_review_of_this_version_is_refused(content: bytes) -> None:
     async def work() -> None:
         bench = await a_service()
-        await AdmissionFlow(bench.service).pods(content)
+        await Admission(bench.service).pods(content)
 
     with pytest.raises(BodyError):
         run(work())

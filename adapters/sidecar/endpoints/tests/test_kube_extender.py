@@ -9,7 +9,7 @@ import pytest
 
 from adapters.sidecar.decide.ports import BindError, Outcome
 from adapters.sidecar.decide.service import NotReady
-from adapters.sidecar.endpoints.kube_extender import BINDING, KubeFlow
+from adapters.sidecar.endpoints.kube_extender import BINDING, KubeExtender
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,
@@ -38,7 +38,7 @@ def bind(pod: str, node: str, uid: str | None = None) -> bytes:
 
 
 def used(bench: Bench, node: str) -> list[str]:
-    return list(bench.service.book.inventory.ledger(node).allocations)
+    return list(bench.service.ledgers.inventory.ledger(node).allocations)
 
 
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])
@@ -46,7 +46,7 @@ def test_a_captured_filter_is_answered_in_the_form_of_its_question(name: str) ->
     async def work() -> tuple[Json, Json]:
         question = capture(f"kube-scheduler/v1.37.1/{name}.json")
         bench = await a_service(a_node("gpu-1"), a_node("gpu-2", memory=1024))
-        return await asked(KubeFlow(bench.service).filter(question)), question
+        return await asked(KubeExtender(bench.service).filter(question)), question
 
     found, _ = run(work())
 
@@ -64,8 +64,8 @@ def test_a_captured_filter_is_answered_in_the_form_of_its_question(name: str) ->
 def test_filter_writes_nothing() -> None:
     async def work() -> tuple[int, int]:
         bench = await a_service()
-        await KubeFlow(bench.service).filter(names(a_pod(), "n1", "n2"))
-        return bench.store.writes, bench.service.book.holds()
+        await KubeExtender(bench.service).filter(names(a_pod(), "n1", "n2"))
+        return bench.store.writes, bench.service.ledgers.holds()
 
     assert run(work()) == (0, 0)
 
@@ -74,7 +74,7 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
     async def work() -> Json:
         full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000)
         bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         await flow.bind(bind("first", "full"))
         return await asked(flow.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
 
@@ -91,7 +91,7 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
 def test_a_wish_that_cannot_be_meant_fits_nowhere_for_good() -> None:
     async def work() -> Json:
         bench = await a_service()
-        return await asked(KubeFlow(bench.service).filter(names(a_pod(cores=150), "n1")))
+        return await asked(KubeExtender(bench.service).filter(names(a_pod(cores=150), "n1")))
 
     found = run(work())
 
@@ -103,7 +103,7 @@ def test_a_pod_without_a_share_may_go_anywhere() -> None:
     async def work() -> Json:
         bench = await a_service()
         plain = a_pod(limits={"cpu": 1})
-        return await asked(KubeFlow(bench.service).filter(names(plain, "x", "n1")))
+        return await asked(KubeExtender(bench.service).filter(names(plain, "x", "n1")))
 
     assert run(work())["NodeNames"] == ["x", "n1"]
 
@@ -112,7 +112,7 @@ def test_nodes_in_full_that_nobody_knows_are_an_error() -> None:
     async def work() -> Json:
         bench = await a_service()
         question = {"Pod": a_pod(), "Nodes": {"items": [{"metadata": {"name": "x"}}]}}
-        return await asked(KubeFlow(bench.service).filter(body(question)))
+        return await asked(KubeExtender(bench.service).filter(body(question)))
 
     found = run(work())
 
@@ -124,7 +124,7 @@ def test_keys_are_read_in_any_case() -> None:
     async def work() -> Json:
         bench = await a_service()
         question = body({"pod": a_pod(), "nodenames": ["n1"]})
-        return await asked(KubeFlow(bench.service).filter(question))
+        return await asked(KubeExtender(bench.service).filter(question))
 
     assert run(work())["NodeNames"] == ["n1"]
 
@@ -132,8 +132,8 @@ def test_keys_are_read_in_any_case() -> None:
 def test_before_the_ledgers_are_known_nothing_is_decided() -> None:
     async def work() -> None:
         bench = await a_service()
-        bench.service.unknown("ledgers")
-        await KubeFlow(bench.service).filter(names(a_pod(), "n1"))
+        bench.service.mark_unsynced("ledgers")
+        await KubeExtender(bench.service).filter(names(a_pod(), "n1"))
 
     with pytest.raises(NotReady, match="ledgers"):
         run(work())
@@ -148,7 +148,7 @@ def test_scores_are_whole_numbers_to_ten_and_the_fuller_node_is_better_for_metax
         }
         first = a_pod("first", limits=limits)
         bench = await a_service(a_metax_node("empty"), a_metax_node("used"), pods=[first])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         await flow.bind(bind("first", "used"))
         question = names(a_pod("next", limits=limits), "empty", "used", "stranger")
         found = await asked(flow.prioritize(question))
@@ -160,7 +160,7 @@ def test_scores_are_whole_numbers_to_ten_and_the_fuller_node_is_better_for_metax
 def test_a_bind_is_two_writes_and_the_pod_has_its_cards() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -175,14 +175,14 @@ def test_a_bind_is_two_writes_and_the_pod_has_its_cards() -> None:
 def test_a_second_bind_of_the_same_pod_gives_it_no_second_card() -> None:
     async def work() -> Bench:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         await flow.bind(bind("p", "n1"))
         await flow.bind(bind("p", "n1"))
         return bench
 
     bench = run(work())
 
-    ledger = bench.service.book.inventory.ledger("n1")
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert len(ledger.allocations["uid-p"].grants) == 1
     assert used(bench, "n1") == ["uid-p"]
 
@@ -191,7 +191,7 @@ def test_a_bind_is_refused_for_what_the_newest_ledger_says_and_not_for_what_a_wa
     async def work() -> tuple[Json, Json]:
         pods = [a_pod("earlier", memory=8000), a_pod("p", memory=8000)]
         bench = await a_service(a_node("n1", cards=1), pods=pods)
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         await flow.bind(bind("earlier", "n1"))
         full = await asked(flow.bind(bind("p", "n1")))
         stored = await bench.store.read("n1")
@@ -208,7 +208,7 @@ def test_a_bind_is_refused_for_what_the_newest_ledger_says_and_not_for_what_a_wa
 def test_a_bind_that_does_not_fit_is_refused_with_the_reason() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(a_node("n1", cards=1), pods=[a_pod(memory=9000)])
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -219,7 +219,7 @@ def test_a_bind_that_does_not_fit_is_refused_with_the_reason() -> None:
 def test_an_unknown_pod_and_one_of_another_uid_are_not_bound() -> None:
     async def work() -> list[str]:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         bodies = [bind("x", "n1"), bind("p", "n1", uid="other")]
         return [(await asked(flow.bind(one)))["Error"] for one in bodies]
 
@@ -235,7 +235,7 @@ def test_a_pod_that_was_made_anew_is_bound_although_the_watch_still_shows_the_ea
         earlier = a_pod()
         earlier["metadata"]["uid"] = "uid-earlier"
         bench.cluster.late["default/p"] = read_pod(earlier)
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -247,7 +247,7 @@ def test_a_refused_binding_gives_the_cards_back() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.cluster.answers = [BindError(403, "not allowed")]
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -258,7 +258,7 @@ def test_a_refused_binding_gives_the_cards_back() -> None:
 def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None:
     async def work() -> tuple[list[Json], Bench]:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         bench.cluster.lost = [BindError(0, "no answer")]
         first = await asked(flow.bind(bind("p", "n1")))
         kept = used(bench, "n1")
@@ -277,7 +277,7 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None
 def test_a_pod_that_moves_on_after_a_lost_answer_holds_cards_of_one_node_only() -> None:
     async def work() -> Bench:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         bench.cluster.answers = [BindError(0, "no answer"), None]
         await flow.bind(bind("p", "n1"))
         await flow.bind(bind("p", "n2"))
@@ -292,7 +292,7 @@ def test_a_lost_race_is_decided_again_and_counted() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 3
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -304,7 +304,7 @@ def test_races_without_end_are_an_error() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 1000
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -316,7 +316,7 @@ def test_a_silent_store_is_an_error_and_nothing_is_bound() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.failures = [StoreError("no answer in 5 s")]
-        return await asked(KubeFlow(bench.service).bind(bind("p", "n1"))), bench
+        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -328,7 +328,7 @@ def test_a_hundred_pods_of_eight_clients_get_each_their_own_share_of_one_node() 
     async def work() -> Bench:
         pods = [a_pod(f"p{number}", memory=1000) for number in range(100)]
         bench = await a_service(a_node("n1", cards=16), pods=pods)
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         turn = asyncio.Semaphore(8)
 
         async def one(pod: Json) -> None:
@@ -341,7 +341,7 @@ def test_a_hundred_pods_of_eight_clients_get_each_their_own_share_of_one_node() 
 
     bench = run(work())
 
-    ledger = bench.service.book.inventory.ledger("n1")
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert len(ledger.allocations) == 100
     assert not ledger.problems()
     assert bench.store.writes <= bench.cluster.bindings == 100
@@ -351,7 +351,7 @@ def test_what_comes_while_a_ledger_is_written_is_written_together() -> None:
     async def work() -> tuple[Bench, list[Json]]:
         pods = [a_pod(f"p{number}", memory=3000) for number in range(9)]
         bench = await a_service(a_node("n1", cards=4), pods=pods)
-        flow, writing = KubeFlow(bench.service), bench.store.write
+        flow, writing = KubeExtender(bench.service), bench.store.write
 
         async def slowly(*args: Any) -> str:
             await asyncio.sleep(0.005)
@@ -364,7 +364,7 @@ def test_what_comes_while_a_ledger_is_written_is_written_together() -> None:
     bench, answers = run(work())
 
     refused = [answer["Error"] for answer in answers if answer["Error"]]
-    ledger = bench.service.book.inventory.ledger("n1")
+    ledger = bench.service.ledgers.inventory.ledger("n1")
     assert len(ledger.allocations) == bench.cluster.bindings == 8
     assert not ledger.problems()
     assert len(refused) == 1
@@ -376,7 +376,7 @@ def test_who_gives_up_waiting_for_a_write_does_not_hinder_the_others() -> None:
     async def work() -> Bench:
         pods = [a_pod(f"p{number}", memory=1000) for number in range(3)]
         bench = await a_service(a_node("n1"), pods=pods)
-        flow, writing, go = KubeFlow(bench.service), bench.store.write, asyncio.Event()
+        flow, writing, go = KubeExtender(bench.service), bench.store.write, asyncio.Event()
 
         async def later(*args: Any) -> str:
             await go.wait()
@@ -397,7 +397,7 @@ def test_who_gives_up_waiting_for_a_write_does_not_hinder_the_others() -> None:
 
     bench = run(work())
 
-    assert "uid-p2" in bench.service.book.inventory.ledger("n1").allocations
+    assert "uid-p2" in bench.service.ledgers.inventory.ledger("n1").allocations
     assert bench.cluster.bindings == 1
 
 
@@ -405,7 +405,7 @@ def test_preemption_names_the_least_even_where_the_scheduler_names_nobody() -> N
     async def work() -> Json:
         pods = [a_pod("low", memory=8000), a_pod("lower", memory=3000, priority=-5)]
         bench = await a_service(a_node("n1", cards=2), a_node("n2", cards=1), pods=pods)
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         await flow.bind(bind("low", "n1"))
         await flow.bind(bind("lower", "n1"))
         urgent = a_pod("urgent", memory=8000, priority=10)
@@ -430,7 +430,7 @@ def test_who_holds_no_card_stays_a_victim_and_who_need_not_go_is_spared() -> Non
     async def work() -> Json:
         pods = [a_pod("a", memory=8000), a_pod("b", memory=8000)]
         bench = await a_service(a_node("n1", cards=2), pods=pods)
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         for name in ("a", "b"):
             await flow.bind(bind(name, "n1"))
         victims = [{"metadata": {"uid": uid}} for uid in ("cpu-only", "uid-a", "uid-b")]
@@ -456,7 +456,7 @@ def test_who_holds_no_card_stays_a_victim_and_who_need_not_go_is_spared() -> Non
 def test_captured_preemptions_are_understood(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
-        return await asked(KubeFlow(bench.service).preempt(capture(name)))
+        return await asked(KubeExtender(bench.service).preempt(capture(name)))
 
     assert "NodeNameToMetaVictims" in run(work())
 
@@ -465,7 +465,7 @@ def test_captured_preemptions_are_understood(name: str) -> None:
 def test_captured_binds_are_understood(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"))
-        return await asked(KubeFlow(bench.service).bind(capture(f"{name}/bind.json")))
+        return await asked(KubeExtender(bench.service).bind(capture(f"{name}/bind.json")))
 
     assert "is not known" in run(work())["Error"]
 
@@ -486,7 +486,7 @@ def test_captured_binds_are_understood(name: str) -> None:
 def test_a_body_that_is_none_is_refused_with_a_sentence(content: bytes, problem: str) -> None:
     async def work() -> None:
         bench = await a_service()
-        await KubeFlow(bench.service).filter(content)
+        await KubeExtender(bench.service).filter(content)
 
     with pytest.raises(BodyError, match=problem):
         run(work())
@@ -500,7 +500,7 @@ def test_a_score_is_given_for_every_name_in_its_place(
     async def work() -> Json:
         bench = await a_service()
         question = names(a_pod(limits=limits), *asked_about)
-        return await asked(KubeFlow(bench.service).prioritize(question))
+        return await asked(KubeExtender(bench.service).prioritize(question))
 
     assert [one["Host"] for one in run(work())] == list(asked_about)
 
@@ -509,7 +509,7 @@ def test_other_calls_are_answered_while_many_new_nodes_are_looked_at() -> None:
     async def work() -> list[str]:
         nodes = [a_node(f"n{number}", cards=number % 60 + 2) for number in range(60)]
         bench = await a_service(*nodes)
-        flow = KubeFlow(bench.service)
+        flow = KubeExtender(bench.service)
         two = a_pod()
         two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
         order: list[str] = []
@@ -531,7 +531,10 @@ def test_whole_nodes_asked_about_again_and_again_leave_nothing_in_memory() -> No
         nodes = [f"n{number}" for number in range(100)]
         bench = await a_service(*map(a_node, nodes))
         items = [{"metadata": {"name": name, **filler}} for name in nodes]
-        flow, question = KubeFlow(bench.service), body({"Pod": a_pod(), "Nodes": {"items": items}})
+        flow, question = (
+            KubeExtender(bench.service),
+            body({"Pod": a_pod(), "Nodes": {"items": items}}),
+        )
         tracemalloc.start()
         for _ in range(5):
             await flow.filter(question)
@@ -562,7 +565,7 @@ def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> 
     async def work() -> list[bool]:
         pods = [a_pod(f"p{number}", memory=100) for number in range(BINDING)]
         bench = await a_service(*(a_node(f"n{number}", cards=8) for number in range(4)), pods=pods)
-        ended, flow = asyncio.Event(), KubeFlow(bench.service)
+        ended, flow = asyncio.Event(), KubeExtender(bench.service)
         a_slow_api(bench, ended)
         binds = [
             asyncio.create_task(flow.bind(bind(f"p{number}", f"n{number % 4}")))
@@ -585,7 +588,7 @@ def test_a_filter_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def work() -> Json:
         bench = await a_service(pods=[a_pod("first")])
-        ended, flow = asyncio.Event(), KubeFlow(bench.service)
+        ended, flow = asyncio.Event(), KubeExtender(bench.service)
         a_slow_api(bench, ended)
         binding = asyncio.create_task(flow.bind(bind("first", "n1")))
         await asyncio.sleep(0)

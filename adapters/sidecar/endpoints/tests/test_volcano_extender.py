@@ -6,7 +6,7 @@ import pytest
 
 from adapters.sidecar.decide.ports import Outcome
 from adapters.sidecar.decide.service import SECOND
-from adapters.sidecar.endpoints.volcano_extender import VolcanoFlow
+from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,
@@ -44,13 +44,13 @@ def event(pod: Json, node: str, status: int) -> bytes:
 
 
 def held(bench: Bench) -> int:
-    return bench.service.book.holds()
+    return bench.service.ledgers.holds()
 
 
 def test_the_captured_questions_are_understood() -> None:
     async def work() -> list[Json]:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         return [
             await asked(flow.predicate(capture(f"{V}/predicate.json"))),
             await asked(flow.predicate(capture(f"{V}/predicate-node-with-pod.json"))),
@@ -86,7 +86,7 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
 ) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("full", cards=1))
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         await flow.allocate(event(a_pod("first", memory=8000), "full", 2))
         return await asked(flow.predicate(predicate(pod, node)))
 
@@ -99,7 +99,7 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
 def test_an_allocate_event_holds_and_repeating_it_elsewhere_moves_the_hold() -> None:
     async def work() -> tuple[list[Json], Bench]:
         bench = await a_service()
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         pod = a_pod()
         told = [await asked(flow.allocate(event(pod, node, 2))) for node in ("n1", "n1", "n2")]
         return told, bench
@@ -108,14 +108,14 @@ def test_an_allocate_event_holds_and_repeating_it_elsewhere_moves_the_hold() -> 
 
     assert told == [{"errorMessage": ""}] * 3
     assert held(bench) == 1
-    assert bench.service.book.inventory.nodes_of("uid-p") == ("n2",)
+    assert bench.service.ledgers.inventory.nodes_of("uid-p") == ("n2",)
     assert bench.store.writes == 0
 
 
 def test_a_hold_ends_by_its_deallocate_or_by_its_time() -> None:
     async def work() -> tuple[int, int, int]:
         bench = await a_service()
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         pod = a_pod()
         await flow.allocate(event(pod, "n1", 2))
         await flow.deallocate(event(pod, "n1", 1))
@@ -132,7 +132,7 @@ def test_a_hold_ends_by_its_deallocate_or_by_its_time() -> None:
 def test_two_tasks_planned_onto_one_last_card_are_not_both_held() -> None:
     async def work() -> list[str]:
         bench = await a_service(a_node("n1", cards=1))
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         pods = [a_pod("a", memory=8000), a_pod("b", memory=8000)]
         fits = [(await asked(flow.predicate(predicate(pod, "n1"))))["status"] for pod in pods]
         assert fits == ["", ""]
@@ -147,7 +147,7 @@ def test_two_tasks_planned_onto_one_last_card_are_not_both_held() -> None:
 def test_an_evicted_task_keeps_its_cards_but_others_may_plan_with_them() -> None:
     async def work() -> tuple[list[str], Bench]:
         bench = await a_service(a_node("n1", cards=1))
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         victim, urgent = a_pod("victim", memory=8000), a_pod("urgent", memory=8000)
         await flow.allocate(event(victim, "n1", 2))
         said = []
@@ -162,14 +162,14 @@ def test_an_evicted_task_keeps_its_cards_but_others_may_plan_with_them() -> None
     assert "memory" in before
     assert (evicted, planned, spared) == ("", "", "")
     assert "memory" in after
-    assert bench.service.book.inventory.nodes_of("uid-victim") == ("n1",)
-    assert bench.service.book.inventory.nodes_of("uid-urgent") == ()
+    assert bench.service.ledgers.inventory.nodes_of("uid-victim") == ("n1",)
+    assert bench.service.ledgers.inventory.nodes_of("uid-urgent") == ()
 
 
 def test_victims_go_back_as_they_came_and_are_the_least() -> None:
     async def work() -> Json:
         bench = await a_service(a_node("n1", cards=2))
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         small, large = a_pod("small", memory=3000), a_pod("large", memory=8000)
         for pod in (small, large):
             await flow.allocate(event(pod, "n1", 2))
@@ -192,7 +192,7 @@ def test_where_cards_are_not_what_is_short_others_decide_who_goes() -> None:
         bench = await a_service()
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
         question = {"evictor": task(a_pod("urgent")), "evictees": evictees}
-        return await asked(VolcanoFlow(bench.service).reclaimable(body(question)))
+        return await asked(VolcanoExtender(bench.service).reclaimable(body(question)))
 
     assert run(work()) == {"status": 0, "victims": []}
 
@@ -202,7 +202,7 @@ def test_where_nobodys_going_helps_eviction_is_rejected() -> None:
         bench = await a_service(a_node("n1", cards=1))
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
         question = {"evictor": task(a_pod("huge", memory=90_000)), "evictees": evictees}
-        return await asked(VolcanoFlow(bench.service).preemptable(body(question)))
+        return await asked(VolcanoExtender(bench.service).preemptable(body(question)))
 
     assert run(work()) == {"status": -1, "victims": []}
 
@@ -210,16 +210,16 @@ def test_where_nobodys_going_helps_eviction_is_rejected() -> None:
 def test_a_task_is_decided_once_as_long_as_no_ledger_changes() -> None:
     async def work() -> bool:
         bench = await a_service()
-        flow = VolcanoFlow(bench.service)
+        flow = VolcanoExtender(bench.service)
         pod = a_pod()
         await flow.predicate(predicate(pod, "n1"))
-        asking = bench.service.readings.known("uid-p")
+        asking = bench.service.pod_requests.get("uid-p")
         assert asking is not None
-        first = bench.service.survey(asking)
+        first = bench.service.evaluate(asking)
         await flow.predicate(predicate(pod, "n2"))
-        same = bench.service.survey(asking) is first
+        same = bench.service.evaluate(asking) is first
         await flow.allocate(event(a_pod("other"), "n1", 2))
-        return same and bench.service.survey(asking) is not first
+        return same and bench.service.evaluate(asking) is not first
 
     assert run(work())
 
@@ -228,7 +228,7 @@ def test_prioritize_with_no_nodes_is_answered() -> None:
     async def work() -> Json:
         bench = await a_service()
         question = {"task": task(a_pod()), "nodes": None}
-        return await asked(VolcanoFlow(bench.service).prioritize(body(question)))
+        return await asked(VolcanoExtender(bench.service).prioritize(body(question)))
 
     assert run(work()) == {"nodeScore": {}, "errorMessage": ""}
 
@@ -248,7 +248,7 @@ def test_a_question_without_what_is_needed_is_refused(change: object) -> None:
         bench = await a_service()
         question = json.loads(predicate(a_pod(), "n1"))
         change(question)  # type: ignore[operator]
-        await VolcanoFlow(bench.service).predicate(body(question))
+        await VolcanoExtender(bench.service).predicate(body(question))
 
     with pytest.raises(BodyError):
         run(work())
@@ -257,7 +257,7 @@ def test_a_question_without_what_is_needed_is_refused(change: object) -> None:
 def test_what_is_held_is_told() -> None:
     async def work() -> Bench:
         bench = await a_service()
-        await VolcanoFlow(bench.service).allocate(event(a_pod(), "n1", 2))
+        await VolcanoExtender(bench.service).allocate(event(a_pod(), "n1", 2))
         return bench
 
     told = run(work()).journal.told[-1]

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 import pytest
 
-from adapters.cluster.objects.node_lock import KEY, NodeLocks
-from adapters.cluster.objects.nodes import Nodes
-from adapters.cluster.objects.pods import Pods
+from adapters.cluster.objects.node_lock import KEY, NodeLockClient
+from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import client, serving
 from adapters.sidecar.decide.ports import BindError, Outcome
-from adapters.sidecar.endpoints.admission import AdmissionFlow
-from adapters.sidecar.endpoints.kube_extender import KubeFlow
-from adapters.sidecar.in_cluster.node_locks import ClusterLocks
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.endpoints.admission import Admission
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
+from adapters.sidecar.in_cluster.node_locks import ClusterNodeLocks
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.settings import SettingsError, read
 from adapters.sidecar.tests.builders import (
     Bench,
@@ -61,7 +61,7 @@ class Rig:
     async def bind(self, pod: str, node: str = "mx") -> str:
         """What kube-scheduler is answered; empty where the pod is bound."""
         question = {"PodName": pod, "PodNamespace": "default", "PodUID": f"uid-{pod}", "Node": node}
-        answer = await asked(KubeFlow(self.bench.service).bind(body(question)))
+        answer = await asked(KubeExtender(self.bench.service).bind(body(question)))
         error = answer["Error"]
         assert isinstance(error, str)
         return error
@@ -69,7 +69,7 @@ class Rig:
     async def review(self, pod: str, *, dry: bool = False) -> Json:
         """What the API server is answered when somebody else binds a pod."""
         question = review(a_binding(pod, "mx"), sub="binding", dry=dry)
-        return (await asked(AdmissionFlow(self.bench.service).bindings(question)))["response"]
+        return (await asked(Admission(self.bench.service).bindings(question)))["response"]
 
 
 def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, locking: bool = True) -> T:
@@ -83,11 +83,12 @@ def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, locking: bool = Tru
 
     async def main() -> T:
         async with serving(objects) as server, client(server) as api:
-            locks = ClusterLocks(
-                NodeLocks(Nodes(api), Pods(api), lambda: NOW), lambda *_: pytest.fail("kept")
+            locks = ClusterNodeLocks(
+                NodeLockClient(NodeClient(api), PodClient(api), lambda: NOW),
+                lambda *_: pytest.fail("kept"),
             )
             if locking:
-                locks.mirror = Mirror(lambda _: None)
+                locks.mirror = ClusterCache(lambda _: None)
                 for node in nodes:
                     locks.mirror.put_node(node)
             bench = await a_service(*nodes, pods=pods, locks=locks)
@@ -115,7 +116,7 @@ def test_a_second_pod_is_refused_with_a_reason_until_the_plugin_has_served_the_f
     async def work(rig: Rig) -> tuple[str, int, str, str | None, Outcome]:
         assert await rig.bind("a") == ""
         refused = await rig.bind("b")
-        held = len(rig.bench.service.book.inventory.ledger("mx").allocations)
+        held = len(rig.bench.service.ledgers.inventory.ledger("mx").allocations)
         told = rig.bench.journal.told[-1].outcome
         rig.lock = None
         return refused, held, await rig.bind("b"), rig.lock, told
@@ -131,7 +132,7 @@ def test_a_locked_node_stays_among_those_that_fit() -> None:
     async def work(rig: Rig) -> Json:
         await rig.bind("a")
         question = {"Pod": a_share("b"), "Nodes": None, "NodeNames": ["mx"]}
-        return await asked(KubeFlow(rig.bench.service).filter(body(question)))
+        return await asked(KubeExtender(rig.bench.service).filter(body(question)))
 
     assert rigged(work, a_share("a"))["NodeNames"] == ["mx"]
 

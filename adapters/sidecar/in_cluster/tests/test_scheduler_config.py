@@ -4,7 +4,11 @@ import pytest
 
 from adapters.dialects.dialect import Settings as Documents
 from adapters.dialects.volcano.keys import DEVICE_CONFIG
-from adapters.sidecar.in_cluster.scheduler_config import NAMES, SchedulerSettings, SettingsSink
+from adapters.sidecar.in_cluster.scheduler_config import (
+    NAMES,
+    SchedulerConfig,
+    SchedulerConfigHandler,
+)
 from adapters.wire.kube import ConfigMap, Metadata
 
 NAME, KEY = DEVICE_CONFIG
@@ -21,7 +25,7 @@ class Learner:
     def __init__(self) -> None:
         self.learned: list[Documents] = []
         self.told: list[str] = []
-        self.settings = SchedulerSettings(self.learn, self.told.append)
+        self.settings = SchedulerConfig(self.learn, self.told.append)
 
     def learn(self, documents: Documents) -> None:
         if "nonsense" in documents.values():
@@ -30,7 +34,7 @@ class Learner:
 
     def sync(self) -> None:
         for name in NAMES:
-            SettingsSink(name, self.settings).synced()
+            SchedulerConfigHandler(name, self.settings).on_synced()
 
 
 @pytest.fixture
@@ -62,13 +66,13 @@ def test_a_cluster_without_any_has_the_defaults(learner: Learner) -> None:
 
 def test_every_change_is_learned_once(learner: Learner) -> None:
     learner.sync()
-    sink = SettingsSink(NAME, learner.settings)
+    sink = SchedulerConfigHandler(NAME, learner.settings)
 
     for _ in range(3):
-        sink.changed(config_map("a: 1"))
-        sink.synced()
-    sink.changed(config_map("a: 2"))
-    sink.gone(Which("kube-system", NAME))
+        sink.on_update(config_map("a: 1"))
+        sink.on_synced()
+    sink.on_update(config_map("a: 2"))
+    sink.on_delete(Which("kube-system", NAME))
 
     assert [found.get((NAME, KEY)) for found in learner.learned] == [None, {"a": 1}, {"a": 2}, None]
 
@@ -99,6 +103,6 @@ def test_one_that_cannot_be_read_changes_nothing(learner: Learner) -> None:
     learner.sync()
     learner.settings.put(config_map("a: 1"))
 
-    SettingsSink(NAME, learner.settings).unreadable(Which("kube-system", NAME), "odd")
+    SchedulerConfigHandler(NAME, learner.settings).on_unreadable(Which("kube-system", NAME), "odd")
 
     assert learner.learned[-1] == {(NAME, KEY): {"a": 1}}

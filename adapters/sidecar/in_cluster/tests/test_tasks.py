@@ -8,12 +8,12 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from adapters.cluster.objects.binding import Binder
-from adapters.cluster.objects.pods import Pods
+from adapters.cluster.objects.binding import BindingClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.in_cluster.tasks import ClusterBinder, ClusterPods, InCluster
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
 
@@ -69,7 +69,9 @@ def bound(*steps: Step) -> BindError:
     async def main() -> BindError:
         async with serving(*steps) as server, client(server) as api:
             with pytest.raises(BindError) as refused:
-                await ClusterBinder(Binder(api)).bind("default", "a", "u1", "n1", {"k": "v"}, {})
+                await ClusterBinder(BindingClient(api)).bind(
+                    "default", "a", "u1", "n1", {"k": "v"}, {}
+                )
             return refused.value
 
     return asyncio.run(main())
@@ -90,9 +92,9 @@ def test_a_binding_without_an_answer_may_have_happened() -> None:
 def test_a_pod_is_asked_for_only_where_no_watch_has_told_it() -> None:
     async def main() -> tuple[Pod | None, Pod | None, int]:
         async with serving(ok(POD)) as server, client(server) as api:
-            pods = ClusterPods(Pods(api))
+            pods = ClusterPods(PodClient(api))
             asked = await pods.get("default", "a")
-            pods.mirror = Mirror(lambda _: None)
+            pods.mirror = ClusterCache(lambda _: None)
             pods.mirror.put_pod(a_pod("a", "n1"))
             return asked, await pods.get("default", "a"), len(server.requests)
 
@@ -105,8 +107,8 @@ def test_a_pod_is_asked_for_only_where_no_watch_has_told_it() -> None:
 def test_a_pod_as_it_is_now_is_asked_for_past_what_a_watch_has_told() -> None:
     async def main() -> Pod | None:
         async with serving(ok(POD)) as server, client(server) as api:
-            pods = ClusterPods(Pods(api))
-            pods.mirror = Mirror(lambda _: None)
+            pods = ClusterPods(PodClient(api))
+            pods.mirror = ClusterCache(lambda _: None)
             pods.mirror.put_pod(a_pod("a", "n1", uid="u0"))
             return await pods.newest("default", "a")
 
@@ -126,7 +128,7 @@ def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **mor
 
 def test_the_mirror_names_the_nodes_whose_pods_have_changed() -> None:
     named: list[str] = []
-    mirror = Mirror(named.append)
+    mirror = ClusterCache(named.append)
 
     mirror.put_pod(a_pod("a"))
     assert named == []
@@ -142,7 +144,7 @@ def test_the_mirror_names_the_nodes_whose_pods_have_changed() -> None:
 
 
 def test_the_mirror_keeps_little_of_a_pod_that_names_no_extended_resource() -> None:
-    mirror = Mirror(lambda _: None)
+    mirror = ClusterCache(lambda _: None)
     mirror.put_pod(a_pod("plain", "n1", "cpu"))
 
     kept = mirror.pod("default", "plain")

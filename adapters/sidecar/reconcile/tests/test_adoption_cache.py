@@ -7,7 +7,7 @@ import pytest
 from adapters.dialects.adopt import adopt
 from adapters.dialects.merge import read_node
 from adapters.sidecar.reconcile import adoption_cache as said
-from adapters.sidecar.reconcile.adoption_cache import Said
+from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
 from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.wire.kube import Pod
 from core.hardware.node import Node
@@ -37,12 +37,12 @@ def a_described_node() -> Node:
 def test_a_pod_is_read_once_for_as_long_as_it_is_looked_at(read: list[str]) -> None:
     node = a_described_node()
     pods = [read_pod(a_pod(name, annotations=CHOICE)) for name in ("a", "b")]
-    first = Said()
+    first = AdoptionCache()
     found = [first(pod, node, DIALECTS) for pod in pods]
 
-    second = Said(first)
+    second = AdoptionCache(first)
     again = [second(pod, replace(node), DIALECTS) for pod in pods for _ in range(2)]
-    third = Said(Said(second))
+    third = AdoptionCache(AdoptionCache(second))
     last = third(pods[0], node, DIALECTS)
 
     assert again == [found[0], found[0], found[1], found[1]]
@@ -54,10 +54,10 @@ def test_a_pod_is_read_once_for_as_long_as_it_is_looked_at(read: list[str]) -> N
 
 def test_a_pod_a_node_or_a_policy_that_is_another_is_read_anew(read: list[str]) -> None:
     node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
-    one = Said()
+    one = AdoptionCache()
     one(pod, node, DIALECTS)
 
-    other = Said(one)
+    other = AdoptionCache(one)
     found = [
         other(read_pod(a_pod()), node, DIALECTS),
         other(pod, replace(node, cards=()), DIALECTS),

@@ -1,8 +1,8 @@
 import msgspec
 
-from adapters.sidecar.reconcile.agent_status import Agents
-from adapters.sidecar.reconcile.cluster_cache import Mirror
-from adapters.stores.kubernetes import LedgerObject, Named
+from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.stores.kubernetes import LedgerObject, NamedObject
 from adapters.wire.hardware import NodeHardware, encode
 from adapters.wire.kube import Metadata
 from core.hardware.card import Card
@@ -17,16 +17,16 @@ class Inner:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def changed(self, thing: LedgerObject) -> None:
+    def on_update(self, thing: LedgerObject) -> None:
         self.told.append(f"changed {thing.metadata.name}")
 
-    def gone(self, what: Named) -> None:
+    def on_delete(self, what: NamedObject) -> None:
         self.told.append(f"gone {what.name}")
 
-    def unreadable(self, what: Named, problem: str) -> None:
+    def on_unreadable(self, what: NamedObject, problem: str) -> None:
         self.told.append(f"{what.name}: {problem}")
 
-    def synced(self) -> None:
+    def on_synced(self) -> None:
         self.told.append("synced")
 
 
@@ -36,16 +36,16 @@ def thing(status: bytes) -> LedgerObject:
 
 def test_what_was_said_before_anybody_listened_is_told_and_then_each_change_once() -> None:
     named: list[str] = []
-    agents, inner, mirror = Agents(lambda *_: None), Inner(), Mirror(named.append)
-    sink = agents.beside(inner)
+    agents, inner, mirror = AgentStatusFeed(lambda *_: None), Inner(), ClusterCache(named.append)
+    sink = agents.tee(inner)
 
-    sink.changed(thing(encode(HARDWARE)))
-    sink.synced()
+    sink.on_update(thing(encode(HARDWARE)))
+    sink.on_synced()
     agents.tell(mirror.put_hardware)
-    sink.changed(thing(encode(HARDWARE)))
-    sink.changed(thing(b""))
-    sink.changed(thing(encode(HARDWARE)))
-    sink.gone(Metadata(name="a"))
+    sink.on_update(thing(encode(HARDWARE)))
+    sink.on_update(thing(b""))
+    sink.on_update(thing(encode(HARDWARE)))
+    sink.on_delete(Metadata(name="a"))
 
     assert named == ["a"] * 4
     assert mirror.hardware == {}
@@ -54,14 +54,14 @@ def test_what_was_said_before_anybody_listened_is_told_and_then_each_change_once
 
 def test_a_status_that_cannot_be_read_leaves_what_was_known_and_is_told() -> None:
     unread: list[str] = []
-    agents, inner = Agents(lambda node, text: unread.append(f"{node}: {text}")), Inner()
-    mirror = Mirror(lambda _: None)
+    agents, inner = AgentStatusFeed(lambda node, text: unread.append(f"{node}: {text}")), Inner()
+    mirror = ClusterCache(lambda _: None)
     agents.tell(mirror.put_hardware)
-    sink = agents.beside(inner)
-    sink.changed(thing(encode(HARDWARE)))
+    sink = agents.tee(inner)
+    sink.on_update(thing(encode(HARDWARE)))
 
-    sink.changed(thing(b"[]"))
-    sink.unreadable(Metadata(name="a"), "what a mess")
+    sink.on_update(thing(b"[]"))
+    sink.on_unreadable(Metadata(name="a"), "what a mess")
 
     assert mirror.hardware == {"a": HARDWARE}
     assert unread[0].startswith("a: the status of the ledger cannot be read")

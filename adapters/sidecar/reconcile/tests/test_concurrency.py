@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.sidecar.reconcile.concurrency import ABREAST, abreast
+from adapters.sidecar.reconcile.concurrency import ABREAST, for_each_limited
 
 
 def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
@@ -21,7 +21,7 @@ def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
             running -= 1
             done.append(thing)
 
-        await abreast(work, range(200))
+        await for_each_limited(work, range(200))
         return done, most
 
     done, most = asyncio.run(main())
@@ -42,7 +42,7 @@ def test_one_that_hangs_does_not_hold_the_others() -> None:
             if len(done) == 49:
                 others.set()
 
-        await abreast(work, range(50))
+        await for_each_limited(work, range(50))
         return done
 
     assert asyncio.run(main())[-1] == 0
@@ -55,6 +55,6 @@ def test_a_failure_ends_it() -> None:
             raise LookupError("three")
 
     with pytest.raises(ExceptionGroup) as caught:
-        asyncio.run(abreast(work, range(1000)))
+        asyncio.run(for_each_limited(work, range(1000)))
 
     assert caught.group_contains(LookupError, match="three")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.sidecar.reconcile.cluster_cache import Mirror
-from adapters.sidecar.reconcile.node_resources import LONGEST, Publisher, amounts, patch
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.node_resources import LONGEST, NodeResourcePublisher, amounts, patch
 from adapters.sidecar.reconcile.published_resources import MARK, written
 from adapters.sidecar.settings import read
 from adapters.sidecar.tests.builders import DIALECTS, a_metax_node, a_node
-from adapters.wire.kube import Device, KubeNode, Metadata, NodeStatus
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, NodeStatus
 from core.hardware.quantity import GIB
 
 ALL = frozenset({"volcano", "koordinator", "metax"})
@@ -26,7 +26,7 @@ def stating(node: KubeNode, amounts: Mapping[str, str | int | float]) -> KubeNod
     return msgspec.structs.replace(node, status=status)
 
 
-def a_device(name: str, healthy: str) -> Device:
+def a_device(name: str, healthy: str) -> DeviceObject:
     devices = [
         {
             "type": "gpu",
@@ -42,7 +42,7 @@ def a_device(name: str, healthy: str) -> Device:
         for minor, each in enumerate(healthy)
     ]
     return msgspec.json.decode(
-        json.dumps({"metadata": {"name": name}, "spec": {"devices": devices}}), type=Device
+        json.dumps({"metadata": {"name": name}, "spec": {"devices": devices}}), type=DeviceObject
     )
 
 
@@ -107,7 +107,7 @@ def test_what_is_published_is_set_by_file_and_environment() -> None:
 
 @dataclass
 class FakeStatus:
-    mirror: Mirror
+    mirror: ClusterCache
     writes: list[Mapping[str, str | None]] = field(default_factory=list)
     failures: int = 0
     ignored: bool = False
@@ -135,17 +135,17 @@ class FakeStatus:
 
 @dataclass
 class Rig:
-    mirror: Mirror
+    mirror: ClusterCache
     status: FakeStatus
-    publisher: Publisher
+    publisher: NodeResourcePublisher
     failed: list[str]
     time: float = 0.0
 
 
 def a_rig() -> Rig:
-    mirror = Mirror(lambda node: made.publisher.look_at(node))
+    mirror = ClusterCache(lambda node: made.publisher.look_at(node))
     status, failed = FakeStatus(mirror), list[str]()
-    publisher = Publisher(
+    publisher = NodeResourcePublisher(
         mirror,
         status,
         lambda: DIALECTS,

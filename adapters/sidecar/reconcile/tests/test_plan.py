@@ -14,17 +14,17 @@ from adapters.dialects.dialect import Result
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
 from adapters.sidecar.decide.service import SECOND
-from adapters.sidecar.reconcile.cluster_cache import Mirror
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import ABREAST
 from adapters.sidecar.reconcile.controller import GRACE, Reconciler
 from adapters.sidecar.reconcile.plan import (
     Adopt,
     Annotate,
     Describe,
+    NodeView,
     Release,
+    ReleaseCause,
     Repair,
-    View,
-    Why,
     drift,
     reconcile,
     repaired,
@@ -40,7 +40,7 @@ from adapters.sidecar.tests.builders import (
 )
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
-from adapters.wire.hardware import KUBELET, Holding, NodeHardware
+from adapters.wire.hardware import KUBELET, DeviceHolding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, annotations
 from core.feasibility.fit import fit
 from core.hardware.node import Node
@@ -92,7 +92,7 @@ def bound(pod: Pod, node: str, said: Mapping[str, str] | None = None, phase: str
 
 
 @st.composite
-def views(draw: st.DrawFn) -> View:
+def views(draw: st.DrawFn) -> NodeView:
     """Any record, any pods: each in the record or not, bound or not, saying this or that."""
     ledger = NodeLedger.of(NODE)
     pods: list[Pod] = []
@@ -104,7 +104,7 @@ def views(draw: st.DrawFn) -> View:
         placement = placed(pod, ledger)
         in_record = draw(st.sampled_from(("no", "yes", "yes", "unread")))
         if placement is not None and in_record == "yes":
-            ledger = ledger.hold(allocated(pod, placement)).commit(uid)
+            ledger = ledger.reserve(allocated(pod, placement)).commit(uid)
         elif in_record == "unread":
             unread = adopt(bound(pod, "n1", GARBLED), NODE, DIALECTS)
             assert unread is not None
@@ -129,10 +129,10 @@ def views(draw: st.DrawFn) -> View:
             case _:
                 pass
     node = draw(st.sampled_from((NODE, NODE, SMALLER, None)))
-    return View(ledger, node, tuple(pods), where, frozenset(overdue), 9)
+    return NodeView(ledger, node, tuple(pods), where, frozenset(overdue), 9)
 
 
-def carried_out(view: View, repairs: tuple[Repair, ...]) -> View:
+def carried_out(view: NodeView, repairs: tuple[Repair, ...]) -> NodeView:
     says = {r.pod.metadata.uid: r.result.annotations for r in repairs if isinstance(r, Annotate)}
     pods = tuple(
         msgspec.structs.replace(
@@ -149,7 +149,7 @@ def carried_out(view: View, repairs: tuple[Repair, ...]) -> View:
 
 @given(views())
 def test_after_one_reconcile_nothing_is_leaked_and_every_bound_pod_is_in_the_record(
-    view: View,
+    view: NodeView,
 ) -> None:
     after = carried_out(view, reconcile(view, DIALECTS)).ledger
 
@@ -160,7 +160,7 @@ def test_after_one_reconcile_nothing_is_leaked_and_every_bound_pod_is_in_the_rec
 
 
 @given(views())
-def test_a_second_reconcile_does_nothing(view: View) -> None:
+def test_a_second_reconcile_does_nothing(view: NodeView) -> None:
     after = carried_out(view, reconcile(view, DIALECTS))
 
     assert reconcile(after, DIALECTS) == ()
@@ -168,7 +168,9 @@ def test_a_second_reconcile_does_nothing(view: View) -> None:
 
 
 @given(views())
-def test_nothing_is_over_booked_but_by_what_pods_say_that_were_bound_by_others(view: View) -> None:
+def test_nothing_is_over_booked_but_by_what_pods_say_that_were_bound_by_others(
+    view: NodeView,
+) -> None:
     repairs = reconcile(view, DIALECTS)
     strangers = {r.allocation.uid for r in repairs if isinstance(r, Adopt)}
     known = {pod.metadata.uid for pod in view.pods} & view.ledger.allocations.keys() - strangers
@@ -178,12 +180,12 @@ def test_nothing_is_over_booked_but_by_what_pods_say_that_were_bound_by_others(v
     own = NodeLedger.of(after.node)
     for uid in known:
         if after.allocations[uid].unread is None and view.node != SMALLER:
-            own = own.hold(replace(after.allocations[uid], node="n1"))
+            own = own.reserve(replace(after.allocations[uid], node="n1"))
     assert own.problems() == ()
 
 
 @given(views())
-def test_a_bound_pod_that_the_record_knows_says_so_or_is_reported(view: View) -> None:
+def test_a_bound_pod_that_the_record_knows_says_so_or_is_reported(view: NodeView) -> None:
     after = carried_out(view, reconcile(view, DIALECTS))
 
     told = {problem.pod for problem in drift(after.ledger, after.pods, DIALECTS)}
@@ -199,11 +201,11 @@ def test_a_running_pod_is_given_only_the_annotations_that_its_record_needs() -> 
     pod = a_wish(0)
     placement = placed(pod, NodeLedger.of(NODE))
     assert placement is not None
-    ledger = NodeLedger.of(NODE).hold(allocated(pod, placement)).commit(pod.metadata.uid)
+    ledger = NodeLedger.of(NODE).reserve(allocated(pod, placement)).commit(pod.metadata.uid)
 
     def told(phase: str) -> frozenset[str]:
         here = bound(pod, "n1", phase=phase)
-        view = View(ledger, NODE, (here,), {pod.metadata.uid: "n1"})
+        view = NodeView(ledger, NODE, (here,), {pod.metadata.uid: "n1"})
         (repair,) = reconcile(view, DIALECTS)
         assert isinstance(repair, Annotate)
         return frozenset(repair.result.annotations)
@@ -217,7 +219,7 @@ def test_an_unread_pod_blocks_a_card_that_comes_later_too() -> None:
     pod = bound(a_wish(0), "n1")
     unread = adopt(pod, SMALLER, DIALECTS)
     assert unread is not None
-    view = View(NodeLedger.of(SMALLER).adopt(unread), NODE, (pod,), {pod.metadata.uid: "n1"})
+    view = NodeView(NodeLedger.of(SMALLER).adopt(unread), NODE, (pod,), {pod.metadata.uid: "n1"})
 
     after = repaired(view.ledger, reconcile(view, DIALECTS))
 
@@ -230,20 +232,22 @@ def test_why_cards_are_taken_back_is_told() -> None:
         pod = a_wish(number)
         placement = placed(pod, ledger)
         assert placement is not None
-        ledger = ledger.hold(allocated(pod, placement)).commit(pod.metadata.uid)
-    view = View(ledger, NODE, (), {"uid-p4": "n2", "uid-p8": ""}, frozenset({"uid-p8"}))
+        ledger = ledger.reserve(allocated(pod, placement)).commit(pod.metadata.uid)
+    view = NodeView(ledger, NODE, (), {"uid-p4": "n2", "uid-p8": ""}, frozenset({"uid-p8"}))
 
     found = [(r.allocation.uid, r.why) for r in reconcile(view, DIALECTS) if isinstance(r, Release)]
 
     assert found == [
-        ("uid-p0", Why.GONE),
-        ("uid-p4", Why.ELSEWHERE),
-        ("uid-p8", Why.NEVER_BOUND),
+        ("uid-p0", ReleaseCause.GONE),
+        ("uid-p4", ReleaseCause.ELSEWHERE),
+        ("uid-p8", ReleaseCause.NEVER_BOUND),
     ]
 
 
 def test_other_cards_are_described() -> None:
-    assert reconcile(View(NodeLedger.of(NODE), SMALLER, (), {}), DIALECTS) == (Describe(SMALLER),)
+    assert reconcile(NodeView(NodeLedger.of(NODE), SMALLER, (), {}), DIALECTS) == (
+        Describe(SMALLER),
+    )
 
 
 # --- the runner -----------------------------------------------------------------------------------
@@ -294,7 +298,7 @@ class Rig:
     """A reconciler with what is around it."""
 
     reconciler: Reconciler
-    mirror: Mirror
+    mirror: ClusterCache
     store: MemoryStore
     pods: FakePods
     witness: FakeWitness
@@ -313,7 +317,7 @@ class Rig:
 
 async def a_rig(node: KubeNode | None = None) -> Rig:
     bench = await a_service(a_node("n1"))
-    mirror = Mirror(lambda _: None)
+    mirror = ClusterCache(lambda _: None)
     pods, witness = FakePods(), FakeWitness()
     made = Reconciler(bench.service, mirror, bench.store, pods, FakeJournal(), witness=witness)
     mirror.put_node(node or a_node("n1"))
@@ -326,7 +330,7 @@ async def committed(rig: Rig, pod: Pod) -> Placement:
     assert placement is not None
     stored = await rig.store.read("n1")
     assert stored is not None
-    changed = ledger.hold(allocated(pod, placement)).commit(pod.metadata.uid)
+    changed = ledger.reserve(allocated(pod, placement)).commit(pod.metadata.uid)
     await rig.store.write(changed, stored.version)
     return placement
 
@@ -407,7 +411,7 @@ def test_a_pod_of_nvidias_plugin_holds_what_the_kubelet_tells_and_keeps_it() -> 
         await rig.reconciler.reconcile("n1")
         blocked = (await rig.ledger()).allocations["uid-p0"]
 
-        told = Holding("uid-p0", "main", "nvidia.com/gpu", 1, (second,))
+        told = DeviceHolding("uid-p0", "main", "nvidia.com/gpu", 1, (second,))
         rig.mirror.put_hardware("n1", NodeHardware(holdings=(told,)))
         await rig.reconciler.reconcile("n1")
         held_now = (await rig.ledger()).allocations["uid-p0"]
@@ -426,7 +430,7 @@ def test_a_pod_of_nvidias_plugin_holds_what_the_kubelet_tells_and_keeps_it() -> 
 def test_what_the_kubelet_told_of_a_pod_says_nothing_of_the_next_one_of_its_name() -> None:
     async def tried() -> None:
         rig = await a_rig()
-        told = Holding("uid-p0", "main", "nvidia.com/gpu", 1, (NODE.cards[0].uuid,))
+        told = DeviceHolding("uid-p0", "main", "nvidia.com/gpu", 1, (NODE.cards[0].uuid,))
         rig.mirror.put_hardware("n1", NodeHardware(holdings=(told,)))
         pod = bound(read_pod(a_pod("p0", limits={"nvidia.com/gpu": 1})), "n1")
         metadata = msgspec.structs.replace(pod.metadata, uid="another")
@@ -525,7 +529,7 @@ def test_where_the_watches_agree_nobody_is_asked() -> None:
     async def main() -> list[int]:
         bench, mirror, store = (
             await a_service(a_node("n1")),
-            Mirror(lambda _: None),
+            ClusterCache(lambda _: None),
             CountingStore(),
         )
         made = Reconciler(bench.service, mirror, store, FakePods(), FakeJournal())
@@ -538,10 +542,10 @@ def test_where_the_watches_agree_nobody_is_asked() -> None:
                 mirror.put_node(a_node("n1", cards=3))
             elif step == "a stranger":
                 mirror.put_node(kube)
-                stored = bench.service.book.stored("n1")
+                stored = bench.service.ledgers.stored("n1")
                 assert stored is not None
                 ledger = stored.ledger.adopt(replace(held(a_grant("x")), node="n1"))
-                bench.service.book.apply(Change("n1", Stored(ledger, "2")))
+                bench.service.ledgers.apply(Change("n1", Stored(ledger, "2")))
             before = store.reads
             made.look_at("n1")
             for _ in range(100):

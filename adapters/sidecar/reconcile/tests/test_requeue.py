@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.sidecar.reconcile.requeue import STEP, WOKEN, Retrying
+from adapters.sidecar.reconcile.requeue import STEP, WOKEN, PodRequeuer
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
 
@@ -18,7 +18,7 @@ class Woken:
     again: bool = True
 
     def __post_init__(self) -> None:
-        self.retrying = Retrying(self.bench.service, self.wake, lambda *_: self.again)
+        self.retrying = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
 
     async def wake(self, pod: Pod, turn: str) -> None:
         assert turn
@@ -29,7 +29,7 @@ class Woken:
 
     def refuse(self, *names: str, memory: int = 8000) -> None:
         for name in names:
-            asking = self.bench.service.readings.read(read_pod(a_pod(name, memory=memory)))
+            asking = self.bench.service.pod_requests.read(read_pod(a_pod(name, memory=memory)))
             assert asking is not None
             self.bench.service.waits(asking, refused=True)
 
@@ -42,7 +42,7 @@ def on_one_card(test: Callable[[Woken], Coroutine[Any, Any, None]]) -> None:
 
 
 async def fill(bench: Bench) -> None:
-    asking = bench.service.readings.read(read_pod(a_pod("first", memory=8000)))
+    asking = bench.service.pod_requests.read(read_pod(a_pod("first", memory=8000)))
     assert asking is not None
     await bench.service.committer.commit(asking, "n1")
 
@@ -97,7 +97,7 @@ def test_a_pod_that_could_not_be_woken_is_tried_again_unless_it_is_gone() -> Non
 
         woken.refuse("b")
         woken.failures, woken.again = 1, False
-        woken.bench.service.book.revision += 1
+        woken.bench.service.ledgers.revision += 1
         await woken.retrying.turn()
         await woken.retrying.turn()
         assert woken.names == ["a"]
@@ -107,6 +107,6 @@ def test_nobody_is_woken_while_something_is_not_known() -> None:
     @on_one_card
     async def _(woken: Woken) -> None:
         woken.refuse("a")
-        woken.bench.service.unknown("pods")
+        woken.bench.service.mark_unsynced("pods")
 
         assert await woken.retrying.turn() == 0

@@ -4,9 +4,9 @@ import msgspec
 
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
-from adapters.sidecar.decide.ledger_cache import Book
-from adapters.sidecar.reconcile.cluster_cache import Mirror
-from adapters.sidecar.reconcile.unbound import Leftover
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.stores.store import Change, Stored
 from adapters.wire.kube import Pod
@@ -25,15 +25,15 @@ def a_record(*pods: Pod) -> Change:
         request = dialect.read_pod(pod)
         placement = fit(request, ledger)
         assert isinstance(placement, Placement)
-        ledger = ledger.hold(Allocation.of(request, placement)).commit(request.uid)
+        ledger = ledger.reserve(Allocation.of(request, placement)).commit(request.uid)
     return Change("n1", Stored(ledger, "1"))
 
 
 class Rig:
     def __init__(self, record: Change) -> None:
         self.named: list[str] = []
-        self.book, self.mirror = Book(), Mirror(lambda _: None)
-        self.leftover = Leftover(self.book, self.mirror, self.named.append)
+        self.book, self.mirror = LedgerCache(), ClusterCache(lambda _: None)
+        self.leftover = UnboundScanner(self.book, self.mirror, self.named.append)
         self.tell(record)
 
     def tell(self, record: Change) -> None:
