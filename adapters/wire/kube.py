@@ -6,6 +6,8 @@ apis/scheduling/v1alpha1/device_types.go.
 
 import msgspec
 
+from core.requests.pod_ref import PodRef
+
 Amount = str | int | float
 """A quantity as it may stand in a manifest: Kubernetes accepts a number for its text."""
 
@@ -157,3 +159,9 @@ def labels(thing: Pod | KubeNode | DeviceObject) -> Text:
 def full_name(pod: Pod) -> str:
     """``namespace/name``; the namespace is ``default`` where none is written."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def pod_ref(pod: Pod) -> PodRef:
+    """Which pod it is; the namespace is ``default`` where none is written."""
+    meta = pod.metadata
+    return PodRef(meta.namespace or "default", meta.name, meta.uid)

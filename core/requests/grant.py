@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.hardware.mig import Slice
+from core.requests.pod_ref import PodRef
 from core.requests.request import Phase, Request, TaskClass
 
 
@@ -91,6 +92,11 @@ class Allocation:
     unread: str | None = None
     blocked: frozenset[str] = frozenset()
     since: int = 0
+
+    @property
+    def pod_ref(self) -> PodRef:
+        """The pod that holds it."""
+        return PodRef.parse(self.pod, self.uid)
 
     @classmethod
     def of(cls, request: Request, placement: Placement) -> "Allocation":

@@ -11,7 +11,9 @@ from adapters.wire.kube import (
     annotations,
     full_name,
     labels,
+    pod_ref,
 )
+from core.requests.pod_ref import PodRef
 
 POD = {
     "apiVersion": "v1",
@@ -98,3 +100,10 @@ def test_labels_and_annotations_are_text() -> None:
 def test_a_pod_without_a_namespace_is_in_the_default_one() -> None:
     assert full_name(msgspec.convert({"metadata": {"name": "a"}}, Pod)) == "default/a"
     assert full_name(msgspec.convert(POD, Pod)) == "n/a"
+
+
+def test_a_pod_is_referred_to_by_namespace_name_and_uid() -> None:
+    bare = msgspec.convert({"metadata": {"name": "a", "uid": "u1"}}, Pod)
+
+    assert pod_ref(bare) == PodRef("default", "a", "u1")
+    assert str(pod_ref(msgspec.convert(POD, Pod))) == full_name(msgspec.convert(POD, Pod))
