@@ -41,7 +41,7 @@ testbed:  ## the real components for e2e, built once into a cache outside the re
 	$(PYTHON) -m e2e.testbed.build
 
 chart: .venv/.stamp  ## the Helm chart by itself: lint, schema, golden files; part of e2e too
-	$(BIN)/pytest e2e/tests/test_chart.py -rs
+	$(BIN)/pytest e2e/tests/chart/test_chart.py -rs
 
 e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECONFIG
 	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
@@ -60,7 +60,7 @@ bench: .venv/.stamp  ## one JSON object a line
 	$(BIN)/python bench/run.py
 
 golden: .venv/.stamp  ## rewrite the golden files; the diff is the review
-	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/test_chart.py
+	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/chart/test_chart.py
 
 proto: .venv/.stamp  ## the gRPC messages anew from their proto file
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \

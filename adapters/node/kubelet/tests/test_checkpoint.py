@@ -9,7 +9,7 @@ from adapters.node.kubelet import checkpoint
 from adapters.node.kubelet.checkpoint import CheckpointError, DeviceAssignment, read
 from adapters.node.nri.protobuf import message, text
 
-# As the kubelet 1.37.1 wrote it in e2e/tests/test_kubelet_holdings.py, two of three entries.
+# As the kubelet 1.37.1 wrote it in e2e/tests/node/test_kubelet_holdings.py, two of three entries.
 WRITTEN = (
     b'{"Data":{"PodDeviceEntries":[{"PodUID":"8e659c75-f01d-476a-b0b0-8292e48a94d4",'
     b'"ContainerName":"c0","ResourceName":"nvidia.com/gpu","DeviceIDs":{"-1":["GPU-1"]},'

@@ -49,7 +49,12 @@ def run_there(kubeconfig: Path, *files: str, only: str = "") -> tuple[int, int, 
 
 
 def test_with_a_certificate(plane: ControlPlane) -> None:
-    files = ("test_control_plane", "test_binding_webhook", "test_node_status", "test_kube_extender")
+    files = (
+        "cluster/test_control_plane",
+        "cluster/test_binding_webhook",
+        "cluster/test_node_status",
+        "schedulers/test_kube_extender",
+    )
 
     passed, skipped, said = run_there(plane.kubeconfig("admin", "system:masters"), *files)
 
@@ -70,7 +75,7 @@ def test_with_a_token_and_what_the_first_run_made_is_gone(plane: ControlPlane) -
     file = plane.run.folder / "token.kubeconfig"
     file.write_text(json.dumps(given))
 
-    passed, skipped, _ = run_there(file, "test_control_plane", "test_node_status")
+    passed, skipped, _ = run_there(file, "cluster/test_control_plane", "cluster/test_node_status")
 
     assert (passed, skipped) == (10, 1)
 
@@ -100,7 +105,9 @@ def test_a_guides_pod_goes_the_whole_way_beside_others_and_leaves_nothing_behind
     before = names(plane.api)
 
     passed, skipped, _ = run_there(
-        plane.kubeconfig("admin", "system:masters"), "test_whole_way", only="volcano-hami-core"
+        plane.kubeconfig("admin", "system:masters"),
+        "guides/test_whole_way",
+        only="volcano-hami-core",
     )
 
     assert (passed, skipped) == (1, 0)
@@ -116,7 +123,7 @@ def test_where_nodes_have_cards_of_their_own_the_tests_stay_away(plane: ControlP
     plane.api.create("/api/v1/nodes", node)
 
     passed, skipped, said = run_there(
-        plane.kubeconfig("admin", "system:masters"), "test_koordinator_arbiter"
+        plane.kubeconfig("admin", "system:masters"), "schedulers/test_koordinator_arbiter"
     )
 
     plane.api.delete("/api/v1/nodes/theirs")
@@ -127,7 +134,7 @@ def test_where_nodes_have_cards_of_their_own_the_tests_stay_away(plane: ControlP
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "pytest", f"--cluster={tmp_path / 'none'}", "-q"]
     done = subprocess.run(
-        [*words, "e2e/tests/test_node_status.py"],
+        [*words, "e2e/tests/cluster/test_node_status.py"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -26,7 +26,7 @@ from e2e.harness.schedulers.service import (
 from e2e.harness.schedulers.stock_sharing import on, peers, runs, shares
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import gpus, volcano
-from e2e.tests.upgrade_pods import (
+from e2e.tests.upgrade.pods import (
     BEFORE,
     HAMI_PODS,
     HINT,

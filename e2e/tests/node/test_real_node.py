@@ -32,7 +32,7 @@ from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.tests.test_real_node import PODS, is_running, running_pod
+from e2e.tests.node.test_real_node import PODS, is_running, running_pod
 with run() as this:
     runtime = start_containerd(start_machine(this), "containerd-2")
     plane = start_control_plane(this)

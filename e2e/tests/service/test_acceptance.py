@@ -1,6 +1,6 @@
 """The acceptance list, from what users of the peers complain of: a test for each case, by number.
 
-Cases 1, 12, 13 and 14 are about containers and stand in ``test_acceptance_node.py``.
+Cases 1, 12, 13 and 14 are about containers and stand in ``node/test_acceptance.py``.
 """
 
 import time
@@ -240,7 +240,7 @@ def test_case_04_cards_come_back_wherever_a_pod_ends_on_its_way(
 def test_case_06_all_vocabularies_and_whole_cards_on_one_node_never_exceed_a_card(
     plane: ControlPlane, service: Service, request: pytest.FixtureRequest
 ) -> None:
-    """In short; ``test_storm.py`` has three schedulers, hundreds of pods, and deletes."""
+    """In short; ``service/test_storm.py`` has three schedulers, hundreds of pods, and deletes."""
     seed = request.config.getoption("randomly_seed", None) or time.time_ns()
     random, cards = Random(seed), gpus("case-6", 8)  # noqa: S311
     print(f"seed {seed}")

@@ -17,7 +17,7 @@ from e2e.harness.processes.run import REPOSITORY
 
 pytestmark = pytest.mark.local
 
-GOLDEN = Path(__file__).parent / "golden" / "chart"
+GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
 
 

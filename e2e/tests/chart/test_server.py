@@ -20,7 +20,7 @@ from e2e.testbed import cache
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
-GOLDEN = Path(__file__).parent / "golden" / "chart"
+GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
 LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"

@@ -12,8 +12,8 @@ from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.schedulers import define, start_volcano_controllers
 from e2e.harness.schedulers.stock_sharing import Share, shares
 from e2e.testbed import cache
-from e2e.tests.upgrade_pods import BEFORE, KOORD_PODS, VOLCANO_PODS, nodes
-from e2e.tests.upgrade_stages import After, Before, Ours, after_us, before_us, with_us
+from e2e.tests.upgrade.pods import BEFORE, KOORD_PODS, VOLCANO_PODS, nodes
+from e2e.tests.upgrade.stages import After, Before, Ours, after_us, before_us, with_us
 
 pytestmark = pytest.mark.local("it takes the cluster's schedulers away and comes in their place")
 

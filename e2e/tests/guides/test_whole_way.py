@@ -34,7 +34,7 @@ from e2e.harness.schedulers.service import (
     start_service,
     webhooks,
 )
-from e2e.tests.guides import EITHER, GUIDES, SAYINGS
+from e2e.tests.guides.expected import EITHER, GUIDES, SAYINGS
 
 pytestmark = pytest.mark.timeout(300)
 
