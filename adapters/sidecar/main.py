@@ -143,7 +143,7 @@ async def _grpc(
     try:
         if listen == "auto":
             listen = f"{UNIX}{port.default_socket(os.environ)}"
-        made = port.GrpcServer(runtime.service, listen, runtime.journal.failed, proof)
+        made = port.GrpcServer(runtime.service, listen, runtime.decision_log.failed, proof)
     except OSError as error:
         if settings.grpc != "auto":
             raise

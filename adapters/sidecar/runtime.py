@@ -85,7 +85,7 @@ class ServiceRuntime:
         self._store = store
         self._log = log
         self.metrics = Metrics()
-        self.journal = StructuredDecisionLog(log, self.metrics)
+        self.decision_log = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
         ports = Ports(
             store,
@@ -93,7 +93,7 @@ class ServiceRuntime:
             cluster.pods,
             cluster.events,
             clock,
-            self.journal,
+            self.decision_log,
             cluster.locks,
             cluster.budgets,
         )
@@ -113,10 +113,10 @@ class ServiceRuntime:
         """
         routes = {
             **schedulers(self.service, self._required_plugin),
-            **people(self.service, self._metrics, self.journal.latest),
+            **people(self.service, self._metrics, self.decision_log.latest),
             **(more or {}),
         }
-        return App(routes, self.journal)
+        return App(routes, self.decision_log)
 
     def configure(self, settings: Settings) -> None:
         """Read pods by another policy from now on.
@@ -187,7 +187,7 @@ class ServiceRuntime:
     def _show(self) -> None:
         book = self.service.ledgers
         gauge = self.metrics.gauge
-        gauge("dragoman_holds", "Pods for which cards are held without a commit.", book.holds)
+        gauge("dragoman_holds", "Pods for which cards are held without a commit.", book.reserved)
         gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(book.inventory))
         gauge(
             "dragoman_nodes_unreadable",

@@ -80,7 +80,7 @@ class NodeLockClient:
         self._pods = pods
         self._now = now
 
-    async def take(self, node: str, namespace: str, name: str) -> bool:
+    async def acquire(self, node: str, namespace: str, name: str) -> bool:
         """Lock a node for a pod; a lock that the pod has already stays as it is.
 
         A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, runs already
@@ -117,7 +117,7 @@ class NodeLockClient:
                 return True
             await asyncio.sleep(delay(failures, first=0.1))
 
-    async def give_back(self, node: str, namespace: str, name: str) -> None:
+    async def release(self, node: str, namespace: str, name: str) -> None:
         """Unlock a node if it is locked for this pod; otherwise do nothing.
 
         Raises:

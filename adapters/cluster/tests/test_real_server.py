@@ -238,25 +238,25 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
             locks = NodeLockClient(nodes, pods)
 
             taken = await asyncio.gather(
-                *(locks.take("locked", "default", name) for name in ("first", "second")),
+                *(locks.acquire("locked", "default", name) for name in ("first", "second")),
                 return_exceptions=True,
             )
             refused = [each for each in taken if each is not True]
             assert [type(each) for each in refused] == [LockedError]
             owner, loser = ("first", "second") if taken[0] is True else ("second", "first")
 
-            await locks.take("locked", "default", owner)
-            await locks.give_back("locked", "default", loser)
+            await locks.acquire("locked", "default", owner)
+            await locks.release("locked", "default", loser)
             assert f",default,{owner}" in await lock_of(nodes)
             late = NodeLockClient(nodes, pods, lambda: datetime.now(UTC) + timedelta(minutes=6))
-            await late.take("locked", "default", loser)
+            await late.acquire("locked", "default", loser)
             assert f",default,{loser}" in await lock_of(nodes)
             await client.delete(PODS.path(loser, "default"), {"gracePeriodSeconds": 0})
-            await locks.take("locked", "default", owner)
+            await locks.acquire("locked", "default", owner)
             assert f",default,{owner}" in await lock_of(nodes)
             await nodes.annotate("locked", {KEY: "nonsense"})
-            await locks.take("locked", "default", owner)
-            await locks.give_back("locked", "default", owner)
+            await locks.acquire("locked", "default", owner)
+            await locks.release("locked", "default", owner)
             assert await lock_of(nodes) == ""
 
     asyncio.run(main())

@@ -30,8 +30,8 @@ class Committed:
     """
 
     placement: Placement
-    fresh: bool
-    claimed: bool = False
+    new: bool
+    claim_accepted: bool = False
     since: int = 0
 
 
@@ -68,7 +68,7 @@ class Committer:
             found[:] = [made]
             if isinstance(made, Reason):
                 return ledger
-            if not made.fresh:
+            if not made.new:
                 # Written too: that the store still has it must be sure before the Binding, and
                 # a reconciler that is about to take it back must lose the race.
                 changed = ledger.renew(uid)
@@ -83,11 +83,11 @@ class Committer:
             written = await self._writer.change(node, decide)
         except BaseException:
             if reserved:
-                self._book.unhold(uid, node)
+                self._book.unreserve(uid, node)
             raise
         if not written and not found:
             return Reason(node, 0, cause=Cause.NO_CARDS)
-        self._book.unhold(uid)
+        self._book.unreserve(uid)
         return found[0]
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
@@ -106,7 +106,7 @@ class Committer:
             Busy: as ``commit``.
             OSError: as ``commit``.
         """
-        self._book.unhold(uid, node)
+        self._book.unreserve(uid, node)
 
         def let_go(ledger: NodeLedger) -> NodeLedger:
             found = ledger.allocations.get(uid)
@@ -121,13 +121,13 @@ class Committer:
         stored, uid = self._book.stored(node), asking.request.uid
         if stored is None or uid in stored.ledger.allocations:
             return False
-        found, held = self._decide(asking, stored.ledger, claimed), self._book.held(uid)
+        found, held = self._decide(asking, stored.ledger, claimed), self._book.reservation(uid)
         if isinstance(found, Reason):
             return False
         if held is not None and (held.node, held.grants) == (node, found.placement.grants):
             return False
         allocation = Allocation.of(asking.request, found.placement)
-        self._book.hold(allocation, self._clock.now() + RESERVED)
+        self._book.reserve(allocation, self._clock.now() + RESERVED)
         return True
 
     def _decide(
@@ -136,17 +136,17 @@ class Committer:
         request, node = asking.request, stored.node.name
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
-            return Committed(Placement(node, earlier.grants), fresh=False)
-        held = self._book.held(request.uid)
+            return Committed(Placement(node, earlier.grants), new=False)
+        held = self._book.reservation(request.uid)
         if (
             held is not None
             and held.node == node
             and claimed in ((), held.grants)
             and is_valid(request, held.grants, stored)
         ):
-            return Committed(Placement(node, held.grants), fresh=True, claimed=bool(claimed))
-        ledger = self._book.over(stored).release(request.uid)
+            return Committed(Placement(node, held.grants), new=True, claim_accepted=bool(claimed))
+        ledger = self._book.with_reservations(stored).release(request.uid)
         if claimed and is_valid(request, claimed, ledger):
-            return Committed(Placement(node, claimed), fresh=True, claimed=True)
+            return Committed(Placement(node, claimed), new=True, claim_accepted=True)
         result = fit(request, ledger)
-        return result if isinstance(result, Reason) else Committed(result, fresh=True)
+        return result if isinstance(result, Reason) else Committed(result, new=True)

@@ -73,7 +73,7 @@ class LedgerCache:
         """A node's ledger with the holds; None where the node is not known or not readable."""
         return self.inventory.get(node)
 
-    def over(self, ledger: NodeLedger) -> NodeLedger:
+    def with_reservations(self, ledger: NodeLedger) -> NodeLedger:
         """A node's ledger with the holds on top, as far as they fit."""
         known = self._stored.get(ledger.node.name)
         if known is not None and known.ledger is ledger:
@@ -98,7 +98,7 @@ class LedgerCache:
             if found is not None:
                 yield node, found
 
-    def hold(self, allocation: Allocation, expires: int) -> None:
+    def reserve(self, allocation: Allocation, expires: int) -> None:
         """Hold cards for a pod until a time, in place of what was held for it before.
 
         Raises:
@@ -109,13 +109,13 @@ class LedgerCache:
             raise LedgerError(f"node {allocation.node} is not known")
         held = replace(allocation, state=AllocationState.RESERVED, expires=expires)
         changed = ledger.reserve(held)
-        self.unhold(allocation.uid)
+        self.unreserve(allocation.uid)
         self._holds.setdefault(allocation.node, {})[allocation.uid] = held
         earlier = self.inventory.ledger(allocation.node)
         self.inventory.put(changed if earlier is ledger else self._combined(allocation.node))
         self.revision += 1
 
-    def unhold(self, uid: str, node: str | None = None) -> bool:
+    def unreserve(self, uid: str, node: str | None = None) -> bool:
         """Let go of what is held for a pod, on one node or wherever it is.
 
         Returns:
@@ -127,11 +127,11 @@ class LedgerCache:
                 self._drop(name, uid)
         return bool(found) and node in (None, *found)
 
-    def held(self, uid: str) -> Allocation | None:
+    def reservation(self, uid: str) -> Allocation | None:
         """What is held for a pod."""
         return next((held[uid] for held in self._holds.values() if uid in held), None)
 
-    def holds(self) -> int:
+    def reserved(self) -> int:
         """How many pods something is held for."""
         return sum(map(len, self._holds.values()))
 

@@ -18,7 +18,7 @@ ATTEMPTS = 12
 BURST = 5
 """Writes of one node's record that wait for nothing."""
 
-SPACE = 100_000_000
+WRITE_INTERVAL_NS = 100_000_000
 """Nanoseconds from one write of a node's record to the next one after such a burst.
 
 A scheduler that fills one node after the other has all its pods in the record of one: to write that
@@ -124,8 +124,8 @@ class LedgerWriter:
         now = self._clock.now()
         self._due = {name: due for name, due in self._due.items() if due > now}
         due = self._due.get(node, now)
-        self._due[node] = due + SPACE
-        early = due - now - (BURST - 1) * SPACE
+        self._due[node] = due + WRITE_INTERVAL_NS
+        early = due - now - (BURST - 1) * WRITE_INTERVAL_NS
         if early > 0:
             await self._clock.sleep(early)
 

@@ -73,7 +73,7 @@ class NodeLocked(RuntimeError):  # noqa: N818 (it is no error: try again)
 class NodeLocks(Protocol):
     """Whose turn it is at device plugins that learn by a lock on the node whom they serve."""
 
-    async def take(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
+    async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
         """Lock a node for a pod that is about to be bound there.
 
         The plugin gives the lock back when it has served the pod.
@@ -93,7 +93,7 @@ class NodeLocks(Protocol):
         """
         ...
 
-    async def give_back(self, pod: Pod, node: str) -> None:
+    async def release(self, pod: Pod, node: str) -> None:
         """Unlock a node if the lock is the pod's. What fails is left: locks grow old."""
         ...
 
@@ -101,7 +101,7 @@ class NodeLocks(Protocol):
 class NoLocks:
     """Where there are no device plugins; implements ``NodeLocks``."""
 
-    async def take(
+    async def acquire(
         self,
         pod: Pod,  # noqa: ARG002
         node: str,  # noqa: ARG002
@@ -110,7 +110,7 @@ class NoLocks:
         """There is nothing to lock."""
         return False
 
-    async def give_back(self, pod: Pod, node: str) -> None:
+    async def release(self, pod: Pod, node: str) -> None:
         """There is nothing to unlock."""
 
 
@@ -214,7 +214,7 @@ class DecisionRecord:
     node: str = ""
     cause: str = ""
     text: str = ""
-    nodes: int = 0
+    nodes_fitting: int = 0
     nodes_evaluated: int = 0
     seconds: float = 0.0
 
@@ -222,7 +222,7 @@ class DecisionRecord:
 class DecisionLog(Protocol):
     """Where decisions are told."""
 
-    def decided(self, decided: DecisionRecord) -> None:
+    def record(self, decided: DecisionRecord) -> None:
         """Tell a decision. Never fails."""
         ...
 

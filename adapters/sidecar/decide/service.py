@@ -68,7 +68,7 @@ class Ports:
     pods: PodReader
     events: EventEmitter
     clock: Clock
-    journal: DecisionLog
+    decision_log: DecisionLog
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
 
@@ -88,7 +88,7 @@ class Service:
         self.ledgers = LedgerCache()
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
-        self.committer = Committer(self.ledgers, ports.store, ports.clock, ports.journal)
+        self.committer = Committer(self.ledgers, ports.store, ports.clock, ports.decision_log)
         self.hold_seconds = hold_seconds
         self._verdicts = FeasibilityCache()
         self._surveys: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
@@ -202,15 +202,15 @@ class Service:
             OSError: the store or the cluster did not answer.
         """
         needed = partial(asking.dialect.pairs_by_lock, asking.request)
-        locked = await self.ports.locks.take(asking.pod, node, needed)
+        locked = await self.ports.locks.acquire(asking.pod, node, needed)
         try:
             found = await self.committer.commit(asking, node, claimed)
         except (LedgerContended, OSError):
             if locked:
-                await self.ports.locks.give_back(asking.pod, node)
+                await self.ports.locks.release(asking.pod, node)
             raise
         if locked and isinstance(found, Reason):
-            await self.ports.locks.give_back(asking.pod, node)
+            await self.ports.locks.release(asking.pod, node)
             locked = False
         return found, locked
 
@@ -234,10 +234,10 @@ class Service:
             await self._post(pod, node, result)
         except BindError as error:
             if not await self._bound_already(pod, node, error):
-                if error.definite and committed.fresh:
+                if error.definite and committed.new:
                     await self._take_back(asking, node, committed.since)
                 if error.definite and locked:
-                    await self.ports.locks.give_back(pod, node)
+                    await self.ports.locks.release(pod, node)
                 raise
         finally:
             self._posting.pop(asking.request.uid, None)
@@ -286,7 +286,7 @@ class Service:
 
     def chose(self, uid: str, node: str) -> bool:
         """Whether it is this process that chose the cards on a node for which a pod goes there."""
-        held = self.ledgers.held(uid)
+        held = self.ledgers.reservation(uid)
         return self.posting(uid, node) is not None or (held is not None and held.node == node)
 
     async def bind_plain(self, pod: Pod, node: str) -> None:

@@ -146,7 +146,7 @@ class Admission:
             told = replace(told, outcome=Outcome.REFUSED, cause=cause, text=text)
             return self._refuse(question, CONFLICT, told)
         if claimed and claimed == found.placement.grants:
-            outcome = Outcome.ADOPTED if found.claimed else Outcome.BOUND
+            outcome = Outcome.ADOPTED if found.claim_accepted else Outcome.BOUND
             self._tell(replace(told, outcome=outcome))
             return admission.allowed(question.uid)
         merged = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
@@ -218,7 +218,7 @@ class Admission:
         return admission.denied(question.uid, code, decided.text)
 
     def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.journal.decided(decided)
+        self._service.ports.decision_log.record(decided)
 
 
 def _chosen(binding: Binding) -> Mapping[str, str]:

@@ -82,7 +82,7 @@ class KubeExtender:
                 full_name(pod),
                 pod.metadata.uid,
                 asking.dialect.name,
-                nodes=fitting,
+                nodes_fitting=fitting,
                 nodes_evaluated=len(names),
             )
             self._tell(outcome)
@@ -173,7 +173,7 @@ class KubeExtender:
                 pod.metadata.uid,
                 asking.dialect.name,
                 cause="" if found else "no_victims",
-                nodes=len(found),
+                nodes_fitting=len(found),
                 nodes_evaluated=len(named),
             )
         )
@@ -212,7 +212,7 @@ class KubeExtender:
         return extender.binding_result(decided.text)
 
     def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.journal.decided(decided)
+        self._service.ports.decision_log.record(decided)
 
 
 def _pod(pod: Pod | None) -> Pod:

@@ -119,7 +119,7 @@ class VolcanoExtender:
             now = self._service.ports.clock.now()
             self._leaving = {key: until for key, until in self._leaving.items() if until > now}
             self._leaving[uid] = now + self._service.hold_seconds * SECOND
-        elif self._service.ledgers.unhold(uid, task.node_name):
+        elif self._service.ledgers.unreserve(uid, task.node_name):
             told = DecisionRecord(
                 "deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name
             )
@@ -145,7 +145,7 @@ class VolcanoExtender:
             return self._refused(asking, task, main_cause([found]), found.text())
         try:
             expires = now + self._service.hold_seconds * SECOND
-            self._service.ledgers.hold(Allocation.of(asking.request, found), expires)
+            self._service.ledgers.reserve(Allocation.of(asking.request, found), expires)
         except LedgerError as error:
             return self._refused(asking, task, "ledger", str(error))
         self._tell(self._decided(Outcome.HELD, asking, task))
@@ -185,7 +185,7 @@ class VolcanoExtender:
             pod.metadata.uid,
             asking.dialect.name,
             cause="" if kept else "no_victims",
-            nodes=len(kept),
+            nodes_fitting=len(kept),
             nodes_evaluated=len(evictees),
         )
         self._tell(told)
@@ -224,7 +224,7 @@ class VolcanoExtender:
         return DecisionRecord("allocate", outcome, request.pod, request.uid, name, task.node_name)
 
     def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.journal.decided(decided)
+        self._service.ports.decision_log.record(decided)
 
 
 def _uid(task: Task) -> str:

@@ -100,7 +100,7 @@ class Calls:
             if dict(service.ledgers.committed(request.uid)).get(request.node) is None:
                 return pb.ReleaseResponse(released=False)
             raise StateError(f"a later attempt to bind pod {found.pod} has begun")
-        service.ports.journal.decided(
+        service.ports.decision_log.record(
             DecisionRecord(
                 "grpc_release",
                 Outcome.RELEASED,
@@ -215,7 +215,7 @@ class Calls:
             return placement.node
         refused = service.evaluate(asking).rejections(names)
         told = service.refusal("grpc_allocate", asking.pod, refused, asking, len(names))
-        service.ports.journal.decided(told)
+        service.ports.decision_log.record(told)
         raise NothingFitsError(told.text)
 
     async def _give(self, asking: PodRequest, node: str, *, bind: bool) -> Committed | Reason:
@@ -225,7 +225,7 @@ class Calls:
 
     def _tell(self, asking: PodRequest, node: str, *, bound: bool) -> None:
         outcome = Outcome.BOUND if bound else Outcome.HELD
-        self._service.ports.journal.decided(
+        self._service.ports.decision_log.record(
             DecisionRecord(
                 "grpc_allocate",
                 outcome,

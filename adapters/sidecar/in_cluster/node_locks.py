@@ -28,22 +28,22 @@ class ClusterNodeLocks:
         self._failed = failed
         self.mirror: ClusterCache | None = None
 
-    async def take(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
+    async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
         """Lock a node for a pod; see ``ports.NodeLocks``."""
         kube = None if self.mirror is None else self.mirror.nodes.get(node)
         if kube is None or not needed(kube):
             return False
         namespace, _, name = full_name(pod).partition("/")
         try:
-            return await self._locks.take(node, namespace, name)
+            return await self._locks.acquire(node, namespace, name)
         except LockedError as error:
             told = f"the device plugin of node {node} has not served pod {error.owner or 'unknown'}"
             raise NodeLocked(f"{told} yet; it serves one pod at a time") from error
 
-    async def give_back(self, pod: Pod, node: str) -> None:
+    async def release(self, pod: Pod, node: str) -> None:
         """Unlock a node; see ``ports.NodeLocks``."""
         namespace, _, name = full_name(pod).partition("/")
         try:
-            await self._locks.give_back(node, namespace, name)
+            await self._locks.release(node, namespace, name)
         except ClusterError as error:
             self._failed(node, str(error))

@@ -184,7 +184,7 @@ class InCluster:
             lambda name: mirror.nodes[name].metadata.uid if name in mirror.nodes else "",
         )
         reconciler = Reconciler(
-            service, mirror, self.store, self._live, runtime.journal, witness=told
+            service, mirror, self.store, self._live, runtime.decision_log, witness=told
         )
         runtime.metrics.gauge(
             "dragoman_reconciler_drift",

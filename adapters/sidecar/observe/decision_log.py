@@ -56,7 +56,7 @@ class StructuredDecisionLog:
         self._numbers = count(1)
         self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
 
-    def decided(self, decided: DecisionRecord) -> None:
+    def record(self, decided: DecisionRecord) -> None:
         """Tell a decision: one line, one count."""
         self._metrics.decided(decided)
         told: dict[str, object] = {
@@ -71,7 +71,7 @@ class StructuredDecisionLog:
         if decided.text:
             told["text"] = decided.text
         if decided.nodes_evaluated:
-            told["nodes"], told["asked"] = decided.nodes, decided.nodes_evaluated
+            told["nodes"], told["asked"] = decided.nodes_fitting, decided.nodes_evaluated
         self._log.info(f"{decided.verb}.{decided.outcome.value}", **told)
         self._latest.appendleft(
             {
@@ -117,7 +117,7 @@ class _Call(RequestTimer):
 
 
 def _count(decided: DecisionRecord) -> str:
-    return f"{decided.nodes} of {decided.nodes_evaluated} fit" if decided.nodes_evaluated else ""
+    return f"{decided.nodes_fitting} of {decided.nodes_evaluated} fit" if decided.nodes_evaluated else ""
 
 
 def _json(value: object, **_: object) -> bytes:

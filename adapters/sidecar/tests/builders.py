@@ -130,14 +130,14 @@ class FakeClock:
 
 
 @dataclass
-class FakeJournal:
+class RecordingDecisionLog:
     """Keeps what it is told."""
 
-    told: list[DecisionRecord] = field(default_factory=list)
+    decisions: list[DecisionRecord] = field(default_factory=list)
     conflicts: int = 0
 
-    def decided(self, decided: DecisionRecord) -> None:
-        self.told.append(decided)
+    def record(self, decided: DecisionRecord) -> None:
+        self.decisions.append(decided)
 
     def conflict(self, node: str) -> None:  # noqa: ARG002
         self.conflicts += 1
@@ -201,9 +201,9 @@ class Bench:
     store: CountingStore
     cluster: CountingCluster
     clock: FakeClock
-    journal: FakeJournal
+    decision_log: RecordingDecisionLog
 
-    async def see(self) -> None:
+    async def sync(self) -> None:
         """Learn all that the store has."""
         self.service.ledgers.load(await self.store.load())
         self.service.mark_synced("ledgers")
@@ -215,7 +215,7 @@ async def a_service(
     locks: NodeLocks | None = None,
     budgets: BudgetReader | None = None,
 ) -> Bench:
-    store, clock, journal = CountingStore(), FakeClock(), FakeJournal()
+    store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
     for kube in nodes or (a_node("n1"), a_node("n2")):
         node, problems = read_node(kube, None, DIALECTS)
@@ -232,7 +232,7 @@ async def a_service(
         budgets or NoBudgets(),
     )
     bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
-    await bench.see()
+    await bench.sync()
     return bench
 
 

@@ -120,7 +120,7 @@ def test_a_pod_gets_cards_for_good_and_the_same_when_it_asks_again(folder: Path)
         assert first.annotations["volcano.sh/vgpu-node"] == first.node
         assert line.bookings() == 1
         assert line.bench.cluster.bindings == 0
-        assert line.bench.journal.told[-1].outcome is Outcome.HELD
+        assert line.bench.decision_log.decisions[-1].outcome is Outcome.HELD
 
 
 def test_a_pod_is_bound_where_that_is_wished(folder: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_refusal_says_why(folder: Path) -> None:
         code, text = await line.refused(line.allocate("big"))
         assert code == "RESOURCE_EXHAUSTED"
         assert "memory 808 MiB short" in text
-        assert line.bench.journal.told[-1].outcome is Outcome.REFUSED
+        assert line.bench.decision_log.decisions[-1].outcome is Outcome.REFUSED
         code, text = await line.refused(line.allocate("bad"))
         assert code == "INVALID_ARGUMENT"
         assert "vgpu-memory" in text
@@ -291,7 +291,7 @@ def test_a_watch_tells_all_then_what_changes(folder: Path) -> None:
         stored = await line.bench.store.read("n1")
         assert stored is not None
         await line.bench.store.delete("n1", stored.version)
-        await line.bench.see()
+        await line.bench.sync()
         gone = await call.read()
         assert (gone.node, gone.gone) == ("n1", True)
         call.cancel()

@@ -70,31 +70,31 @@ def test_the_same_record_told_twice_changes_nothing() -> None:
 
 def test_holds_stand_on_top_and_give_way_to_what_is_committed() -> None:
     book = a_book()
-    book.hold(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)
+    book.reserve(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)
     with pytest.raises(LedgerError):
-        book.hold(held(a_grant("c0", 10 * GIB), uid="other"), expires=5)
+        book.reserve(held(a_grant("c0", 10 * GIB), uid="other"), expires=5)
 
     taken = empty(*like_cards(1)).adopt(held(a_grant("c0", 16 * GIB), uid="real"))
     book.apply(Change("n", stored(taken)))
 
-    assert book.holds() == 0
+    assert book.reserved() == 0
     assert book.inventory.nodes_of("plan") == ()
 
 
 def test_a_refused_hold_leaves_the_earlier_one() -> None:
     book = a_book()
-    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
     with pytest.raises(LedgerError):
-        book.hold(held(a_grant("c0", 17 * GIB), uid="plan"), expires=9)
+        book.reserve(held(a_grant("c0", 17 * GIB), uid="plan"), expires=9)
 
-    found = book.held("plan")
+    found = book.reservation("plan")
     assert found is not None
     assert (found.grants[0].memory, found.expires) == (GIB, 5)
 
 
 def test_holds_expire_and_survive_a_new_load() -> None:
     book = a_book()
-    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
     book.load({"n": stored(empty(*like_cards(1)))})
 
     assert book.inventory.nodes_of("plan") == ("n",)
@@ -117,9 +117,9 @@ def test_a_node_whose_record_cannot_be_read_gets_no_pods_until_it_can() -> None:
 def test_every_change_counts() -> None:
     book = a_book()
     seen = [book.revision]
-    book.hold(held(a_grant("c0"), uid="plan"), expires=5)
+    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
     seen.append(book.revision)
-    book.unhold("plan")
+    book.unreserve("plan")
     seen.append(book.revision)
     book.apply(Change("n", None))
     seen.append(book.revision)

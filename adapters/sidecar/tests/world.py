@@ -328,7 +328,7 @@ class Life:
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         pass
 
-    def decided(self, decided: DecisionRecord) -> None:
+    def record(self, decided: DecisionRecord) -> None:
         pass
 
     def conflict(self, node: str) -> None:

@@ -83,7 +83,7 @@ def after(
 
 
 def take(locks: NodeLockClient) -> Awaitable[object]:
-    return locks.take("x", "n", "mine")
+    return locks.acquire("x", "n", "mine")
 
 
 def text(owner: str, age: timedelta = timedelta()) -> str:
@@ -137,8 +137,8 @@ def test_who_takes_a_lock_is_told_whether_it_had_it() -> None:
     told: list[bool] = []
 
     async def twice(locks: NodeLockClient) -> None:
-        told.append(await locks.take("x", "n", "mine"))
-        told.append(await locks.take("x", "n", "mine"))
+        told.append(await locks.acquire("x", "n", "mine"))
+        told.append(await locks.acquire("x", "n", "mine"))
 
     after(None, twice)
 
@@ -163,13 +163,13 @@ def test_a_node_that_changed_in_between_is_looked_at_again() -> None:
 
 
 def test_only_the_owner_gives_a_lock_back() -> None:
-    assert after(text("mine"), lambda locks: locks.give_back("x", "n", "mine")) is None
+    assert after(text("mine"), lambda locks: locks.release("x", "n", "mine")) is None
     other = text("other")
-    assert after(other, lambda locks: locks.give_back("x", "n", "mine"), "other") == other
+    assert after(other, lambda locks: locks.release("x", "n", "mine"), "other") == other
 
 
 def test_a_node_that_is_not_there_cannot_be_locked() -> None:
     with pytest.raises(ClusterError) as refusal:
-        after(None, lambda locks: locks.take("y", "n", "mine"))
+        after(None, lambda locks: locks.acquire("y", "n", "mine"))
 
     assert refusal.value.status == 404

@@ -43,7 +43,7 @@ def test_cards_are_kept_from_others_while_they_are_written_and_free_if_that_fail
 
     before, written, failed, written_again, after = found
     assert (before, written, failed, written_again, after) == (True, False, True, False, False)
-    assert bench.service.ledgers.holds() == 0
+    assert bench.service.ledgers.reserved() == 0
 
 
 def test_what_is_kept_for_a_pod_does_not_stand_in_its_own_way() -> None:
@@ -54,14 +54,14 @@ def test_what_is_kept_for_a_pod_does_not_stand_in_its_own_way() -> None:
         cards = tuple(replace(card, links=(Scope(Level.LINK, "1"),)) for card in ledger.node.cards)
         changed = ledger.describe(replace(ledger.node, cards=cards))
         await bench.store.write(changed, "1")
-        await bench.see()
+        await bench.sync()
         plain = asking_for(bench, "p", 8000, count=2)
         linking = TopologyConstraint((Level.LINK,), required=Level.LINK)
         asks = tuple(replace(ask, linked=True) for ask in plain.request.containers)
         asking = replace(plain, request=replace(plain.request, containers=asks, topology=linking))
         decided = bench.service.decide(asking).placement
         assert decided is not None
-        book.hold(Allocation.of(asking.request, decided), expires=1 << 62)
+        book.reserve(Allocation.of(asking.request, decided), expires=1 << 62)
         return await bench.service.committer.commit(asking, "n1")
 
     assert isinstance(run(work()), Committed)
@@ -76,7 +76,7 @@ def test_a_pod_of_which_nobody_could_tell_what_it_holds_is_given_its_own_cards()
             "uid-p", "default/p", "volcano", "n1", (), unread="no record", blocked=blocked
         )
         await bench.store.write(ledger.adopt(unread), "1")
-        await bench.see()
+        await bench.sync()
         return await bench.service.committer.commit(asking, "n1"), bench
 
     found, bench = run(work())

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ledger_writer import BURST, SPACE, LedgerWriter
-from adapters.sidecar.tests.builders import CountingStore, FakeClock, FakeJournal, run
+from adapters.sidecar.decide.ledger_writer import BURST, WRITE_INTERVAL_NS, LedgerWriter
+from adapters.sidecar.tests.builders import CountingStore, FakeClock, RecordingDecisionLog, run
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 
@@ -31,7 +31,7 @@ async def a_writer(*nodes: str) -> tuple[LedgerWriter, Timed, CountingStore]:
     for node in nodes:
         await store.write(NodeLedger.of(Node(node, ())), None)
     book.load(await store.load())
-    return LedgerWriter(book, store, clock, FakeJournal()), clock, store
+    return LedgerWriter(book, store, clock, RecordingDecisionLog()), clock, store
 
 
 def test_after_a_burst_a_record_is_written_once_in_a_while_and_others_wait_for_nothing() -> None:
@@ -47,7 +47,7 @@ def test_after_a_burst_a_record_is_written_once_in_a_while_and_others_wait_for_n
 
     of_the_busy, of_the_other = run(work())
 
-    assert of_the_busy == [SPACE] * 3
+    assert of_the_busy == [WRITE_INTERVAL_NS] * 3
     assert of_the_other == []
 
 
@@ -57,7 +57,7 @@ def test_who_was_quiet_for_as_long_as_that_takes_has_his_burst_again() -> None:
         for _ in range(2):
             for _ in range(BURST):
                 await writer.change("n1", a_change)
-            clock.time += BURST * SPACE
+            clock.time += BURST * WRITE_INTERVAL_NS
         return clock.slept
 
     assert run(work()) == []

@@ -199,7 +199,7 @@ def test_a_hold_becomes_the_commit_card_for_card() -> None:
         pod = a_pod()
         event = {"task": {"UID": "uid-p", "NodeName": "n1", "Status": 2, "Pod": pod}}
         await VolcanoExtender(bench.service).allocate(body(event))
-        held = bench.service.ledgers.held("uid-p")
+        held = bench.service.ledgers.reservation("uid-p")
         assert held is not None
         await bind(bench, "q", "n1")
         return await bind(bench, "p", "n1"), bench, held.grants[0].card
@@ -207,7 +207,7 @@ def test_a_hold_becomes_the_commit_card_for_card() -> None:
     answer, bench, card = run(work())
 
     assert response(answer)["allowed"] is True
-    assert bench.service.ledgers.holds() == 0
+    assert bench.service.ledgers.reserved() == 0
     ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == card
 
@@ -235,7 +235,7 @@ def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
     assert response(answer) == {"uid": "r1", "allowed": True}
     ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
-    assert bench.journal.told[-1].outcome is Outcome.ADOPTED
+    assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
 
 
 def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() -> None:
@@ -251,7 +251,7 @@ def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() 
         assert response(answer) == {"uid": "r1", "allowed": True}
         ledger = bench.service.ledgers.inventory.ledger("n1")
         assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
-        assert bench.journal.told[-1].outcome is Outcome.ADOPTED
+        assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_an_unsound_choice_is_corrected_on_the_same_node(choice: str) -> None:
 
     meta = bound(a_pod(), "n1", answer, {"volcano.sh/vgpu-ids-new": choice})["metadata"]
     assert "GPU-n1-1,NVIDIA,4000,0" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
-    assert bench.journal.told[-1].outcome is Outcome.CORRECTED
+    assert bench.decision_log.decisions[-1].outcome is Outcome.CORRECTED
     assert not bench.service.ledgers.inventory.ledger("n1").problems()
 
 

@@ -65,7 +65,7 @@ def test_filter_writes_nothing() -> None:
     async def work() -> tuple[int, int]:
         bench = await a_service()
         await KubeExtender(bench.service).filter(names(a_pod(), "n1", "n2"))
-        return bench.store.writes, bench.service.ledgers.holds()
+        return bench.store.writes, bench.service.ledgers.reserved()
 
     assert run(work()) == (0, 0)
 
@@ -169,7 +169,7 @@ def test_a_bind_is_two_writes_and_the_pod_has_its_cards() -> None:
     bound = bench.cluster.pods()[0]
     assert bound.spec.node_name == "n1"
     assert "GPU-n1-1" in (bound.metadata.annotations or {})["volcano.sh/vgpu-ids-new"]
-    assert bench.journal.told[-1].outcome is Outcome.BOUND
+    assert bench.decision_log.decisions[-1].outcome is Outcome.BOUND
 
 
 def test_a_second_bind_of_the_same_pod_gives_it_no_second_card() -> None:
@@ -297,7 +297,7 @@ def test_a_lost_race_is_decided_again_and_counted() -> None:
     found, bench = run(work())
 
     assert found == {"Error": ""}
-    assert bench.journal.conflicts == 3
+    assert bench.decision_log.conflicts == 3
 
 
 def test_races_without_end_are_an_error() -> None:

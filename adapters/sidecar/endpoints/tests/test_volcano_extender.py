@@ -44,7 +44,7 @@ def event(pod: Json, node: str, status: int) -> bytes:
 
 
 def held(bench: Bench) -> int:
-    return bench.service.ledgers.holds()
+    return bench.service.ledgers.reserved()
 
 
 def test_the_captured_questions_are_understood() -> None:
@@ -260,6 +260,6 @@ def test_what_is_held_is_told() -> None:
         await VolcanoExtender(bench.service).allocate(event(a_pod(), "n1", 2))
         return bench
 
-    told = run(work()).journal.told[-1]
+    told = run(work()).decision_log.decisions[-1]
 
     assert (told.verb, told.outcome, told.node) == ("allocate", Outcome.HELD, "n1")

@@ -117,7 +117,7 @@ def test_a_second_pod_is_refused_with_a_reason_until_the_plugin_has_served_the_f
         assert await rig.bind("a") == ""
         refused = await rig.bind("b")
         held = len(rig.bench.service.ledgers.inventory.ledger("mx").allocations)
-        told = rig.bench.journal.told[-1].outcome
+        told = rig.bench.decision_log.decisions[-1].outcome
         rig.lock = None
         return refused, held, await rig.bind("b"), rig.lock, told
 
