@@ -117,7 +117,11 @@ class _Call(RequestTimer):
 
 
 def _count(decided: DecisionRecord) -> str:
-    return f"{decided.nodes_fitting} of {decided.nodes_evaluated} fit" if decided.nodes_evaluated else ""
+    return (
+        f"{decided.nodes_fitting} of {decided.nodes_evaluated} fit"
+        if decided.nodes_evaluated
+        else ""
+    )
 
 
 def _json(value: object, **_: object) -> bytes:

@@ -319,7 +319,9 @@ async def a_rig(node: KubeNode | None = None) -> Rig:
     bench = await a_service(a_node("n1"))
     mirror = ClusterCache(lambda _: None)
     pods, witness = FakePods(), FakeWitness()
-    made = Reconciler(bench.service, mirror, bench.store, pods, RecordingDecisionLog(), witness=witness)
+    made = Reconciler(
+        bench.service, mirror, bench.store, pods, RecordingDecisionLog(), witness=witness
+    )
     mirror.put_node(node or a_node("n1"))
     return Rig(made, mirror, bench.store, pods, witness, bench.clock)
 
@@ -505,7 +507,9 @@ def test_many_nodes_are_described_side_by_side_and_not_too_many_of_them() -> Non
         names = [f"m{number}" for number in range(100)]
         for name in names:
             rig.mirror.put_node(a_node(name))
-        made = Reconciler((await a_service()).service, rig.mirror, store, rig.pods, RecordingDecisionLog())
+        made = Reconciler(
+            (await a_service()).service, rig.mirror, store, rig.pods, RecordingDecisionLog()
+        )
         running = asyncio.create_task(made.run())
         while len(await store.load()) < len(names):
             await asyncio.sleep(0.001)
