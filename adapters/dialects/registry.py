@@ -1,36 +1,56 @@
-"""All vocabularies, and which of them a pod speaks.
+"""All dialects, and which of them a pod uses.
 
-A new one is one package beside the others and one line here.
+A new dialect is one package beside the others and one entry in ``DIALECTS``. Everything outside
+the package that depends on the dialect reads its ``DialectInfo``.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
+from adapters.dialects import record
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Settings
-from adapters.dialects.koordinator import dialect as koordinator
-from adapters.dialects.metax import dialect as metax
-from adapters.dialects.volcano import dialect as volcano
+from adapters.dialects.info import DialectInfo
+from adapters.dialects.koordinator.info import INFO as KOORDINATOR
+from adapters.dialects.metax.info import INFO as METAX
+from adapters.dialects.volcano.info import INFO as VOLCANO
 from adapters.wire.kube import Container, Pod, Resources
 
-DOCUMENTS: frozenset[Document] = frozenset(
-    (*volcano.DOCUMENTS, *koordinator.DOCUMENTS, *metax.DOCUMENTS)
-)
-"""The settings files that any vocabulary reads."""
+DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX)
+"""The registry. Its order is the order of lists and legends.
+
+Read it as ``registry.DIALECTS`` or by the functions below, when it is needed and not at import.
+"""
+
+
+def named(name: str) -> DialectInfo | None:
+    """The entry of a dialect; None where no dialect has this name."""
+    return next((info for info in DIALECTS if info.name == name), None)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all dialects."""
+    return tuple(info.name for info in DIALECTS)
+
+
+def allocation_annotations() -> frozenset[str]:
+    """Annotations of which every pod that a scheduler gave an allocation has at least one."""
+    return frozenset((record.KEY,)).union(*(info.allocation_annotations for info in DIALECTS))
+
+
+def documents() -> frozenset[Document]:
+    """The settings files that any dialect reads."""
+    return frozenset[Document]().union(*(info.documents for info in DIALECTS))
 
 
 def dialects(settings: Settings, defaults: Defaults) -> tuple[Dialect, ...]:
-    """Every vocabulary, configured.
+    """Configure every dialect.
 
     Raises:
-        DialectError: a settings file has a value that cannot be meant.
+        DialectError: a settings file has an invalid value.
     """
-    return (
-        volcano.Volcano.configured(settings, defaults),
-        koordinator.Koordinator.configured(settings, defaults),
-        metax.Metax.configured(settings, defaults),
-    )
+    return tuple(info.configure(settings, defaults) for info in DIALECTS)
 
 
 def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:

@@ -3,11 +3,12 @@
 import os
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import yaml
 
+from adapters.dialects import registry
 from adapters.node.hook.profiles import METAX, NVIDIA, HamiCore, Preload, VendorProfile
 from adapters.node.kubelet.checkpoint import PLACE
 from adapters.node.nri.model import Mount
@@ -60,7 +61,7 @@ class PublishConfig(_Section, frozen=True):
     """
 
     cards: bool = True
-    dialects: tuple[Literal["volcano", "koordinator", "metax"], ...] = ()
+    dialects: tuple[str, ...] = ()
     slots: Annotated[int, msgspec.Meta(ge=1)] = 10
     isolation: str = ""
     checkpoint: str = PLACE
@@ -152,6 +153,12 @@ def read(path: Path) -> AgentConfig:
         raise ConfigError(f"{path}: plugin.index: {index!r} must be two digits, in quotes")
     if config.inventory.source not in ("nvml", "file", "none"):
         raise ConfigError(f"{path}: inventory.source: must be nvml, file or none")
+    names = registry.names()
+    for name in config.publish.dialects:
+        if name not in names:
+            raise ConfigError(
+                f"{path}: publish.dialects: {name!r}: must be one of {', '.join(names)}"
+            )
     return config
 
 

@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
+from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Policy
 
 PREFIX = "DRAGOMAN_"
@@ -31,6 +41,19 @@ _LISTED = BeforeValidator(
 
 _WORD = BeforeValidator(lambda value: "off" if value is False else value)
 """YAML reads the word off as a boolean."""
+
+
+def _registered(name: str) -> str:
+    """Check that a dialect has this name."""
+    names = registry.names()
+    if name not in names:
+        raise PydanticCustomError(
+            "dialect", "Input should be one of {names}", {"names": ", ".join(names)}
+        )
+    return name
+
+
+_DialectName = Annotated[str, AfterValidator(_registered)]
 
 
 class SettingsError(ValueError):
@@ -181,7 +204,7 @@ class Settings(Section):
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
-    publish: Annotated[tuple[Literal["volcano", "koordinator", "metax"], ...], _LISTED] = ()
+    publish: Annotated[tuple[_DialectName, ...], _LISTED] = ()
     node_lock: Literal["auto", "never"] = "auto"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = True

@@ -5,7 +5,7 @@ from pathlib import Path
 from adapters.dialects import record
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar.in_cluster.scheduler_config import NAMES
+from adapters.sidecar.in_cluster.scheduler_config import config_map_names
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"
@@ -24,4 +24,4 @@ def test_the_webhook_on_pods_knows_every_annotation_that_only_a_scheduler_may_wr
 
 
 def test_the_service_may_read_every_settings_file_of_the_schedulers() -> None:
-    assert (FILES / "settings-names.txt").read_text().split() == sorted(NAMES)
+    assert (FILES / "settings-names.txt").read_text().split() == sorted(config_map_names())

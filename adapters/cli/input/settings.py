@@ -6,8 +6,8 @@ import yaml
 
 from adapters.cli.input import loader
 from adapters.cli.input.source import InputError, Place
+from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Settings
-from adapters.dialects.registry import DOCUMENTS, dialects
 from adapters.wire.kube import ConfigMap
 
 ConfigMaps = Mapping[str, tuple[ConfigMap, Place]]
@@ -22,7 +22,7 @@ def configured(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ..
     """
     settings, places = _settings(config_maps)
     try:
-        return dialects(settings, defaults)
+        return registry.dialects(settings, defaults)
     except DialectError as error:
         named = [place for (name, _), place in places.items() if name in error.field]
         raise InputError(named[0] if named else "the settings", str(error)) from error
@@ -40,10 +40,11 @@ def documents(config_maps: ConfigMaps) -> Settings:
 def _settings(config_maps: ConfigMaps) -> tuple[Settings, Mapping[Document, Place]]:
     settings: dict[Document, object] = {}
     places: dict[Document, Place] = {}
+    read = registry.documents()
     for full_name, (config, place) in config_maps.items():
         for key, text in (config.data or {}).items():
             document = (config.metadata.name, key)
-            if document not in DOCUMENTS:
+            if document not in read:
                 continue
             if document in places:
                 problem = f"ConfigMap {full_name}, data[{key}]: stands in another namespace too"

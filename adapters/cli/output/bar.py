@@ -1,52 +1,54 @@
-"""How full a card is, drawn: one stretch for each vocabulary that holds a part of it."""
+"""Draws how full a card is: one stretch for each dialect that has a part of it allocated."""
 
 from rich.text import Text
 
 from adapters.cli.output.report import CardLine
-
-COLORS = {"volcano": "dark_orange", "koordinator": "dodger_blue1", "metax": "medium_purple1"}
-"""Of the vocabularies; of what nobody can read, see ``UNREAD``."""
+from adapters.dialects import registry
+from adapters.dialects.info import DialectStyle
 
 UNREAD = "red"
+"""The color of allocations that could not be parsed."""
 
-FILLS = {"volcano": "█", "koordinator": "▓", "metax": "▒"}
-"""Where there is no colour, the vocabularies are told apart by these."""
-
-_ASCII = {"volcano": "V", "koordinator": "K", "metax": "M"}
+_UNREAD = DialectStyle(UNREAD, UNREAD, "■", "#")
 
 
 def color(dialect: str | None) -> str:
-    """The colour of a vocabulary."""
-    return COLORS.get(dialect or "", UNREAD)
+    """The terminal color of a dialect; ``UNREAD`` where no dialect has this name."""
+    return _style(dialect).terminal_color
 
 
 def fill(dialect: str, *, colored: bool, ascii_only: bool) -> str:
-    """The character that a vocabulary's part of a bar is drawn with."""
+    """The character that draws a dialect's part of a bar."""
     if ascii_only:
-        return _ASCII.get(dialect, "#")
-    return "█" if colored else FILLS.get(dialect, "■")
+        return _style(dialect).letter
+    return "█" if colored else _style(dialect).fill
 
 
 def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Text:
-    """A card's memory, as wide as the card is large: what each vocabulary holds, then the rest.
+    """Draw a card's memory: what each dialect has allocated, then what is free.
 
-    Whoever holds anything is at least one character wide as long as there is room.
+    A dialect with any allocation is at least one character wide as long as there is room.
 
     Args:
         line: the card.
         width: characters, 1 or more.
-        colored: the terminal has colours.
-        ascii_only: the terminal has nothing but ASCII.
+        colored: the terminal has colors.
+        ascii_only: the terminal shows ASCII only.
     """
-    held: dict[str, int] = {}
+    allocated: dict[str, int] = {}
     for sharer in line.sharers:
         amount = line.card.memory if sharer.blocking else sharer.memory
-        held[sharer.dialect] = held.get(sharer.dialect, 0) + amount
+        allocated[sharer.dialect] = allocated.get(sharer.dialect, 0) + amount
     drawn = Text()
-    for dialect, amount in held.items():
+    for dialect, amount in allocated.items():
         share = round(amount * width / line.card.memory) if line.card.memory else width
         length = min(max(share, 1), width - len(drawn))
         character = fill(dialect, colored=colored, ascii_only=ascii_only)
         drawn.append(character * length, style=color(dialect))
     free = "." if ascii_only else "░"
     return drawn.append(free * (width - len(drawn)), style="grey50")
+
+
+def _style(dialect: str | None) -> DialectStyle:
+    info = registry.named(dialect or "")
+    return _UNREAD if info is None else info.style

@@ -8,8 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from adapters.cli.output.bar import COLORS, UNREAD, bar, color, fill
+from adapters.cli.output.bar import UNREAD, bar, color, fill
 from adapters.cli.output.report import CardLine, PodLine, PodResult, ScheduleReport, ShareLine
+from adapters.dialects import registry
 from core.hardware.quantity import GIB, show
 
 WIDE = 120
@@ -184,7 +185,8 @@ def _sharers(line: CardLine) -> Text:
 def _legend(used: Sequence[CardLine], console: Console) -> Text:
     legend = Text()
     known = {sharer.dialect for line in used for sharer in line.sharers}
-    for dialect in (*(name for name in COLORS if name in known), *sorted(known - COLORS.keys())):
+    names = registry.names()
+    for dialect in (*(name for name in names if name in known), *sorted(known.difference(names))):
         mark = fill(dialect, colored=_colored(console), ascii_only=_ascii(console))
         legend.append(mark * 2, style=color(dialect)).append(f" {dialect}  ")
     free = "." if _ascii(console) else "░"

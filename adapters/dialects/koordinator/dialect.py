@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.bound import read_bound
 from adapters.dialects.koordinator.node import read_cards, resources
@@ -15,9 +15,6 @@ from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import Ranking, Request
-
-DOCUMENTS: tuple[Document, ...] = (keys.SCHEDULER_CONFIG,)
-"""The settings files that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Koordinator:
     @property
     def result_keys(self) -> frozenset[str]:
         """The annotations and labels that only a scheduler may write."""
-        return result.RESULT_KEYS
+        return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:

@@ -1,6 +1,8 @@
 """Every word of the vocabulary, once, with the file in koordinator-sh/koordinator it comes from."""
 
+from adapters.dialects import record
 from adapters.dialects.dialect import Document
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, NVIDIA_ALLOCATED
 
 NAME = "koordinator"
 
@@ -81,6 +83,11 @@ ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 # pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go:42-51
 BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
 MINORS = "scheduling.koordinator.sh/gpu-minors"
+
+RESULT_KEYS = frozenset(
+    (ALLOCATED, BIND_TIMESTAMP, MINORS, NODE, METAX_ALLOCATED, NVIDIA_ALLOCATED, record.KEY)
+)
+"""All annotations and labels that a placed pod may get; only a scheduler may write them."""
 
 # --- settings -------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from adapters.dialects import record
 from adapters.dialects.containers import members
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, NVIDIA_ALLOCATED, encode_metax
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, encode_metax
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import Entry
 from adapters.dialects.koordinator.annotation import field
@@ -17,19 +17,6 @@ from core.hardware.quantity import FULL, percent
 from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
-
-RESULT_KEYS = frozenset(
-    (
-        keys.ALLOCATED,
-        keys.BIND_TIMESTAMP,
-        keys.MINORS,
-        NODE,
-        METAX_ALLOCATED,
-        NVIDIA_ALLOCATED,
-        record.KEY,
-    )
-)
-"""What only a scheduler may write."""
 
 LONGEST_LABEL = 63
 """Characters in the value of a Kubernetes label."""

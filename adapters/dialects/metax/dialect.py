@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
 from adapters.dialects.metax import keys, result, shares
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
@@ -16,9 +16,6 @@ from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
-
-DOCUMENTS: tuple[Document, ...] = (files.DOCUMENT,)
-"""The settings files that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Metax:
     @property
     def result_keys(self) -> frozenset[str]:
         """The annotations and labels that only a scheduler may write."""
-        return result.KEYS
+        return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:

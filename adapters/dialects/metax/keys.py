@@ -1,5 +1,8 @@
 """Every word of the vocabulary, once, with the place in HAMi v2.10.0 that it comes from."""
 
+from adapters.dialects.dialect import Document
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE
+
 NAME = "metax"
 """The vocabulary, and the vendor of its cards."""
 
@@ -65,3 +68,24 @@ ALLOCATING = "allocating"
 SGPU_KIND = "Metax-SGPU"
 # pkg/device/metax/device.go:38
 GPU_KIND = "Metax-GPU"
+
+RESULT_KEYS = frozenset(
+    {
+        NODE,
+        TIME,
+        SGPU_TO_ALLOCATE,
+        SGPU_ALLOCATED,
+        GPU_TO_ALLOCATE,
+        GPU_ALLOCATED,
+        METAX_ALLOCATED,
+        PREDICATE_TIME,
+        BIND_TIME,
+        BIND_PHASE,
+    }
+)
+"""All annotations and labels that a placed pod may get; only a scheduler may write them."""
+
+# --- settings --------------------------------------------------------------------------------
+
+# charts/hami/templates/scheduler/device-configmap.yaml
+DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")

@@ -27,22 +27,6 @@ from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
-KEYS = frozenset(
-    {
-        NODE,
-        keys.TIME,
-        keys.SGPU_TO_ALLOCATE,
-        keys.SGPU_ALLOCATED,
-        keys.GPU_TO_ALLOCATE,
-        keys.GPU_ALLOCATED,
-        METAX_ALLOCATED,
-        keys.PREDICATE_TIME,
-        keys.BIND_TIME,
-        keys.BIND_PHASE,
-    }
-)
-"""Every annotation and label that is written here."""
-
 LONGEST_LABEL = 63
 """Characters of a label's value, as Kubernetes allows them."""
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Document, Settings
+from adapters.dialects.dialect import DialectError, Settings
 from adapters.dialects.metax import keys
-
-DOCUMENT: Document = ("hami-scheduler-device", "device-config.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,8 @@ def read(settings: Settings) -> MetaxConfig:
     Raises:
         DialectError: the file has a value that cannot be meant.
     """
-    found = settings.get(DOCUMENT)
-    name, key = DOCUMENT
+    found = settings.get(keys.DEVICE_CONFIG)
+    name, key = keys.DEVICE_CONFIG
     field = f"ConfigMap {name}, key {key}, metax"
     try:
         document = msgspec.convert({} if found is None else found, _Document)

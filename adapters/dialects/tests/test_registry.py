@@ -1,7 +1,7 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.registry import DOCUMENTS, dialect_of, dialects
+from adapters.dialects.registry import dialect_of, dialects, documents
 from adapters.wire.kube import Amount, Container, KubeNode, Pod, PodSpec, Resources
 
 ALL = dialects({}, Defaults())
@@ -66,7 +66,7 @@ def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> 
 
 
 def test_every_vocabulary_names_the_settings_that_it_reads() -> None:
-    assert {name for name, _ in DOCUMENTS} == {
+    assert {name for name, _ in documents()} == {
         "volcano-vgpu-device-config",
         "volcano-scheduler-configmap",
         "koord-scheduler-config",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.dialect import Defaults, Described, Document, Held, Result, Settings
+from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
 from adapters.dialects.volcano.bound import read_bound
@@ -16,11 +16,6 @@ from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
-
-NAME = "volcano"
-
-DOCUMENTS: tuple[Document, ...] = (keys.DEVICE_CONFIG, keys.SCHEDULER_CONFIG)
-"""The settings files that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +37,17 @@ class Volcano:
         """
         scheduling, document = read_scheduling(settings)
         config = read_device_config(settings, document)
-        return cls(VolcanoPodReader(NAME, config, scheduling, ranking(scheduling, defaults)))
+        return cls(VolcanoPodReader(keys.NAME, config, scheduling, ranking(scheduling, defaults)))
 
     @property
     def name(self) -> str:
         """The word by which requests and cards are told apart."""
-        return NAME
+        return keys.NAME
 
     @property
     def result_keys(self) -> frozenset[str]:
         """The annotations that only a scheduler may write."""
-        return result.KEYS
+        return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:
@@ -77,11 +72,11 @@ class Volcano:
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
-        return nodes.read_node(node, NAME, self.pods.config)
+        return nodes.read_node(node, keys.NAME, self.pods.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """As the device plugin registers them: a sharer, a percent and a unit each is one."""
-        return nodes.resources(cards, NAME, self.pods.config)
+        return nodes.resources(cards, keys.NAME, self.pods.config)
 
     def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
         """Never: the lock of its plugin, off by default, names no pod."""

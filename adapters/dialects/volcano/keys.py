@@ -4,7 +4,10 @@ Paths without a repository are of volcano-sh/volcano, where ``vgpu/`` stands for
 ``pkg/scheduler/api/devices/nvidia/vgpu/``.
 """
 
+from adapters.dialects import record
 from adapters.dialects.dialect import Document
+
+NAME = "volcano"
 
 # pkg/scheduler/api/devices/config/vgpu.go:19-30
 COUNT = "volcano.sh/vgpu-number"
@@ -55,6 +58,9 @@ ASSIGNED = "volcano.sh/vgpu-ids-new"
 TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
+
+RESULT_KEYS = frozenset((NODE, TIME, ASSIGNED, TO_ALLOCATE, PHASE, BIND_TIME, record.KEY))
+"""All annotations that a placed pod gets; only a scheduler may write them."""
 
 ALLOCATING = "allocating"
 """The bind phase that the scheduler writes; the device plugin goes on from there."""

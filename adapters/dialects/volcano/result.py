@@ -21,19 +21,6 @@ from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Phase, Request
 
-KEYS = frozenset(
-    (
-        keys.NODE,
-        keys.TIME,
-        keys.ASSIGNED,
-        keys.TO_ALLOCATE,
-        keys.PHASE,
-        keys.BIND_TIME,
-        record.KEY,
-    )
-)
-"""Everything that is written."""
-
 _SECOND = 1_000_000_000
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<place>[^\s\[\]-]+-[0-9]{1,3})\])?", re.ASCII)

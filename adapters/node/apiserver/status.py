@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from adapters.dialects import registry
 from adapters.node.apiserver.api import ApiError, send
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.apiserver.ledger_watch import COLLECTION, FAILURES
@@ -24,9 +25,6 @@ SHORTEST, LONGEST = 1.0, 60.0
 """Seconds between two writes."""
 
 MERGE = "application/merge-patch+json"
-
-VENDORS = {"volcano": "nvidia", "metax": "metax"}
-"""Vocabularies that know the cards of one vendor only."""
 
 _CONFLICT, _NOT_FOUND = 409, 404
 
@@ -57,8 +55,14 @@ def desired_status(
 
 
 def _told(card: Card, terms: SharingConfig) -> Card:
-    known = (name for name in terms.dialects if VENDORS.get(name, card.vendor) == card.vendor)
-    return replace(card, slots=terms.slots, dialects=frozenset(known))
+    dialects = frozenset(name for name in terms.dialects if _describes(name, card))
+    return replace(card, slots=terms.slots, dialects=dialects)
+
+
+def _describes(dialect: str, card: Card) -> bool:
+    """Whether a dialect can describe a card of this vendor."""
+    info = registry.named(dialect)
+    return info is None or info.vendor in (None, card.vendor)
 
 
 @dataclass(slots=True)

@@ -1,15 +1,17 @@
-"""Whether somebody else on this node has already given the container its cards.
+"""Whether another component on this node has already injected the container's cards.
 
-Koordinator's hook (gate GPUEnvInject) reads the pod's annotation and sets the visible cards by
-their minor numbers, for every container of the pod: koordinator
-pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130. Two plugins that set one variable keep the
-container from being created, so only one of them may act.
+The runtime hook of an ecosystem (Koordinator's gate GPUEnvInject) reads the pod's annotation and
+sets the visible cards by their minor numbers, for every container of the pod: koordinator
+pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130. The runtime does not create a container for
+which two plugins set one variable, so only one of them may act.
 """
 
 import re
+from dataclasses import dataclass
 from operator import methodcaller
 
-from adapters.dialects.koordinator.keys import ALLOCATED
+from adapters.dialects import registry
+from adapters.dialects.info import RuntimeHook
 from adapters.node.hook.hami_core import COMPUTE, MEMORY
 from adapters.node.nri.model import NriContainer, PodSandbox, names_and_values
 from core.requests.limits import Limits
@@ -24,16 +26,31 @@ _BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE}={begin}" for begin in NA
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 
+@dataclass(frozen=True, slots=True)
+class InjectedMinors:
+    """What an ecosystem's runtime hook has set.
+
+    Attributes:
+        hook: the hook.
+        minors: of the cards, with commas between them.
+    """
+
+    hook: RuntimeHook
+    minors: str
+
+
 class InjectorConflictError(ValueError):
     """Somebody else has given the container other cards, or other bounds, than the ledger."""
 
 
-def koordinator_minors(pod: PodSandbox, container: NriContainer) -> str | None:
-    """The minors that Koordinator's hook has set; None where it has not acted."""
-    if ALLOCATED not in pod.annotations:
+def injected_minors(pod: PodSandbox, container: NriContainer) -> InjectedMinors | None:
+    """The minors that a runtime hook has set; None where no hook has acted."""
+    hooks = (info.runtime_hook for info in registry.DIALECTS)
+    hook = next((hook for hook in hooks if hook and hook.annotation in pod.annotations), None)
+    if hook is None:
         return None
     value = names_and_values(container.env).get(VISIBLE, "")
-    return value if _MINORS.fullmatch(value) else None
+    return InjectedMinors(hook, value) if _MINORS.fullmatch(value) else None
 
 
 def has_device_plugin_gpus(container: NriContainer) -> bool:
@@ -41,32 +58,35 @@ def has_device_plugin_gpus(container: NriContainer) -> bool:
     return any(map(_BY_UUID, container.env))
 
 
-def verify_koordinator_env(minors: str, limits: Limits | None, container: NriContainer) -> None:
-    """See that what Koordinator's hook has set is what the ledger says.
+def verify_injected(
+    injected: InjectedMinors, limits: Limits | None, container: NriContainer
+) -> None:
+    """Verify that what a runtime hook has set agrees with the ledger.
 
     Args:
-        minors: as ``served`` found them.
-        limits: of the container; None where the ledger gives it nothing.
+        injected: as ``injected_minors`` found them.
+        limits: of the container; None where the ledger has no allocation for it.
         container: with what the hook has set.
 
     Raises:
-        ClaimError: it is not.
+        InjectorConflictError: they differ.
     """
+    minors, hook = injected.minors, injected.hook
     env = names_and_values(container.env)
     given = () if limits is None else limits.cards
     if {str(limit.index) for limit in given} != set(minors.split(",")):
-        raise InjectorConflictError(_problem(f"{VISIBLE}={minors}"))
+        raise InjectorConflictError(_problem(hook, f"{VISIBLE}={minors}"))
     first = None if limits is None else limits.cards[0]
     if first is None:
         return
     if first.memory_limited and env.get(MEMORY) != str(first.memory):
-        raise InjectorConflictError(_problem(f"{MEMORY}={env.get(MEMORY, '')}"))
+        raise InjectorConflictError(_problem(hook, f"{MEMORY}={env.get(MEMORY, '')}"))
     if first.compute_limited and env.get(COMPUTE) != str(first.compute):
-        raise InjectorConflictError(_problem(f"{COMPUTE}={env.get(COMPUTE, '')}"))
+        raise InjectorConflictError(_problem(hook, f"{COMPUTE}={env.get(COMPUTE, '')}"))
 
 
-def _problem(found: str) -> str:
+def _problem(hook: RuntimeHook, found: str) -> str:
     return (
-        f"Koordinator's GPUEnvInject has set {found}, and the ledger says otherwise:"
-        " turn that gate off on nodes that Dragoman manages"
+        f"{hook.name} has set {found}, and the ledger says otherwise:"
+        f" {hook.remedy} on nodes that Dragoman manages"
     )

@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from operator import methodcaller
 
-from adapters.dialects import record
-from adapters.dialects.koordinator import keys as koordinator
-from adapters.dialects.metax import keys as metax
-from adapters.dialects.volcano import keys as volcano
+from adapters.dialects import record, registry
 from adapters.node.grants import Grants, GrantStatus
 from adapters.node.hook.adjustment import Equipment, PartitioningError, share, void
 from adapters.node.hook.bypass import bypass_paths, opens_all
@@ -17,23 +14,12 @@ from adapters.node.hook.other_injectors import (
     VISIBLE,
     InjectorConflictError,
     has_device_plugin_gpus,
-    koordinator_minors,
-    verify_koordinator_env,
+    injected_minors,
+    verify_injected,
 )
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.nri.model import Adjustment, ContainerState, NriContainer, PodSandbox
 from core.requests.limits import GrantError, Limits
-
-RESULTS = frozenset(
-    {
-        record.KEY,
-        koordinator.ALLOCATED,
-        metax.SGPU_ALLOCATED,
-        metax.GPU_ALLOCATED,
-        volcano.ASSIGNED,
-    }
-)
-"""Annotations that say that a scheduler has given the pod something. What they say is not read."""
 
 NOTHING = Adjustment()
 
@@ -152,11 +138,9 @@ class Policy:
         equipment = self.equipment()
         if answer is GrantStatus.UNKNOWN and requests_share(pod, container):
             return NoGrantYet.GRANT
-        minors = koordinator_minors(pod, container)
-        if minors is not None:
-            verify_koordinator_env(
-                minors, answer if isinstance(answer, Limits) else None, container
-            )
+        injected = injected_minors(pod, container)
+        if injected is not None:
+            verify_injected(injected, answer if isinstance(answer, Limits) else None, container)
             return AdjustmentPlan()
         if isinstance(answer, Limits):
             return share(answer, pod, container, equipment)
@@ -195,7 +179,7 @@ def requests_share(pod: PodSandbox, container: NriContainer) -> bool:
     served elsewhere, and until then nobody may take that card away.
     """
     return (
-        not RESULTS.isdisjoint(pod.annotations)
+        not registry.allocation_annotations().isdisjoint(pod.annotations)
         or is_marked(container)
         or has_device_plugin_gpus(container)
     )

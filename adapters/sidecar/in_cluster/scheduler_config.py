@@ -5,16 +5,18 @@ from typing import Protocol
 
 import yaml
 
+from adapters.dialects import registry
 from adapters.dialects.dialect import Document
 from adapters.dialects.dialect import Settings as Documents
-from adapters.dialects.registry import DOCUMENTS
 from adapters.wire.kube import ConfigMap
-
-NAMES = frozenset(name for name, _ in DOCUMENTS)
-"""Of the config maps, in whatever namespace they are."""
 
 Key = tuple[str, str]
 """Namespace and name."""
+
+
+def config_map_names() -> frozenset[str]:
+    """Names of the config maps that any dialect reads, in whatever namespace they are."""
+    return frozenset(name for name, _ in registry.documents())
 
 
 class NamespacedObject(Protocol):
@@ -45,7 +47,7 @@ class SchedulerConfig:
         self._learn = learn
         self._complain = complain
         self._maps: dict[Key, Mapping[str, str]] = {}
-        self._unseen = set(NAMES)
+        self._unseen = set(config_map_names())
         self._learned: Mapping[Key, Mapping[str, str]] | None = None
 
     def put(self, found: ConfigMap) -> None:
@@ -80,9 +82,10 @@ class SchedulerConfig:
         """
         found: dict[Document, object] = {}
         places: dict[Document, str] = {}
+        read = registry.documents()
         for (namespace, name), data in sorted(self._maps.items()):
             place = f"ConfigMap {namespace}/{name}"
-            for key in sorted(key for key in data if (name, key) in DOCUMENTS):
+            for key in sorted(key for key in data if (name, key) in read):
                 if (name, key) in places:
                     told = f"{place}: passed over, since {places[name, key]} is there too"
                     self._complain(told)

@@ -28,15 +28,16 @@ from adapters.cluster.objects.nodes import NodeClient as ApiNodes
 from adapters.cluster.objects.pods import PodClient as LivePods
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
+from adapters.dialects import registry
 from adapters.dialects.dialect import Settings as Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.node_locks import ClusterNodeLocks
 from adapters.sidecar.in_cluster.scheduler_config import (
-    NAMES,
     SchedulerConfig,
     SchedulerConfigHandler,
+    config_map_names,
 )
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
@@ -148,8 +149,11 @@ class InCluster:
             ApiLocks(ApiNodes(self._client), self._live),
             lambda node, text: log.warning("lock.kept", node=node, text=text),
         )
-        # Who publishes the resources of a plugin has none that could give a lock back.
-        self._locking = settings.node_lock == "auto" and "metax" not in settings.publish
+        # A published dialect has no device plugin on the nodes that could release the lock.
+        published = filter(None, map(registry.named, settings.publish))
+        self._locking = settings.node_lock == "auto" and not any(
+            info.needs_node_lock for info in published
+        )
         self._agents = AgentStatusFeed(
             lambda node, text: log.warning("agent.unread", node=node, text=text)
         )
@@ -255,7 +259,7 @@ class InCluster:
             learn, lambda text: self._log.warning("settings.unusable", text=text)
         )
         return [
-            *(self._follow_settings(name, settings).run() for name in NAMES),
+            *(self._follow_settings(name, settings).run() for name in config_map_names()),
             pods.run(),
             nodes.run(),
             devices.run(),

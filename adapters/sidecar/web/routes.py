@@ -6,6 +6,7 @@ from importlib.resources import files
 import msgspec
 import orjson
 
+from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
@@ -81,8 +82,10 @@ def people(
     async def explain(call: Call) -> Answer:
         return await _explain(service, call)
 
+    dashboard = _page()
+
     async def page(_: Call) -> Answer:
-        return Answer(_PAGE, kind=PAGE)
+        return Answer(dashboard, kind=PAGE)
 
     return {
         ("GET", "/metrics"): Route(exposition),
@@ -159,3 +162,12 @@ async def _explain(service: Service, call: Call) -> Answer:
 
 
 _PAGE = files("adapters.sidecar.web").joinpath("page.html").read_bytes()
+
+_COLORS = b"{/* the service inserts the dialects and their colors */}"
+"""Where the page takes the colors of the dialects by their names."""
+
+
+def _page() -> bytes:
+    """The dashboard, with the dialects of the registry."""
+    colors = {info.name: info.style.web_color for info in registry.DIALECTS}
+    return _PAGE.replace(_COLORS, orjson.dumps(colors))

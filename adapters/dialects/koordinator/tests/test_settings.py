@@ -3,8 +3,9 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError, Policy
-from adapters.dialects.koordinator import dialect, keys
+from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
+from adapters.dialects.koordinator.info import INFO
 from adapters.dialects.koordinator.tests.builders import (
     KOORDINATOR,
     a_device,
@@ -30,7 +31,7 @@ def test_the_vocabulary_has_a_name() -> None:
 
 
 def test_the_scheduler_configuration_is_read() -> None:
-    assert dialect.DOCUMENTS == (("koord-scheduler-config", "koord-scheduler-config"),)
+    assert INFO.documents == {("koord-scheduler-config", "koord-scheduler-config")}
 
 
 @pytest.mark.parametrize("arguments", [None, {}, {"scoringStrategy": {}}, {"allocator": "x"}])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import Defaults, DialectError, Policy
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.settings import DOCUMENT
+from adapters.dialects.metax.keys import DEVICE_CONFIG
 from adapters.dialects.metax.tests.builders import a_container, a_metax, a_pod, attempt, read
 from adapters.wire.kube import Pod
 from core.requests.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
@@ -162,7 +162,7 @@ def test_uuid_lists_are_trimmed_and_blank_lists_say_nothing() -> None:
 
 
 def links_count(said: dict[str, str], stated: object = None, default: object = None) -> bool:
-    settings = {} if stated is None else {DOCUMENT: {"metax": {"sgpuTopologyAware": stated}}}
+    settings = {} if stated is None else {DEVICE_CONFIG: {"metax": {"sgpuTopologyAware": stated}}}
     defaults = Defaults(topology_aware=None if default is None else bool(default))
     request = a_metax(settings, defaults).read_pod(a_pod({"sgpu": 4}, annotations=said))
     return NodeKey.LINKS in request.ranking.nodes

@@ -1,18 +1,19 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.metax.dialect import DOCUMENTS
-from adapters.dialects.metax.settings import DOCUMENT, MetaxConfig
+from adapters.dialects.metax.info import INFO
+from adapters.dialects.metax.keys import DEVICE_CONFIG
+from adapters.dialects.metax.settings import MetaxConfig
 from adapters.dialects.metax.tests.builders import a_metax
 from adapters.wire.kube import Container, Pod, PodSpec, Resources
 
 
 def configured(document: object) -> MetaxConfig:
-    return a_metax({DOCUMENT: document}).config
+    return a_metax({DEVICE_CONFIG: document}).config
 
 
 def test_the_documents_are_hamis_device_configuration() -> None:
-    assert DOCUMENTS == (("hami-scheduler-device", "device-config.yaml"),)
+    assert INFO.documents == {("hami-scheduler-device", "device-config.yaml")}
 
 
 @pytest.mark.parametrize("document", [None, {}, {"nvidia": {"overwriteEnv": False}}, {"metax": {}}])
@@ -23,7 +24,7 @@ def test_what_a_file_does_not_say_stays_as_hami_has_it(document: object) -> None
 def test_the_resources_may_have_other_names() -> None:
     metax = a_metax(
         {
-            DOCUMENT: {
+            DEVICE_CONFIG: {
                 "metax": {
                     "resourceCountName": "example.com/card",
                     "resourceVCountName": "example.com/share",

@@ -5,7 +5,7 @@ import yaml
 
 from adapters.dialects.dialect import Defaults, DialectError, Policy
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.dialect import DOCUMENTS
+from adapters.dialects.volcano.info import INFO
 from adapters.dialects.volcano.settings import (
     DeviceConfig,
     VolcanoScheduling,
@@ -110,10 +110,10 @@ def refused_argument(name: str, value: object) -> DialectError:
 
 
 def test_the_documents_are_the_guides_two_config_maps() -> None:
-    assert DOCUMENTS == (
+    assert INFO.documents == {
         ("volcano-vgpu-device-config", "device-config.yaml"),
         ("volcano-scheduler-configmap", "volcano-scheduler.conf"),
-    )
+    }
 
 
 def test_the_guides_scheduler_settings_are_taken_as_they_stand() -> None:

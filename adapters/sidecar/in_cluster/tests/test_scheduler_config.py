@@ -5,9 +5,9 @@ import pytest
 from adapters.dialects.dialect import Settings as Documents
 from adapters.dialects.volcano.keys import DEVICE_CONFIG
 from adapters.sidecar.in_cluster.scheduler_config import (
-    NAMES,
     SchedulerConfig,
     SchedulerConfigHandler,
+    config_map_names,
 )
 from adapters.wire.kube import ConfigMap, Metadata
 
@@ -33,7 +33,7 @@ class Learner:
         self.learned.append(documents)
 
     def sync(self) -> None:
-        for name in NAMES:
+        for name in config_map_names():
             SchedulerConfigHandler(name, self.settings).on_synced()
 
 
@@ -48,7 +48,7 @@ def config_map(text: str, namespace: str = "kube-system", key: str = KEY) -> Con
 
 def test_nothing_is_learned_before_all_have_been_looked_for(learner: Learner) -> None:
     learner.settings.put(config_map("a: 1"))
-    first, *others = sorted(NAMES)
+    first, *others = sorted(config_map_names())
     for name in others:
         learner.settings.synced(name)
     assert learner.learned == []

@@ -1,0 +1,72 @@
+"""What the other packages need to know about a dialect, without importing its implementation.
+
+The node agent reads these values. They must be importable without NumPy, pydantic and Kubernetes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from adapters.dialects.dialect import Defaults, Dialect, Document, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class DialectStyle:
+    """How the dashboard and the terminal draw the allocations of a dialect.
+
+    Attributes:
+        web_color: in CSS notation.
+        terminal_color: a color name of rich.
+        fill: one character, for terminals without colors.
+        letter: one ASCII character, for terminals without Unicode.
+    """
+
+    web_color: str
+    terminal_color: str
+    fill: str
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeHook:
+    """A component of the ecosystem on the node that sets ``NVIDIA_VISIBLE_DEVICES`` itself.
+
+    Attributes:
+        name: for error texts.
+        annotation: the hook acts on pods that have it.
+        remedy: for error texts; what an operator does where hook and agent are in conflict.
+    """
+
+    name: str
+    annotation: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class DialectInfo:
+    """One entry of the registry.
+
+    Attributes:
+        name: of the dialect, in settings, records, metrics and JSON.
+        style: how its allocations are drawn.
+        result_keys: annotations and labels that only a scheduler may write.
+        allocation_annotations: the ones of ``result_keys`` that each pod with an allocation has
+            at least one of.
+        documents: settings files that the dialect reads.
+        configure: returns the dialect under these settings; raises ``DialectError`` where a
+            settings file has an invalid value. It imports the implementation when it is called.
+        vendor: of the only cards that the dialect can describe; None where it describes cards of
+            several vendors.
+        needs_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
+            node; see ``Dialect.pairs_by_lock``.
+        runtime_hook: the ecosystem's own hook on the node; None where there is none.
+    """
+
+    name: str
+    style: DialectStyle
+    result_keys: frozenset[str]
+    allocation_annotations: frozenset[str]
+    documents: frozenset[Document]
+    configure: Callable[[Settings, Defaults], Dialect]
+    vendor: str | None = None
+    needs_node_lock: bool = False
+    runtime_hook: RuntimeHook | None = None

@@ -1,0 +1,24 @@
+"""Koordinator's entry in the registry."""
+
+from adapters.dialects.dialect import Defaults, Dialect, Settings
+from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
+from adapters.dialects.koordinator import keys
+
+
+def _configure(settings: Settings, defaults: Defaults) -> Dialect:
+    # Imported here because the node agent reads this entry and does not need the implementation.
+    from adapters.dialects.koordinator.dialect import Koordinator
+
+    return Koordinator.configured(settings, defaults)
+
+
+INFO = DialectInfo(
+    name=keys.NAME,
+    style=DialectStyle("#2f6fb7", "dodger_blue1", "▓", "K"),
+    result_keys=keys.RESULT_KEYS,
+    allocation_annotations=frozenset({keys.ALLOCATED}),
+    documents=frozenset({keys.SCHEDULER_CONFIG}),
+    configure=_configure,
+    # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
+    runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),
+)

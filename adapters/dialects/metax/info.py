@@ -1,0 +1,24 @@
+"""The entry of MetaX under HAMi in the registry."""
+
+from adapters.dialects.dialect import Defaults, Dialect, Settings
+from adapters.dialects.info import DialectInfo, DialectStyle
+from adapters.dialects.metax import keys
+
+
+def _configure(settings: Settings, defaults: Defaults) -> Dialect:
+    # Imported here because the node agent reads this entry and does not need the implementation.
+    from adapters.dialects.metax.dialect import Metax
+
+    return Metax.configured(settings, defaults)
+
+
+INFO = DialectInfo(
+    name=keys.NAME,
+    style=DialectStyle("#8a63c9", "medium_purple1", "▒", "M"),
+    result_keys=keys.RESULT_KEYS,
+    allocation_annotations=frozenset({keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED}),
+    documents=frozenset({keys.DEVICE_CONFIG}),
+    configure=_configure,
+    vendor=keys.NAME,
+    needs_node_lock=True,
+)

@@ -1,0 +1,23 @@
+"""Volcano's entry in the registry."""
+
+from adapters.dialects.dialect import Defaults, Dialect, Settings
+from adapters.dialects.info import DialectInfo, DialectStyle
+from adapters.dialects.volcano import keys
+
+
+def _configure(settings: Settings, defaults: Defaults) -> Dialect:
+    # Imported here because the node agent reads this entry and does not need the implementation.
+    from adapters.dialects.volcano.dialect import Volcano
+
+    return Volcano.configured(settings, defaults)
+
+
+INFO = DialectInfo(
+    name=keys.NAME,
+    style=DialectStyle("#d9622b", "dark_orange", "█", "V"),
+    result_keys=keys.RESULT_KEYS,
+    allocation_annotations=frozenset({keys.ASSIGNED}),
+    documents=frozenset({keys.DEVICE_CONFIG, keys.SCHEDULER_CONFIG}),
+    configure=_configure,
+    vendor=keys.VENDOR,
+)
