@@ -22,7 +22,7 @@ from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, holds
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
@@ -200,8 +200,8 @@ def _of_node(name: str, problem: str) -> str:
 
 
 def _line(pod: Pod, fate: PodResult, summary: str) -> PodLine:
-    namespace, _, name = full_name(pod).partition("/")
-    return PodLine(namespace, name, pod.metadata.uid, None, fate, summary)
+    ref = pod_ref(pod)
+    return PodLine(ref.namespace, ref.name, ref.uid, None, fate, summary)
 
 
 def _over(pod: Pod) -> PodLine:

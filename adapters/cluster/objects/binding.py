@@ -12,6 +12,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import PODS
 from adapters.wire.kube import Pod
+from core.requests.pod_ref import PodRef
 
 _POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
 
@@ -25,9 +26,7 @@ class BindingClient:
 
     async def bind(
         self,
-        pod_namespace: str,
-        pod_name: str,
-        pod_uid: str,
+        pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
@@ -45,31 +44,31 @@ class BindingClient:
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {
-                "name": pod_name,
-                "namespace": pod_namespace,
-                "uid": pod_uid,
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
                 "annotations": dict(annotations),
                 "labels": dict(labels),
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         try:
-            await self._client.create(PODS.path(pod_name, pod_namespace, "binding"), body)
+            await self._client.create(PODS.path(pod.name, pod.namespace, "binding"), body)
         except ClusterError as error:
             if not error.uncertain and error.status != CONFLICT:
                 raise
-            pod = await self._read(pod_namespace, pod_name, error)
-            if pod is None or pod.metadata.uid != pod_uid:
+            found = await self._read(pod, error)
+            if found is None or found.metadata.uid != pod.uid:
                 raise ClusterError(NOT_FOUND, "NotFound", "the pod is gone") from error
-            if not pod.spec.node_name:
+            if not found.spec.node_name:
                 raise
-            if not _is_so(pod, node, annotations):
-                said = f"the pod is bound to {pod.spec.node_name} by somebody else"
+            if not _is_so(found, node, annotations):
+                said = f"the pod is bound to {found.spec.node_name} by somebody else"
                 raise ClusterError(CONFLICT, "Conflict", said) from error
 
-    async def _read(self, namespace: str, name: str, problem: ClusterError) -> Pod | None:
+    async def _read(self, pod: PodRef, problem: ClusterError) -> Pod | None:
         try:
-            body = await self._client.find(PODS.path(name, namespace))
+            body = await self._client.find(PODS.path(pod.name, pod.namespace))
             return None if body is None else read(_POD, body)
         except ClusterError:
             raise problem from None

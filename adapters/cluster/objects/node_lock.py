@@ -14,6 +14,7 @@ from adapters.cluster.api.backoff import delay
 from adapters.cluster.api.error import CONFLICT, ClusterError
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
+from core.requests.pod_ref import PodRef
 
 # Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go, NodeLockKey, NodeLockSep.
 KEY = "hami.io/mutex.lock"
@@ -64,9 +65,9 @@ class NodeLock:
         since = "" if self.since is None else moment.seconds(self.since)
         return _SEPARATOR.join((since, self.namespace, self.name))
 
-    def is_of(self, namespace: str, name: str) -> bool:
+    def is_of(self, pod: PodRef) -> bool:
         """Whether it is this pod's."""
-        return (self.namespace, self.name) == (namespace, name)
+        return (self.namespace, self.name) == (pod.namespace, pod.name)
 
 
 class NodeLockClient:
@@ -80,7 +81,7 @@ class NodeLockClient:
         self._pods = pods
         self._now = now
 
-    async def acquire(self, node: str, namespace: str, name: str) -> bool:
+    async def acquire(self, node: str, pod: PodRef) -> bool:
         """Lock a node for a pod; a lock that the pod has already stays as it is.
 
         A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, runs already
@@ -102,11 +103,11 @@ class NodeLockClient:
             text = (found.metadata.annotations or {}).get(KEY)
             if text is not None:
                 lock = NodeLock.read(text)
-                if lock.is_of(namespace, name) and not self._is_old(lock):
+                if lock.is_of(pod) and not self._is_old(lock):
                     return False
                 if not await self._is_void(lock, node):
                     raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
-            mine = NodeLock(self._now(), namespace, name).write()
+            mine = NodeLock(self._now(), pod.namespace, pod.name).write()
             try:
                 await self._nodes.annotate(node, {KEY: mine}, found.metadata.resource_version)
             except ClusterError as error:
@@ -117,7 +118,7 @@ class NodeLockClient:
                 return True
             await asyncio.sleep(delay(failures, first=0.1))
 
-    async def release(self, node: str, namespace: str, name: str) -> None:
+    async def release(self, node: str, pod: PodRef) -> None:
         """Unlock a node if it is locked for this pod; otherwise do nothing.
 
         Raises:
@@ -127,7 +128,7 @@ class NodeLockClient:
         while True:
             found = await self._nodes.get(node)
             text = None if found is None else (found.metadata.annotations or {}).get(KEY)
-            if found is None or text is None or not NodeLock.read(text).is_of(namespace, name):
+            if found is None or text is None or not NodeLock.read(text).is_of(pod):
                 return
             try:
                 await self._nodes.annotate(node, {KEY: None}, found.metadata.resource_version)
@@ -147,7 +148,7 @@ class NodeLockClient:
             return True
         if not (lock.namespace and lock.name):
             return False
-        pod = await self._pods.get(lock.namespace, lock.name)
+        pod = await self._pods.get(PodRef(lock.namespace, lock.name))
         if pod is None or (pod.spec.node_name or node) != node:
             return True
         # The kubelet asks the plugin for all containers before the first of them starts.

@@ -9,6 +9,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import PODS
 from adapters.wire.kube import Pod
+from core.requests.pod_ref import PodRef
 
 _POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
 
@@ -20,20 +21,18 @@ class PodClient:
         """Nothing is asked yet."""
         self._client = client
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        """A pod as it is now; None where there is none.
+    async def get(self, pod: PodRef) -> Pod | None:
+        """The pod that has this namespace and name now, whatever its uid; None if there is none.
 
         Raises:
             ClusterError: the server did not say.
         """
-        body = await self._client.find(PODS.path(name, namespace))
+        body = await self._client.find(PODS.path(pod.name, pod.namespace))
         return None if body is None else read(_POD, body)
 
     async def annotate(
         self,
-        namespace: str,
-        name: str,
-        uid: str,
+        pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
     ) -> None:
@@ -43,9 +42,9 @@ class PodClient:
             ClusterError: status 409 where the pod of that name is another one, 404 where there
                 is none.
         """
-        metadata = {"uid": uid, "annotations": dict(annotations), "labels": dict(labels or {})}
+        metadata = {"uid": pod.uid, "annotations": dict(annotations), "labels": dict(labels or {})}
         try:
-            await self._client.patch(PODS.path(name, namespace), {"metadata": metadata})
+            await self._client.patch(PODS.path(pod.name, pod.namespace), {"metadata": metadata})
         except ClusterError as error:
             if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
                 raise ClusterError(CONFLICT, "Conflict", error.message) from error

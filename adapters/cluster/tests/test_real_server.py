@@ -27,6 +27,7 @@ from adapters.cluster.tests.told import Told
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.wire.kube import KubeNode, Pod
+from core.requests.pod_ref import PodRef
 
 PACE = WatchSettings(initial=0.05, maximum=0.5)
 TERM = LeaseTiming(duration=3.0, renew=2.0, retry=0.2)
@@ -154,19 +155,19 @@ def test_a_binding_brings_its_annotations_and_labels(cluster: Real) -> None:
             uid = await new_pod(client, "bound")
             grant = {"dragoman.dev/grant": "card-0"}
 
-            await binder.bind("default", "bound", uid, "target", grant, {"assigned": "yes"})
+            await binder.bind(PodRef("default", "bound", uid), "target", grant, {"assigned": "yes"})
 
-            pod = await pods.get("default", "bound")
+            pod = await pods.get(PodRef("default", "bound"))
             assert pod is not None
             assert pod.spec.node_name == "target"
             assert (pod.metadata.labels or {})["assigned"] == "yes"
             assert (pod.metadata.annotations or {})["dragoman.dev/grant"] == "card-0"
 
-            await binder.bind("default", "bound", uid, "target", grant, {})
+            await binder.bind(PodRef("default", "bound", uid), "target", grant, {})
             with pytest.raises(ClusterError) as elsewhere:
-                await binder.bind("default", "bound", uid, "other", grant, {})
+                await binder.bind(PodRef("default", "bound", uid), "other", grant, {})
             with pytest.raises(ClusterError) as otherwise:
-                await binder.bind("default", "bound", uid, "target", {"a": "b"}, {})
+                await binder.bind(PodRef("default", "bound", uid), "target", {"a": "b"}, {})
             assert (elsewhere.value.status, otherwise.value.status) == (409, 409)
 
     asyncio.run(main())
@@ -179,7 +180,9 @@ def test_a_binding_for_a_namesake_or_for_nobody_says_that_the_pod_is_gone(cluste
             other = "0" + uid[1:] if uid[0] != "0" else "1" + uid[1:]
             for name, claimed in (("namesake", other), ("nobody", uid)):
                 with pytest.raises(ClusterError) as refusal:
-                    await BindingClient(client).bind("default", name, claimed, "target", {}, {})
+                    await BindingClient(client).bind(
+                        PodRef("default", name, claimed), "target", {}, {}
+                    )
                 assert refusal.value.status == 404
 
     asyncio.run(main())
@@ -196,15 +199,15 @@ def test_only_the_pod_that_is_meant_is_annotated(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             pods, uid = PodClient(client), await new_pod(client, "noted")
-            await pods.annotate("default", "noted", uid, {"a/b": "1"}, {"l": "2"})
-            await pods.annotate("default", "noted", uid, {"c": "3", "a/b": None})
+            await pods.annotate(PodRef("default", "noted", uid), {"a/b": "1"}, {"l": "2"})
+            await pods.annotate(PodRef("default", "noted", uid), {"c": "3", "a/b": None})
             with pytest.raises(ClusterError) as refusal:
-                await pods.annotate("default", "noted", "another", {"a/b": "4"})
-            pod = await pods.get("default", "noted")
+                await pods.annotate(PodRef("default", "noted", "another"), {"a/b": "4"})
+            pod = await pods.get(PodRef("default", "noted"))
             assert pod is not None
             assert (pod.metadata.annotations, pod.metadata.labels) == ({"c": "3"}, {"l": "2"})
             assert refusal.value.status == 409
-            assert await pods.get("default", "never-was") is None
+            assert await pods.get(PodRef("default", "never-was")) is None
 
     asyncio.run(main())
 
@@ -238,25 +241,25 @@ def test_a_node_lock_has_one_owner(cluster: Real) -> None:
             locks = NodeLockClient(nodes, pods)
 
             taken = await asyncio.gather(
-                *(locks.acquire("locked", "default", name) for name in ("first", "second")),
+                *(locks.acquire("locked", PodRef("default", name)) for name in ("first", "second")),
                 return_exceptions=True,
             )
             refused = [each for each in taken if each is not True]
             assert [type(each) for each in refused] == [LockedError]
             owner, loser = ("first", "second") if taken[0] is True else ("second", "first")
 
-            await locks.acquire("locked", "default", owner)
-            await locks.release("locked", "default", loser)
+            await locks.acquire("locked", PodRef("default", owner))
+            await locks.release("locked", PodRef("default", loser))
             assert f",default,{owner}" in await lock_of(nodes)
             late = NodeLockClient(nodes, pods, lambda: datetime.now(UTC) + timedelta(minutes=6))
-            await late.acquire("locked", "default", loser)
+            await late.acquire("locked", PodRef("default", loser))
             assert f",default,{loser}" in await lock_of(nodes)
             await client.delete(PODS.path(loser, "default"), {"gracePeriodSeconds": 0})
-            await locks.acquire("locked", "default", owner)
+            await locks.acquire("locked", PodRef("default", owner))
             assert f",default,{owner}" in await lock_of(nodes)
             await nodes.annotate("locked", {KEY: "nonsense"})
-            await locks.acquire("locked", "default", owner)
-            await locks.release("locked", "default", owner)
+            await locks.acquire("locked", PodRef("default", owner))
+            await locks.release("locked", PodRef("default", owner))
             assert await lock_of(nodes) == ""
 
     asyncio.run(main())
@@ -330,7 +333,7 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             uid = await new_pod(client, "told")
-            pod = await PodClient(client).get("default", "told")
+            pod = await PodClient(client).get(PodRef("default", "told"))
             assert pod is not None
             events = EventRecorder(client, "dragoman-0", every=0.3)
             task = asyncio.create_task(events.run())

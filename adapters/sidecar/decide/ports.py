@@ -7,6 +7,7 @@ from typing import Protocol
 
 from adapters.wire.budget import Budget
 from adapters.wire.kube import KubeNode, Pod
+from core.requests.pod_ref import PodRef
 
 _REQUEST_TIMEOUT = 408
 
@@ -35,9 +36,7 @@ class Binder(Protocol):
 
     async def bind(
         self,
-        pod_namespace: str,
-        pod_name: str,
-        pod_uid: str,
+        pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
@@ -53,15 +52,18 @@ class Binder(Protocol):
 class PodReader(Protocol):
     """The pods of the cluster."""
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        """A pod as it was last seen; asked for where it was never seen. None where there is none.
+    async def get(self, pod: PodRef) -> Pod | None:
+        """The pod from the cache, else from the cluster; None where there is none.
+
+        Only namespace and name are compared: the pod may have been created again.
+
 
         Raises:
             OSError: the answer did not come.
         """
         ...
 
-    async def newest(self, namespace: str, name: str) -> Pod | None:
+    async def newest(self, pod: PodRef) -> Pod | None:
         """A pod as it is, past every cache; else as ``get``."""
         ...
 

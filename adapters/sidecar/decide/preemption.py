@@ -60,9 +60,8 @@ async def _expendable(service: Service, asking: PodRequest, ledger: NodeLedger) 
     for one in sorted(youngest_first, key=lambda allocation: allocation.priority):
         if one.priority >= asking.request.priority:
             break
-        namespace, _, name = one.pod.partition("/")
         try:
-            pod = await service.ports.pods.get(namespace, name)
+            pod = await service.ports.pods.get(one.pod_ref)
         except OSError:
             continue
         if pod is None or pod.metadata.uid != one.uid:

@@ -33,10 +33,11 @@ from adapters.sidecar.decide.ports import (
     PodReader,
 )
 from adapters.stores.store import Store
-from adapters.wire.kube import Pod, annotations, full_name
+from adapters.wire.kube import Pod, annotations, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.requests.decision import Decision
 from core.requests.grant import Grant
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
 SECOND = 1_000_000_000
@@ -140,35 +141,30 @@ class Service:
             return Rejection(Reason(node, 0, cause=Cause.BLOCKED), unresolvable=False)
         return survey.rejection(node)
 
-    async def find(self, namespace: str, name: str, uid: str) -> Pod:
-        """A pod as the cluster has it, else as a scheduler has shown it.
-
-        Args:
-            namespace: of the pod.
-            name: of the pod.
-            uid: of the pod; empty where the asker does not say.
+    async def find(self, ref: PodRef) -> Pod:
+        """A pod from the cluster's cache, else as a scheduler has sent it.
 
         Raises:
             UnknownPod: there is none, or it has another uid.
             OSError: the cluster did not answer.
         """
-        pod = await self.ports.pods.get(namespace, name)
-        if pod is not None and uid in ("", pod.metadata.uid):
+        pod = await self.ports.pods.get(ref)
+        if pod is not None and ref.uid in ("", pod.metadata.uid):
             return pod
-        asking = self.pod_requests.get(uid)
-        if asking is not None and full_name(asking.pod) == f"{namespace}/{name}":
+        asking = self.pod_requests.get(ref.uid)
+        if asking is not None and full_name(asking.pod) == str(ref):
             return asking.pod
         if pod is None:
-            raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
-        return await self.newest(namespace, name, uid)  # made anew, perhaps, and the watch is late
+            raise UnknownPod(f"pod {ref} is not known (yet)")
+        return await self.newest(ref)  # the pod may have been created again, and the cache be stale
 
-    async def newest(self, namespace: str, name: str, uid: str) -> Pod:
-        """A pod as it is now, past every cache; arguments and errors as of ``find``."""
-        pod = await self.ports.pods.newest(namespace, name)
+    async def newest(self, ref: PodRef) -> Pod:
+        """A pod from the API server, past every cache; errors as of ``find``."""
+        pod = await self.ports.pods.newest(ref)
         if pod is None:
-            raise UnknownPod(f"pod {namespace}/{name} is not known (yet)")
-        if uid not in ("", pod.metadata.uid):
-            raise UnknownPod(f"pod {namespace}/{name} has uid {pod.metadata.uid}, not {uid}")
+            raise UnknownPod(f"pod {ref} is not known (yet)")
+        if ref.uid not in ("", pod.metadata.uid):
+            raise UnknownPod(f"pod {ref} has uid {pod.metadata.uid}, not {ref.uid}")
         return pod
 
     def decide(self, asking: PodRequest, names: Sequence[str] | None = None) -> Decision:
@@ -330,24 +326,14 @@ class Service:
         )
 
     async def _post(self, pod: Pod, node: str, result: Result) -> None:
-        meta = pod.metadata
-        await self.ports.binder.bind(
-            meta.namespace or "default",
-            meta.name,
-            meta.uid,
-            node,
-            result.annotations,
-            result.labels,
-        )
+        await self.ports.binder.bind(pod_ref(pod), node, result.annotations, result.labels)
 
     async def _bound_already(self, pod: Pod, node: str, error: BindError) -> bool:
         """Whether an earlier Binding of ours, whose answer was lost, has bound the pod here."""
         if error.status != 409:
             return False
         try:
-            found = await self.ports.pods.newest(
-                pod.metadata.namespace or "default", pod.metadata.name
-            )
+            found = await self.ports.pods.newest(pod_ref(pod))
         except OSError:
             return False
         if found is None or found.metadata.uid != pod.metadata.uid:

@@ -29,6 +29,7 @@ from adapters.wire.admission import AdmissionRequest, Binding, Patch
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 CLOSED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
@@ -96,14 +97,14 @@ class Admission:
             return admission.allowed(question.uid)
         self._service.check_ready()
         binding = admission.read_binding(question)
-        namespace = question.namespace or binding.metadata.namespace or "default"
-        name = question.name or binding.metadata.name
-        node = binding.target.name
-        told = DecisionRecord(
-            "binding", Outcome.ERROR, f"{namespace}/{name}", binding.metadata.uid, node=node
+        ref = PodRef(
+            question.namespace or binding.metadata.namespace or "default",
+            question.name or binding.metadata.name,
+            binding.metadata.uid,
         )
+        told = DecisionRecord("binding", Outcome.ERROR, str(ref), ref.uid, node=binding.target.name)
         try:
-            asking = await self._asking(namespace, name, binding)
+            asking = await self._asking(ref, binding)
             if asking is None:
                 return admission.allowed(question.uid)
             told = replace(told, uid=asking.request.uid, dialect=asking.dialect.name)
@@ -154,20 +155,19 @@ class Admission:
         self._tell(replace(told, outcome=Outcome.CORRECTED if corrected else Outcome.BOUND))
         return admission.allowed(question.uid, self._patch(binding, asking, found))
 
-    async def _asking(self, namespace: str, name: str, binding: Binding) -> PodRequest | None:
+    async def _asking(self, ref: PodRef, binding: Binding) -> PodRequest | None:
         """What the pod asks for, with the choice that its scheduler made.
 
         Schedulers write it on the pod just before they bind, so that a watch may not have told of
         it yet: the pod is read anew, unless the choice is ours or comes with the Binding.
         """
         service = self._service
-        uid, node = binding.metadata.uid, binding.target.name
-        asking = service.pod_requests.read(await service.find(namespace, name, uid))
-        if asking is None or service.chose(asking.request.uid, node):
+        asking = service.pod_requests.read(await service.find(ref))
+        if asking is None or service.chose(asking.request.uid, binding.target.name):
             return asking
         if asking.dialect.has_result(with_annotations(asking.pod, _chosen(binding))):
             return asking
-        return service.pod_requests.read(await service.newest(namespace, name, uid))
+        return service.pod_requests.read(await service.newest(ref))
 
     def _claimed(
         self, asking: PodRequest, node: str, chosen: Mapping[str, str]

@@ -19,6 +19,7 @@ from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.name_index import Mask, NameList
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 STEP = 25
@@ -118,10 +119,10 @@ class KubeExtender:
 
     async def _bind(self, content: bytes) -> bytes:
         args = extender.read_binding(content)
-        name = f"{args.pod_namespace}/{args.pod_name}"
-        told = DecisionRecord("bind", Outcome.ERROR, name, args.pod_uid, node=args.node)
+        ref = PodRef(args.pod_namespace, args.pod_name, args.pod_uid)
+        told = DecisionRecord("bind", Outcome.ERROR, str(ref), ref.uid, node=args.node)
         try:
-            pod = await self._service.find(args.pod_namespace, args.pod_name, args.pod_uid)
+            pod = await self._service.find(ref)
             asking = self._service.pod_requests.read(pod)
             if asking is None:
                 await self._service.bind_plain(pod, args.node)

@@ -17,6 +17,7 @@ from adapters.sidecar.grpc import messages
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 ATTEMPTS = 5
@@ -92,8 +93,7 @@ class Calls:
         found = dict(service.ledgers.committed(request.uid)).get(request.node)
         if found is None:
             return pb.ReleaseResponse(released=False)
-        namespace, _, name = found.pod.partition("/")
-        pod = await service.ports.pods.newest(namespace, name)
+        pod = await service.ports.pods.newest(found.pod_ref)
         if pod is not None and pod.metadata.uid == request.uid and holds(pod):
             raise StateError(f"pod {found.pod} is bound; its cards are free when it is gone")
         if not await service.committer.release(request.uid, request.node, request.attempt):
@@ -196,7 +196,7 @@ class Calls:
             await asyncio.sleep(POLL)
 
     async def _find(self, pod: pb.Pod) -> Pod:
-        return await self._service.find(pod.namespace or "default", pod.name, pod.uid)
+        return await self._service.find(PodRef(pod.namespace or "default", pod.name, pod.uid))
 
     def _node(self, asking: PodRequest, names: Sequence[str]) -> str:
         """Where a pod goes: where it has cards already, else where it fits best.

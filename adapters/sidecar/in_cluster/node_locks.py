@@ -7,7 +7,7 @@ from adapters.cluster.objects.node_lock import LockedError
 from adapters.cluster.objects.node_lock import NodeLockClient as ApiLocks
 from adapters.sidecar.decide.ports import NodeLocked
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
-from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.kube import KubeNode, Pod, pod_ref
 
 
 class ClusterNodeLocks:
@@ -33,17 +33,15 @@ class ClusterNodeLocks:
         kube = None if self.mirror is None else self.mirror.nodes.get(node)
         if kube is None or not needed(kube):
             return False
-        namespace, _, name = full_name(pod).partition("/")
         try:
-            return await self._locks.acquire(node, namespace, name)
+            return await self._locks.acquire(node, pod_ref(pod))
         except LockedError as error:
             told = f"the device plugin of node {node} has not served pod {error.owner or 'unknown'}"
             raise NodeLocked(f"{told} yet; it serves one pod at a time") from error
 
     async def release(self, pod: Pod, node: str) -> None:
         """Unlock a node; see ``ports.NodeLocks``."""
-        namespace, _, name = full_name(pod).partition("/")
         try:
-            await self._locks.release(node, namespace, name)
+            await self._locks.release(node, pod_ref(pod))
         except ClusterError as error:
             self._failed(node, str(error))

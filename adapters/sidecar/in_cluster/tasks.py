@@ -51,7 +51,8 @@ from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Managed, Settings, SettingsError
 from adapters.stores.kubernetes import KubernetesStore, LedgerObject
 from adapters.stores.kubernetes import LedgerHandler as LedgerSink
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name, pod_ref
+from core.requests.pod_ref import PodRef
 
 LEASE = "dragoman-reconciler"
 
@@ -76,9 +77,7 @@ class ClusterBinder:
 
     async def bind(
         self,
-        pod_namespace: str,
-        pod_name: str,
-        pod_uid: str,
+        pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
@@ -89,7 +88,7 @@ class ClusterBinder:
             BindError: it is not known to be bound so.
         """
         try:
-            await self._binder.bind(pod_namespace, pod_name, pod_uid, node, annotations, labels)
+            await self._binder.bind(pod, node, annotations, labels)
         except ClusterError as error:
             raise BindError(0 if error.uncertain else error.status, error.message) from error
 
@@ -101,18 +100,18 @@ class ClusterPods:
         self._live = live
         self.mirror: ClusterCache | None = None
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
+    async def get(self, pod: PodRef) -> Pod | None:
         """A pod as it was last seen, or as it is.
 
         Raises:
             OSError: it was never seen, and the API server did not answer.
         """
-        seen = None if self.mirror is None else self.mirror.pod(namespace, name)
-        return seen or await self._live.get(namespace, name)
+        seen = None if self.mirror is None else self.mirror.pod(pod.namespace, pod.name)
+        return seen or await self._live.get(pod)
 
-    async def newest(self, namespace: str, name: str) -> Pod | None:
+    async def newest(self, pod: PodRef) -> Pod | None:
         """A pod as it is; else as ``get``."""
-        return await self._live.get(namespace, name)
+        return await self._live.get(pod)
 
 
 class ClusterEvents:
@@ -344,8 +343,7 @@ class InCluster:
 
     def _retrying(self, service: Service) -> PodRequeuer:
         async def wake(pod: Pod, turn: str) -> None:
-            meta = pod.metadata
-            await self._live.annotate(meta.namespace, meta.name, meta.uid, {RETRIED_AT: turn})
+            await self._live.annotate(pod_ref(pod), {RETRIED_AT: turn})
 
         def failed(pod: Pod, error: OSError) -> bool:
             self._log.info("retry.failed", pod=full_name(pod), text=str(error))

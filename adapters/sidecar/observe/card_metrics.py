@@ -155,8 +155,8 @@ def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
     for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
         facts = _facts(card)
         for holder in use.holders:
-            namespace, _, name = ledger.allocations[holder.uid].pod.partition("/")
-            facts |= {"namespace": namespace, "pod": name, "podName": name}
+            pod = ledger.allocations[holder.uid].pod_ref
+            facts |= {"namespace": pod.namespace, "pod": pod.name, "podName": pod.name}
             hami = _labels(_HAMI_POD, facts)
             volcano = _labels((*_VOLCANO, "podName"), facts)
             held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)

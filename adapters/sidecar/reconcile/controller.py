@@ -34,11 +34,12 @@ from adapters.sidecar.reconcile.plan import (
 )
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.hardware import DeviceHolding, NodeHardware
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, pod_ref
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, Problem
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is taken back. A Binding takes less."""
@@ -56,7 +57,7 @@ EVERY = 300.0
 class LivePods(Protocol):
     """The pods of the cluster past every cache, which can be written on."""
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
+    async def get(self, pod: PodRef) -> Pod | None:
         """A pod as it is; None where there is none.
 
         Raises:
@@ -66,9 +67,7 @@ class LivePods(Protocol):
 
     async def annotate(
         self,
-        namespace: str,
-        name: str,
-        uid: str,
+        pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
     ) -> None:
@@ -251,8 +250,7 @@ class Reconciler:
         bound = {pod.metadata.uid: name for pod in here}
         for uid, allocation in ledger.allocations.items():
             if uid not in bound:
-                namespace, _, pod_name = allocation.pod.partition("/")
-                pod = await self._live.get(namespace, pod_name)
+                pod = await self._live.get(allocation.pod_ref)
                 if pod is not None and pod.metadata.uid == uid and not _over(pod):
                     bound[uid] = pod.spec.node_name or ""
         clock = self._service.ports.clock
@@ -289,7 +287,7 @@ class Reconciler:
     async def _annotate(self, seen: Pod, node: str) -> None:
         """Write on a pod what the ledger says, if it still does not say so itself."""
         meta = seen.metadata
-        pod = await self._live.get(meta.namespace, meta.name)
+        pod = await self._live.get(pod_ref(seen))
         stored = await self._store.read(node)
         if pod is None or stored is None or pod.metadata.uid != meta.uid or _over(pod):
             return
@@ -301,9 +299,7 @@ class Reconciler:
         if repair is None:
             return
         result = repair.result
-        await self._live.annotate(
-            meta.namespace, meta.name, meta.uid, result.annotations, result.labels
-        )
+        await self._live.annotate(pod_ref(seen), result.annotations, result.labels)
         self._witness.repaired("annotated")
         told = "its annotations did not say which cards it holds, and say so again"
         self._witness.of_pod(pod, "CardsAnnotated", told)
@@ -358,8 +354,8 @@ def _over(pod: Pod) -> bool:
 
 
 def _named(allocation: Allocation) -> Pod:
-    namespace, _, name = allocation.pod.partition("/")
-    return Pod(Metadata(name=name, namespace=namespace, uid=allocation.uid))
+    pod = allocation.pod_ref
+    return Pod(Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid))
 
 
 def unadopted(service: Service, mirror: ClusterCache) -> list[str]:

@@ -12,11 +12,12 @@ import orjson
 
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.decide.service import Service, with_annotations
-from adapters.sidecar.web.app import Answer, Call, Route, problem
+from adapters.sidecar.web.app import Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Pod, annotations, full_name, labels
+from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """In which a pod without a uid gets one: the same for the same namespace and name."""
@@ -56,19 +57,17 @@ class LocalCluster:
         """Forget a pod, by ``namespace/name``."""
         return self._pods.pop(name, None)
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        """A pod of the table."""
-        return self._pods.get(f"{namespace}/{name}")
+    async def get(self, pod: PodRef) -> Pod | None:
+        """A pod of the table, by namespace and name."""
+        return self._pods.get(str(pod))
 
-    async def newest(self, namespace: str, name: str) -> Pod | None:
-        """The same."""
-        return await self.get(namespace, name)
+    async def newest(self, pod: PodRef) -> Pod | None:
+        """The same as ``get``: the table is no cache."""
+        return await self.get(pod)
 
     async def bind(
         self,
-        pod_namespace: str,
-        pod_name: str,
-        pod_uid: str,
+        pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
@@ -78,15 +77,15 @@ class LocalCluster:
         Raises:
             BindError: the pod is bound already, or is another one.
         """
-        name = f"{pod_namespace}/{pod_name}"
-        pod = self._pods.get(name)
-        if pod is None:
+        name = str(pod)
+        found = self._pods.get(name)
+        if found is None:
             raise BindError(404, f"pods {name!r} not found")
-        if pod_uid not in ("", pod.metadata.uid):
+        if pod.uid not in ("", found.metadata.uid):
             raise BindError(409, f"pod {name} has another uid")
-        if pod.spec.node_name:
-            raise BindError(409, f"pod {name} is already assigned to node {pod.spec.node_name}")
-        self._pods[name] = _bound(pod, node, annotations, labels)
+        if found.spec.node_name:
+            raise BindError(409, f"pod {name} is already assigned to node {found.spec.node_name}")
+        self._pods[name] = _bound(found, node, annotations, labels)
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         """Keep the last hundred."""
@@ -109,9 +108,7 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
         meta = binding.metadata
         try:
             await cluster.bind(
-                meta.namespace or "default",
-                meta.name,
-                meta.uid,
+                PodRef(meta.namespace or "default", meta.name, meta.uid),
                 binding.target.name,
                 meta.annotations or {},
                 meta.labels or {},
@@ -123,14 +120,12 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
     async def show(call: Call) -> Answer:
         if not call.rest:
             return Answer(orjson.dumps([_shown(pod) for pod in cluster.pods()]))
-        namespace, _, name = call.rest.rpartition("/")
-        pod = await cluster.get(namespace or "default", name)
+        pod = await cluster.get(pod_named(call.rest))
         return problem(404, "no such pod") if pod is None else Answer(orjson.dumps(_shown(pod)))
 
     async def delete(call: Call) -> Answer:
         service.check_ready()
-        namespace, _, name = call.rest.rpartition("/")
-        full = f"{namespace or 'default'}/{name}"
+        full = str(pod_named(call.rest))
         pod = cluster.remove(full)
         uids = {
             held.uid

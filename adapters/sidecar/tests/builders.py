@@ -26,6 +26,7 @@ from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Conflict
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.ledger.node_ledger import NodeLedger
+from core.requests.pod_ref import PodRef
 
 T = TypeVar("T")
 Json = Any
@@ -157,11 +158,11 @@ class CountingCluster(LocalCluster):
         self.lost: list[BindError] = []
         self.late: dict[str, Pod] = {}
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        return self.late.get(f"{namespace}/{name}") or await self.newest(namespace, name)
+    async def get(self, pod: PodRef) -> Pod | None:
+        return self.late.get(str(pod)) or await self.newest(pod)
 
-    async def newest(self, namespace: str, name: str) -> Pod | None:
-        return await super().get(namespace, name)
+    async def newest(self, pod: PodRef) -> Pod | None:
+        return await super().get(pod)
 
     async def bind(self, *args: Any, **kwargs: Any) -> None:
         self.bindings += 1

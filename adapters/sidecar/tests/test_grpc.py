@@ -37,6 +37,7 @@ from adapters.sidecar.tests.builders import (
 from adapters.sidecar.tests.test_serve import make_certificate, serving, within
 from adapters.stores.store import StoreError
 from core.hardware.quantity import MIB
+from core.requests.pod_ref import PodRef
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -128,7 +129,7 @@ def test_a_pod_is_bound_where_that_is_wished(folder: Path) -> None:
     async def _(line: Line) -> None:
         given = await line.allocate("p", "n2", bind=True)
 
-        pod = await line.bench.cluster.get("default", "p")
+        pod = await line.bench.cluster.get(PodRef("default", "p"))
         assert pod is not None
         assert (given.node, given.bound) == ("n2", True)
         assert pod.spec.node_name == "n2"

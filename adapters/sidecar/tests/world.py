@@ -31,6 +31,7 @@ from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.pod_ref import PodRef
 
 NODES = ("n0", "n1")
 LIVES = 2
@@ -311,15 +312,15 @@ class Life:
         if not await self._gate("posted"):
             raise BindError(0, "answer lost")
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        assert namespace == "default"
+    async def get(self, pod: PodRef) -> Pod | None:
+        assert pod.namespace == "default"
         await self._pass("look", "no answer")
-        return self._seen.get(name)
+        return self._seen.get(pod.name)
 
-    async def newest(self, namespace: str, name: str) -> Pod | None:
-        assert namespace == "default"
+    async def newest(self, pod: PodRef) -> Pod | None:
+        assert pod.namespace == "default"
         await self._pass("look", "no answer")
-        return self.world.pods.get(name)
+        return self.world.pods.get(pod.name)
 
     def look(self) -> None:
         """See the pods as they are; until then they are seen as they were."""
@@ -380,12 +381,10 @@ class Posting:
 
     async def bind(
         self,
-        pod_namespace: str,
-        pod_name: str,
-        pod_uid: str,
+        pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],  # noqa: ARG002 (they tell nothing of cards)
     ) -> None:
-        assert (pod_namespace, pod_name) == ("default", pod_uid)
-        await self._life.post(pod_uid, node, annotations)
+        assert (pod.namespace, pod.name) == ("default", pod.uid)
+        await self._life.post(pod.uid, node, annotations)

@@ -9,6 +9,7 @@ import orjson
 from adapters.sidecar.decide.service import NotReady
 from adapters.sidecar.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.wire.body import BodyError
+from core.requests.pod_ref import PodRef
 
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
@@ -122,6 +123,12 @@ class App:
 def problem(status: int, text: str) -> Answer:
     """A no in a sentence."""
     return Answer(orjson.dumps({"error": text}), status)
+
+
+def pod_named(text: str, uid: str = "") -> PodRef:
+    """The pod that ``NAMESPACE/NAME`` names, or ``NAME`` in the namespace ``default``."""
+    namespace, _, name = text.rpartition("/")
+    return PodRef(namespace or "default", name, uid)
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
-from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, problem
+from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
 
@@ -132,8 +132,8 @@ async def _explain(service: Service, call: Call) -> Answer:
         if call.body:
             pod = body.read(call.body, _POD)
         else:
-            namespace, _, name = call.query.get("pod", "").rpartition("/")
-            pod = await service.find(namespace or "default", name, call.query.get("uid", ""))
+            named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
+            pod = await service.find(named)
         asking = service.pod_requests.read(pod)
     except (DialectError, UnknownPod) as error:
         return problem(404 if isinstance(error, UnknownPod) else 422, str(error))

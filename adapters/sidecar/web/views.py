@@ -83,10 +83,9 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
 def _pods(book: LedgerCache) -> Iterator[View]:
     for ledger in book.inventory:
         for held in ledger.allocations.values():
-            namespace, _, name = held.pod.partition("/")
             yield {
-                "namespace": namespace,
-                "name": name,
+                "namespace": held.pod_ref.namespace,
+                "name": held.pod_ref.name,
                 "uid": held.uid,
                 "dialect": held.dialect,
                 "node": held.node,

@@ -7,6 +7,7 @@ import pytest
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
+from core.requests.pod_ref import PodRef
 
 CONFLICT = {"code": 409, "reason": "Conflict", "message": "already assigned to node n"}
 
@@ -19,7 +20,9 @@ def bind(*steps: Step) -> tuple[ClusterError | None, Server]:
     async def main() -> tuple[ClusterError | None, Server]:
         async with serving(*steps) as server, client(server) as api:
             try:
-                await BindingClient(api).bind("n", "p", "u", "here", {"grant": "g"}, {"l": "x"})
+                await BindingClient(api).bind(
+                    PodRef("n", "p", "u"), "here", {"grant": "g"}, {"l": "x"}
+                )
             except ClusterError as error:
                 return error, server
             return None, server

@@ -15,6 +15,7 @@ from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, client, serving
+from core.requests.pod_ref import PodRef
 
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
@@ -83,7 +84,7 @@ def after(
 
 
 def take(locks: NodeLockClient) -> Awaitable[object]:
-    return locks.acquire("x", "n", "mine")
+    return locks.acquire("x", PodRef("n", "mine"))
 
 
 def text(owner: str, age: timedelta = timedelta()) -> str:
@@ -137,8 +138,8 @@ def test_who_takes_a_lock_is_told_whether_it_had_it() -> None:
     told: list[bool] = []
 
     async def twice(locks: NodeLockClient) -> None:
-        told.append(await locks.acquire("x", "n", "mine"))
-        told.append(await locks.acquire("x", "n", "mine"))
+        told.append(await locks.acquire("x", PodRef("n", "mine")))
+        told.append(await locks.acquire("x", PodRef("n", "mine")))
 
     after(None, twice)
 
@@ -163,13 +164,13 @@ def test_a_node_that_changed_in_between_is_looked_at_again() -> None:
 
 
 def test_only_the_owner_gives_a_lock_back() -> None:
-    assert after(text("mine"), lambda locks: locks.release("x", "n", "mine")) is None
+    assert after(text("mine"), lambda locks: locks.release("x", PodRef("n", "mine"))) is None
     other = text("other")
-    assert after(other, lambda locks: locks.release("x", "n", "mine"), "other") == other
+    assert after(other, lambda locks: locks.release("x", PodRef("n", "mine")), "other") == other
 
 
 def test_a_node_that_is_not_there_cannot_be_locked() -> None:
     with pytest.raises(ClusterError) as refusal:
-        after(None, lambda locks: locks.acquire("y", "n", "mine"))
+        after(None, lambda locks: locks.acquire("y", PodRef("n", "mine")))
 
     assert refusal.value.status == 404

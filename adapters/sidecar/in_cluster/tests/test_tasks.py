@@ -16,6 +16,7 @@ from adapters.sidecar.in_cluster.tasks import ClusterBinder, ClusterPods, InClus
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
+from core.requests.pod_ref import PodRef
 
 POD = {"metadata": {"name": "a", "namespace": "default", "uid": "u1"}, "spec": {}}
 
@@ -70,7 +71,7 @@ def bound(*steps: Step) -> BindError:
         async with serving(*steps) as server, client(server) as api:
             with pytest.raises(BindError) as refused:
                 await ClusterBinder(BindingClient(api)).bind(
-                    "default", "a", "u1", "n1", {"k": "v"}, {}
+                    PodRef("default", "a", "u1"), "n1", {"k": "v"}, {}
                 )
             return refused.value
 
@@ -93,10 +94,10 @@ def test_a_pod_is_asked_for_only_where_no_watch_has_told_it() -> None:
     async def main() -> tuple[Pod | None, Pod | None, int]:
         async with serving(ok(POD)) as server, client(server) as api:
             pods = ClusterPods(PodClient(api))
-            asked = await pods.get("default", "a")
+            asked = await pods.get(PodRef("default", "a"))
             pods.mirror = ClusterCache(lambda _: None)
             pods.mirror.put_pod(a_pod("a", "n1"))
-            return asked, await pods.get("default", "a"), len(server.requests)
+            return asked, await pods.get(PodRef("default", "a")), len(server.requests)
 
     asked, seen, requests = asyncio.run(main())
     assert asked is not None
@@ -110,7 +111,7 @@ def test_a_pod_as_it_is_now_is_asked_for_past_what_a_watch_has_told() -> None:
             pods = ClusterPods(PodClient(api))
             pods.mirror = ClusterCache(lambda _: None)
             pods.mirror.put_pod(a_pod("a", "n1", uid="u0"))
-            return await pods.newest("default", "a")
+            return await pods.newest(PodRef("default", "a"))
 
     found = asyncio.run(main())
     assert found is not None

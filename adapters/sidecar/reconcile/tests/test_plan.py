@@ -46,6 +46,7 @@ from core.feasibility.fit import fit
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
+from core.requests.pod_ref import PodRef
 from core.tests.builders import a_grant, held
 
 NODE = read_node(a_node("n1"), None, DIALECTS)[0]
@@ -260,22 +261,22 @@ class FakePods:
     there: dict[str, Pod] = field(default_factory=dict)
     writes: int = 0
 
-    async def get(self, namespace: str, name: str) -> Pod | None:
-        assert namespace == "default"
-        return self.there.get(name)
+    async def get(self, pod: PodRef) -> Pod | None:
+        assert pod.namespace == "default"
+        return self.there.get(pod.name)
 
     async def annotate(
         self,
-        namespace: str,  # noqa: ARG002
-        name: str,
-        uid: str,  # noqa: ARG002
+        pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,  # noqa: ARG002
     ) -> None:
         self.writes += 1
         said = {key: value for key, value in annotations.items() if value is not None}
-        pod = self.there[name]
-        self.there[name] = bound(pod, pod.spec.node_name or "", said, pod.status.phase or "")
+        found = self.there[pod.name]
+        self.there[pod.name] = bound(
+            found, found.spec.node_name or "", said, found.status.phase or ""
+        )
 
 
 @dataclass
