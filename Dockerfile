@@ -1,9 +1,9 @@
-# Two images, both from the locks with hashes:
+# Two images, both installed from the locks in requirements/ with hashes:
 #
 #   docker build --target service -t dragoman/service:0.1.0 .
 #   docker build --target node    -t dragoman/node:0.1.0 .
 #
-# BASE may carry a digest (python:3.11-slim-bookworm@sha256:...), or be a mirror's.
+# BASE may include a digest (python:3.11-slim-bookworm@sha256:...) or name a mirror.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS tools
@@ -17,14 +17,14 @@ FROM tools AS wheel
 COPY . .
 RUN /tools/bin/python -m hatchling build -t wheel -d /wheels
 
-# Without pip: nothing is installed into them any more.
+# Includes gRPC: run.txt locks the extra dragoman[grpc] too. No pip: nothing is installed later.
 FROM tools AS service-files
 RUN python -m venv --without-pip /opt/dragoman \
     && pip --python /opt/dragoman/bin/python install --require-hashes --only-binary :all: -r requirements/run.txt
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/dragoman/bin/python install --no-deps --no-index /wheels/*.whl
 
-# The agent is no subcommand here: what the command needs is not in its lock.
+# The lock of the agent lacks the packages of the `dragoman` command, so the command is removed.
 FROM tools AS node-files
 RUN python -m venv --without-pip /opt/dragoman \
     && pip --python /opt/dragoman/bin/python install --require-hashes --only-binary :all: -r requirements/node.txt
@@ -41,7 +41,7 @@ EXPOSE 9595 9443
 ENTRYPOINT ["dragoman"]
 CMD ["--help"]
 
-# As root: the runtime's socket is root's. The chart takes every capability away.
+# Runs as root, which owns the socket of the container runtime. The chart drops all capabilities.
 FROM ${BASE} AS node
 COPY --from=node-files /opt/dragoman /opt/dragoman
 ENV PATH=/opt/dragoman/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

@@ -134,9 +134,15 @@ async def _grpc(
     Raises:
         OSError, SettingsError: the port that is set cannot be had.
     """
-    from adapters.sidecar.grpc import credentials  # slow to import, and not for everybody
-    from adapters.sidecar.grpc import server as port
-
+    try:
+        from adapters.sidecar.grpc import credentials  # slow to import, and an optional extra
+        from adapters.sidecar.grpc import server as port
+    except ModuleNotFoundError as missing:
+        text = f"{missing.name} is not installed: pip install 'dragoman[grpc]', or set grpc: off"
+        if settings.grpc != "auto":
+            raise SettingsError(f"grpc: {settings.grpc!r}: {text}") from missing
+        log.info("grpc.off", text=text)
+        return ()
     tls = settings.grpc_tls
     proof = None if tls is None else credentials.credentials(tls, _unusable(log))
     listen = settings.grpc

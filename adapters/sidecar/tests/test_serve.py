@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,16 +44,18 @@ class Running:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Running]:
+def serving(
+    folder: Path, *options: str, code: str = CODE, env: Mapping[str, str] | None = None
+) -> Iterator[Running]:
     log = folder / "log"
-    command = [sys.executable, "-c", CODE, "serve", "-f", str(EXAMPLE), *options]
+    command = [sys.executable, "-c", code, "serve", "-f", str(EXAMPLE), *options]
     with log.open("wb") as told:
         process = subprocess.Popen(  # noqa: S603
             [*command, "--listen", "127.0.0.1:0"],
             stdout=subprocess.PIPE,
             stderr=told,
             text=True,
-            env={"DRAGOMAN_GRPC": "off", **os.environ},
+            env=env or {"DRAGOMAN_GRPC": "off", **os.environ},
         )
     assert process.stdout is not None
     try:
@@ -126,6 +128,37 @@ def test_what_cannot_be_used_ends_the_start_with_a_sentence(
     assert found.returncode == 2
     assert said in found.stderr
     assert "Traceback" not in found.stderr
+
+
+WITHOUT_GRPC = "import sys; sys.modules['grpc'] = None\n" + CODE
+"""As if the extra ``dragoman[grpc]`` were not installed."""
+
+
+def test_without_its_extra_a_grpc_address_ends_the_start_with_what_to_install() -> None:
+    found = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", WITHOUT_GRPC, "serve", "-f", str(EXAMPLE), "--store", "memory"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        env={**os.environ, "DRAGOMAN_GRPC": "127.0.0.1:50051", "DRAGOMAN_LISTEN": "127.0.0.1:0"},
+    )
+
+    assert found.returncode == 2
+    assert "grpc: '127.0.0.1:50051': grpc is not installed" in found.stderr
+    assert "pip install 'dragoman[grpc]'" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_without_its_extra_the_default_serves_and_logs_what_to_install(tmp_path: Path) -> None:
+    environment = {**os.environ, "DRAGOMAN_GRPC": "auto"}
+
+    with serving(tmp_path, "--store", "memory", code=WITHOUT_GRPC, env=environment) as running:
+        assert running.get("/api/nodes")
+        log = running.log.read_text()
+
+    assert "grpc.off" in log
+    assert "pip install 'dragoman[grpc]'" in log
 
 
 def test_a_port_that_is_taken_is_told() -> None:
