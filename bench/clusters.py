@@ -1,4 +1,4 @@
-"""Clusters of ledgers, in part sold: the same ones in every run."""
+"""Partly allocated clusters of ledgers, the same in every run."""
 
 import random
 
@@ -15,27 +15,27 @@ DIALECT = "bench"
 
 
 def request(memory: int = 48 * GIB, count: int = 2, compute: int = 30, uid: str = "new") -> Request:
-    """A pod with one container; by default about two thirds of the nodes have room for it."""
-    asks = (ContainerRequest("main", count, memory=memory, compute=compute),)
-    return Request(uid, f"bench/{uid}", DIALECT, asks)
+    """A pod with one container; by default it fits about two thirds of the nodes."""
+    containers = (ContainerRequest("main", count, memory=memory, compute=compute),)
+    return Request(uid, f"bench/{uid}", DIALECT, containers)
 
 
 def ledgers(nodes: int, dialect: str = DIALECT) -> list[NodeLedger]:
-    """Nodes of eight cards with none to twelve shares on each node."""
+    """Ledgers of nodes with eight cards and zero to twelve allocations each."""
     seed = random.Random(nodes)  # noqa: S311
     return [_node(seed, name(number), dialect) for number in range(nodes)]
 
 
 def name(number: int) -> str:
-    """Of a node."""
+    """The name of the node with this number."""
     return f"node-{number:05}.example"
 
 
 def share(ledger: NodeLedger, cards: list[int], memory: int, compute: int, uid: str) -> Allocation:
-    """A share of some cards of a node."""
-    wish = request(memory, len(cards), compute, uid)
+    """An allocation on some cards of a node."""
+    pod = request(memory, len(cards), compute, uid)
     grants = (Grant("main", ledger.node.cards[card].uuid, memory, compute) for card in cards)
-    return Allocation.of(wish, Placement(ledger.node.name, tuple(grants)))
+    return Allocation.of(pod, Placement(ledger.node.name, tuple(grants)))
 
 
 def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:

@@ -1,6 +1,6 @@
-"""How long it takes to make the ledgers of many nodes, some at a time and one after the other.
+"""Time to create the ledgers of many nodes, concurrently and one after the other.
 
-The store stands for an API server: it answers after three milliseconds.
+The store simulates an API server that answers after three milliseconds.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import sync
 
 from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.reconcile import concurrency as abreast
+from adapters.sidecar.reconcile import concurrency
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler
 from adapters.sidecar.standalone.cluster import LocalCluster
@@ -26,11 +26,11 @@ from core.ledger.node_ledger import NodeLedger
 
 NODES = 1_000
 ANSWER = 0.003
-"""Seconds."""
+"""Seconds until the store answers."""
 
 
 class DistantStore(MemoryStore):
-    """Answers later."""
+    """Answers after ``ANSWER`` seconds."""
 
     written = 0
 
@@ -47,12 +47,12 @@ class DistantStore(MemoryStore):
 
 
 def measure() -> Iterator[service.Result]:
-    """Both ways; each result as ``run.tell`` takes it."""
-    together, most = asyncio.run(_seconds()), abreast.ABREAST
-    abreast.ABREAST = 1
-    alone = asyncio.run(_seconds())
-    abreast.ABREAST = most
-    yield f"describe_{NODES}_nodes_s", together, "s", "one_by_one", together / alone
+    """Both ways; each result as arguments of ``run.report``."""
+    concurrent, limit = asyncio.run(_seconds()), concurrency.ABREAST
+    concurrency.ABREAST = 1
+    sequential = asyncio.run(_seconds())
+    concurrency.ABREAST = limit
+    yield f"describe_{NODES}_nodes_s", concurrent, "s", "one_by_one", concurrent / sequential
 
 
 async def _seconds() -> float:
@@ -75,6 +75,6 @@ async def _seconds() -> float:
 def _node(number: int) -> KubeNode:
     found = msgspec.json.decode(json.dumps(sync.node(number)), type=KubeNode)
     cards = "".join(f"GPU-{number}-{at},10,81920,NVIDIA-A100,true,hami-core:" for at in range(8))
-    said = {"volcano.sh/node-vgpu-register": cards}
-    metadata = msgspec.structs.replace(found.metadata, annotations=said)
+    annotations = {"volcano.sh/node-vgpu-register": cards}
+    metadata = msgspec.structs.replace(found.metadata, annotations=annotations)
     return msgspec.structs.replace(found, metadata=metadata)

@@ -1,6 +1,6 @@
-"""Processor time of one filter, bytes in to bytes out, beside the naive way to answer it.
+"""Processor time of one filter call, bytes in to bytes out, compared with a naive implementation.
 
-Nothing but the answer itself: no port, no TLS.
+Only the computation: no port, no TLS.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ ROUNDS = 25
 
 
 def measure() -> Iterator[service.Result]:
-    """Each size beside the naive answer, and the largest beside the one that is usual."""
+    """Each size compared with the naive implementation, and the largest size with 5,000 nodes."""
     yield from asyncio.run(_measure())
 
 
@@ -30,7 +30,7 @@ async def _measure() -> Iterator[service.Result]:
     clusters_of = {nodes: clusters.ledgers(nodes, "volcano") for nodes in service.SIZES}
     names = {nodes: [one.node.name for one in found] for nodes, found in clusters_of.items()}
     for each in names.values():
-        random.Random(1).shuffle(each)  # noqa: S311 (a scheduler's order is not ours)
+        random.Random(1).shuffle(each)  # noqa: S311 (a scheduler sends names in any order)
     bodies = {nodes: service.question(each) for nodes, each in names.items()}
     flows = {
         nodes: KubeExtender(await service.composed(found, LocalCluster()))
@@ -60,7 +60,7 @@ async def _measure() -> Iterator[service.Result]:
 
 
 def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:
-    """What one writes first: a dictionary of the body, every card of every node as an object."""
+    """A naive implementation: parse the whole body, visit every card of every node as an object."""
     args = json.loads(content)
     limits = args["Pod"]["spec"]["containers"][0]["resources"]["limits"]
     count = int(limits["volcano.sh/vgpu-number"])

@@ -1,4 +1,4 @@
-"""Kubernetes objects in all three vocabularies, as a cluster would hold them."""
+"""Kubernetes objects in three dialects, as a cluster would hold them."""
 
 import json
 from typing import Any

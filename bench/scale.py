@@ -1,9 +1,9 @@
-"""Pods in a second through stock schedulers, with the service and without, on the test bed.
+"""Pods per second through stock schedulers, with the service and without, on the test bed.
 
     python bench/scale.py [NODES [PODS [SCHEDULER...]]]
 
-By default 1,000 nodes of eight cards (kwok), 5,000 pods, kube-scheduler and koord-scheduler. All of
-one scheduler happens on one cluster, the rounds with and without the service in turns.
+By default 1,000 nodes of eight cards (kwok), 5,000 pods, kube-scheduler and koord-scheduler. Each
+scheduler has a cluster of its own; rounds with and without the service alternate.
 """
 
 import sys
@@ -20,7 +20,7 @@ Result = tuple[str, float, str, str | None, float | None]
 
 
 def measure(nodes: int, pods: int, scheduler: str, turns: int = 1) -> Iterator[Result]:
-    """One scheduler; each result as ``run.tell`` takes it."""
+    """One scheduler; each result as arguments of ``run.report``."""
     with scale.ground(nodes) as plane:
         rounds = [scale.bind_all(plane, scheduler, pods, None)]
         service, seconds = scale.described_by(plane, nodes)
@@ -45,16 +45,16 @@ def measure(nodes: int, pods: int, scheduler: str, turns: int = 1) -> Iterator[R
 
 
 def main() -> None:
-    """Measure what the words say."""
+    """Measure what the command line names."""
     import run
 
     nodes, pods, *schedulers = [*sys.argv[1:], *("1000", "5000")[len(sys.argv) - 1 :]]
     try:
         for scheduler in schedulers or scale.STARTERS:
             for result in measure(int(nodes), int(pods), scheduler):
-                run.tell(*result)
+                run.report(*result)
     except NotBuiltError as missing:
-        sys.exit(f"left out: {missing}")
+        sys.exit(f"skipped: {missing}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the service costs: the times of filters over TLS, and a storm of binds.
+"""Cost of the service: latency of filter calls over TLS, and a storm of binds.
 
-Server and client are processes of their own. The server's ledgers change 500 times a second.
+Server and client are separate processes. The server's ledgers change 500 times a second.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ from core.requests.grant import Allocation
 Server = subprocess.Popen[str]
 
 Result = tuple[str, float, str, str | None, float | None]
-"""Name, value, unit; and beside what it was measured, and the ratio."""
+"""Name, value, unit, what it is compared with, and the ratio."""
 
 EVENTS = 500
-"""Changes of ledgers in a second while latencies are measured."""
+"""Ledger changes per second during the measurement of latencies."""
 
 CALLS = 200
-"""In a block."""
+"""Calls in one block."""
 
 BLOCKS = 3
 SIZES = (500, 5_000, 12_500)
@@ -63,7 +63,7 @@ LIMITS: Mapping[str, str | int | float] = {
 
 
 def measure() -> Iterator[Result]:
-    """All of it; each result as ``run.tell`` takes it."""
+    """All measurements; each result as arguments of ``run.report``."""
     yield from latencies_by_size()
     yield from whole_nodes(5_000)
     writes, conflicts, seconds = storm()
@@ -73,7 +73,7 @@ def measure() -> Iterator[Result]:
 
 
 def latencies_by_size() -> Iterator[Result]:
-    """Filters over TLS; the sizes take turns in blocks, so that noise meets all of them alike."""
+    """Filters over TLS; sizes alternate in blocks, so that noise affects all of them equally."""
     with ExitStack() as stack:
         servers = {nodes: stack.enter_context(serving(nodes)) for nodes in SIZES}
         found: dict[int, list[float]] = {nodes: [] for nodes in SIZES}
@@ -98,7 +98,7 @@ def latencies_by_size() -> Iterator[Result]:
 
 
 def whole_nodes(nodes: int) -> Iterator[Result]:
-    """Filters whose body has all nodes in full: how long one takes, and what stays in memory."""
+    """Filters whose body contains whole nodes: latency, and growth of the process."""
     items = b",".join(json.dumps(sync.node(number)).encode() for number in range(nodes))
     content = question([]).replace(b'"Nodes":null', b'"Nodes":{"items":[%b]}' % items)
     content = content.replace(b'"NodeNames":[]', b'"NodeNames":null')
@@ -119,16 +119,16 @@ def whole_nodes(nodes: int) -> Iterator[Result]:
 
 
 def latencies(port: int, nodes: int, pid: int) -> tuple[list[float], float]:
-    """Seconds of filters with all names in any order, one after the other on a TLS connection.
+    """Latencies in seconds of sequential filters with shuffled names on one TLS connection.
 
     Returns:
-        them, and the seconds of processor time that the server has used meanwhile.
+        the latencies, and the processor seconds that the server used for them.
     """
     names = [clusters.name(number) for number in range(nodes)]
     random.Random(nodes).shuffle(names)  # noqa: S311
     content = question(names)
     connection = connect(port)
-    for _ in range(10):  # they warm it up
+    for _ in range(10):  # warm up
         ask(connection, "/extender/filter", content)
     times: list[float] = []
     used = processor(pid)
@@ -140,7 +140,7 @@ def latencies(port: int, nodes: int, pid: int) -> tuple[list[float], float]:
 
 
 def storm() -> tuple[float, float, float]:
-    """100 pods, one node, 8 clients: writes for each pod, conflicts, seconds until all have it."""
+    """100 pods, one node, 8 clients: writes per pod, conflicts, seconds until all are bound."""
     with serving(0) as (port, _):
 
         def bind(numbers: range) -> None:
@@ -164,7 +164,7 @@ def storm() -> tuple[float, float, float]:
 
 
 def question(names: list[str]) -> bytes:
-    """A filter's body, with a pod that two thirds of the nodes have room for."""
+    """Body of a filter call, with a pod that fits two thirds of the nodes."""
     pod = {
         "metadata": {"name": "new", "namespace": "default", "uid": "new"},
         "spec": {"containers": [{"name": "main", "resources": {"limits": dict(LIMITS)}}]},
@@ -174,7 +174,7 @@ def question(names: list[str]) -> bytes:
 
 
 def connect(port: int) -> HTTPSConnection:
-    """A connection that believes every certificate."""
+    """A connection that accepts every certificate."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -182,21 +182,21 @@ def connect(port: int) -> HTTPSConnection:
 
 
 def ask(connection: HTTPSConnection, path: str, content: bytes, method: str = "POST") -> Any:
-    """What is answered."""
+    """Send one request and parse the response."""
     connection.request(method, path, content)
     answer = connection.getresponse()
     return json.loads(answer.read())
 
 
 def processor(pid: int) -> float:
-    """Seconds of processor time that a process has used."""
+    """Processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def only(chosen: Server, others: Iterable[Server]) -> Iterator[None]:
-    """All servers but one stand still for the length of a block."""
+    """Stop all servers but one for the duration of a block."""
     for other in others:
         other.send_signal(signal.SIGSTOP if other is not chosen else signal.SIGCONT)
     try:
@@ -214,7 +214,7 @@ def rss(pid: int) -> float:
 
 @contextmanager
 def serving(nodes: int) -> Iterator[tuple[int, Server]]:
-    """A server of its own with so many nodes; with none, one node and 100 pods for it."""
+    """A server process with this many nodes; 0 means one node and 100 pods for it."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, __file__, str(nodes), folder], stdout=subprocess.PIPE, text=True
@@ -242,7 +242,7 @@ async def composed(ledgers: list[NodeLedger], table: LocalCluster) -> Service:
 
 
 class CountingStore(MemoryStore):
-    """Counts the writes, and those that lost."""
+    """Counts writes, and writes that failed by a conflict."""
 
     writes = 0
     conflicts = 0
@@ -269,7 +269,7 @@ class CountingCluster(LocalCluster):
 
 
 async def serve(nodes: int, folder: Path) -> None:
-    """Serve until killed; the port is printed."""
+    """Print the port and serve until killed."""
     from adapters.sidecar.web.app import Answer, Call, Route
 
     ledgers = clusters.ledgers(nodes, "volcano") if nodes else [roomy()]
@@ -284,8 +284,8 @@ async def serve(nodes: int, folder: Path) -> None:
 
     async def counted(_: Call) -> Answer:
         writes = CountingStore.writes + CountingCluster.bindings
-        told = {"writes": writes, "conflicts": CountingStore.conflicts}
-        return Answer(json.dumps(told).encode())
+        counts = {"writes": writes, "conflicts": CountingStore.conflicts}
+        return Answer(json.dumps(counts).encode())
 
     listener = server.listener(settings.listen)
     app = runtime.app({("GET", "/counted"): Route(counted)})
@@ -298,7 +298,7 @@ async def serve(nodes: int, folder: Path) -> None:
 
 
 async def change(store: MemoryStore, ledgers: list[NodeLedger]) -> None:
-    """Another service's writes: small shares come and go."""
+    """Write as another service would: add and release small allocations."""
     seed = random.Random(1)  # noqa: S311
     known = {ledger.node.name: (ledger, str(at + 1)) for at, ledger in enumerate(ledgers)}
     start, done = perf_counter(), 0
@@ -311,7 +311,7 @@ async def change(store: MemoryStore, ledgers: list[NodeLedger]) -> None:
             changed = ledger.adopt(share)
         known[name] = (changed, await store.write(changed, version))
         done += 1
-        # Whoever stood still does not catch up.
+        # A server that was stopped does not catch up.
         start = max(start, perf_counter() - (done + 50) / EVENTS)
         await asyncio.sleep(max(start + done / EVENTS - perf_counter(), 0))
 
@@ -330,7 +330,7 @@ def roomy() -> NodeLedger:
 
 
 def small(number: int) -> Pod:
-    """A pod that asks for a tenth of a card."""
+    """A pod that requests a tenth of a card."""
     limits: dict[str, str | int | float] = {
         "volcano.sh/vgpu-number": 1,
         "volcano.sh/vgpu-memory": 8000,
@@ -342,7 +342,7 @@ def small(number: int) -> Pod:
 
 
 def certificate(folder: Path) -> CertificateFiles:
-    """A certificate of this machine's own."""
+    """A self-signed certificate."""
     crt, key = folder / "crt", folder / "key"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=b"
     command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(crt)]

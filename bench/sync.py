@@ -1,7 +1,7 @@
-"""How long the first sync of a large cluster takes, and what it keeps in memory.
+"""Time and memory of the first sync of a large cluster.
 
-An API server that has nothing to do but to send what is ready, and the reflectors, each in a
-process of its own. Pods are about 8 KiB and nodes 12 KiB of JSON, as real ones are.
+An API server that only sends prepared answers, and the reflectors, each in a process of its own.
+Pods are about 8 KiB and nodes 12 KiB of JSON, as real ones are.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One first sync.
+    """Result of one first sync.
 
     Attributes:
-        seconds: until pods and nodes were both there.
-        processor: seconds of processor time of the side that syncs.
-        mib: by which it grew, with every object kept as it was read.
-        rest: MiB resident when all is done and garbage is gone.
-        longest: seconds for which the event loop was held at most.
-        objects: that were synced.
+        seconds: until pods and nodes were both synced.
+        processor: seconds of processor time of the syncing process.
+        mib: growth in MiB, with every object kept as it was read.
+        rest: MiB resident after the sync and a garbage collection.
+        longest: longest time in seconds that the event loop was blocked.
+        objects: number of synced objects.
     """
 
     seconds: float
@@ -50,7 +50,7 @@ class Sync:
 
 
 def measure(pods: int = 20_000, nodes: int = 5_000, *, streaming: bool = False) -> Sync:
-    """Sync a made-up cluster, served by a process that does nothing else."""
+    """Sync a generated cluster, served by a process that does nothing else."""
     server = subprocess.Popen(  # noqa: S603
         [sys.executable, __file__, "serve", str(pods), str(nodes)],
         stdout=subprocess.PIPE,
@@ -66,7 +66,7 @@ def measure(pods: int = 20_000, nodes: int = 5_000, *, streaming: bool = False) 
 
 
 def measure_real(kubeconfig: Path, *, streaming: bool = True) -> Sync:
-    """Sync the cluster of a kubeconfig."""
+    """Sync the cluster that a kubeconfig names."""
     return _apart(str(kubeconfig), streaming=streaming)
 
 
@@ -75,26 +75,26 @@ def _apart(where: str, *, streaming: bool) -> Sync:
     return Sync(**json.loads(subprocess.check_output(words)))  # noqa: S603
 
 
-class Keeper:
-    """Keeps every object as it was read."""
+class ObjectStore:
+    """Stores every object as it was read."""
 
     def __init__(self) -> None:
-        self.things: dict[tuple[str, str], KubeObject] = {}
+        self.objects: dict[tuple[str, str], KubeObject] = {}
 
-    def on_update(self, thing: KubeObject) -> None:
-        """Keep it."""
-        self.things[thing.metadata.namespace, thing.metadata.name] = thing
+    def on_update(self, updated: KubeObject) -> None:
+        """Store it."""
+        self.objects[updated.metadata.namespace, updated.metadata.name] = updated
 
-    def on_delete(self, what: Identity) -> None:
-        """Forget it."""
-        self.things.pop((what.namespace, what.name), None)
+    def on_delete(self, deleted: Identity) -> None:
+        """Remove it."""
+        self.objects.pop((deleted.namespace, deleted.name), None)
 
     def on_unreadable(self, what: Identity, problem: str) -> None:
-        """There are none."""
+        """End the run: the generated objects are all readable."""
         sys.exit(f"{what}: {problem}")
 
     def on_synced(self) -> None:
-        """Nothing to do."""
+        """The reflector's ``ready`` event says the same."""
 
 
 async def _sync(where: str, *, streaming: bool) -> Sync:
@@ -103,7 +103,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         if where.startswith("http")
         else load(KubeconfigSource(kubeconfig=Path(where)))
     )
-    keepers = Keeper(), Keeper()
+    stores = ObjectStore(), ObjectStore()
     pace = WatchSettings(page=PAGE, streaming=streaming)
     longest = 0.0
 
@@ -118,15 +118,15 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         await client.find("/version")
         size, used, began = _size(), time.process_time(), time.perf_counter()
         reflectors = (
-            Reflector(client, Selection(PODS), Pod, keepers[0], pace=pace),
-            Reflector(client, Selection(NODES), KubeNode, keepers[1], pace=pace),
+            Reflector(client, Selection(PODS), Pod, stores[0], pace=pace),
+            Reflector(client, Selection(NODES), KubeNode, stores[1], pace=pace),
         )
         tasks = [asyncio.create_task(each.run()) for each in reflectors]
         await asyncio.gather(*(each.ready.wait() for each in reflectors))
         seconds, used = time.perf_counter() - began, time.process_time() - used
         grown = _size() - size
         beating = asyncio.create_task(beat())
-        again = Reflector(client, Selection(PODS), Pod, Keeper(), pace=pace)
+        again = Reflector(client, Selection(PODS), Pod, ObjectStore(), pace=pace)
         tasks += [asyncio.create_task(again.run()), beating]
         await again.ready.wait()
         for task in tasks:
@@ -134,11 +134,11 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         await asyncio.gather(*tasks, return_exceptions=True)
         del again
     gc.collect()
-    return Sync(seconds, used, grown, _size(), longest, sum(len(each.things) for each in keepers))
+    return Sync(seconds, used, grown, _size(), longest, sum(len(each.objects) for each in stores))
 
 
 def _size() -> float:
-    """MiB resident now."""
+    """Resident MiB of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 
@@ -174,7 +174,7 @@ def _pod(number: int) -> dict[str, object]:
 
 
 def node(number: int) -> dict[str, object]:
-    """A node in full, as the API server has it."""
+    """A whole node, as the API server stores it."""
     name = clusters.name(number)
     cards = ":".join(f"GPU-{number}-{i},10,81920,100,NVIDIA-A100,0,true" for i in range(8))
     amounts = {"cpu": "128", "memory": "1056Gi", "pods": "110", "volcano.sh/vgpu-number": "80"}
@@ -196,11 +196,11 @@ def node(number: int) -> dict[str, object]:
     }
 
 
-def _pages(things: list[bytes]) -> list[bytes]:
-    starts = range(0, len(things), PAGE)
+def _pages(items: list[bytes]) -> list[bytes]:
+    starts = range(0, len(items), PAGE)
     return [
         b'{"metadata":{"resourceVersion":"99","continue":"%s"},"items":[%s]}'
-        % (b"%d" % (i + 1) if i + 1 < len(starts) else b"", b",".join(things[s : s + PAGE]))
+        % (b"%d" % (i + 1) if i + 1 < len(starts) else b"", b",".join(items[s : s + PAGE]))
         for i, s in enumerate(starts)
     ]
 
@@ -231,7 +231,7 @@ async def _serve(pods: int, nodes: int) -> None:
 
 
 def main() -> None:
-    """Serve or sync, as the first word says; without words measure, and print the result."""
+    """Serve or sync, as the first argument says; without arguments measure and print the result."""
     match sys.argv[1:]:
         case ["serve", pods, nodes]:
             asyncio.run(_serve(int(pods), int(nodes)))

@@ -1,4 +1,4 @@
-"""What a pod costs through the real vc-scheduler, with the service and alone, on the test bed.
+"""Cost of a pod through the real vc-scheduler, with the service and alone, on the test bed.
 
     python bench/volcano.py [PODS [NODES...]]
 
@@ -22,7 +22,7 @@ Result = tuple[str, float, str, str | None, float | None]
 
 
 def measure(pods: int, sizes: Sequence[int]) -> Iterator[Result]:
-    """Each size with the service and without; each result as ``run.tell`` takes it."""
+    """Each size with the service and without; each result as arguments of ``run.report``."""
     with cluster([]) as plane:
         install(plane)
         start_volcano_controllers(plane)
@@ -32,10 +32,10 @@ def measure(pods: int, sizes: Sequence[int]) -> Iterator[Result]:
             ledgers_of(plane, size)
             ours = with_service(plane, service, pods)
             own = alone(plane, service, pods)
-            yield from _told(size, ours, own)
+            yield from _results(size, ours, own)
 
 
-def _told(size: int, ours: Round, own: Round) -> Iterator[Result]:
+def _results(size: int, ours: Round, own: Round) -> Iterator[Result]:
     name, pods = f"volcano_{size}", ours.pods
     yield f"{name}_s", ours.seconds, "s", "alone", ours.seconds / own.seconds
     yield f"{name}_calls_per_pod", sum(ours.calls.values()) / pods, "", None, None
@@ -47,15 +47,15 @@ def _told(size: int, ours: Round, own: Round) -> Iterator[Result]:
 
 
 def main() -> None:
-    """Measure what the words say."""
+    """Measure what the command line names."""
     import run
 
     pods, *sizes = map(int, [*sys.argv[1:], "20"][: max(len(sys.argv) - 1, 1)])
     try:
         for result in measure(pods, sizes or (10, 100, 1_000)):
-            run.tell(*result)
+            run.report(*result)
     except NotBuiltError as missing:
-        sys.exit(f"left out: {missing}")
+        sys.exit(f"skipped: {missing}")
 
 
 if __name__ == "__main__":
