@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made from the locks in requirements/ and is safe to delete.
+# All targets run in .venv, which make creates from the locks in requirements/. Deleting it is safe.
 PYTHON ?= python3
 BIN := .venv/bin
 CLUSTER := local
@@ -6,26 +6,26 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup fmt check test unit again gate testbed chart e2e e2e-kind demo demo-schedule bench golden proto fuzz clean
 
-help:  ## this list
+help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
-setup: .venv/.stamp  ## the tools, in .venv
+setup: .venv/.stamp  ## install program and tools in .venv
 
-fmt: .venv/.stamp  ## put the code in order
+fmt: .venv/.stamp  ## format the code and apply automatic fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-check: .venv/.stamp  ## format, lint, types twice, import contracts
+check: .venv/.stamp  ## formatting, lint, types (mypy and pyright), import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-test: unit  ## all tests: unit, and e2e where the test bed is built
+test: unit  ## all tests: unit, then e2e if the test bed is built
 	@! $(BIN)/python -m e2e.testbed.ready || $(MAKE) --no-print-directory e2e
 
-unit: .venv/.stamp  ## tests without a cluster; 100 % branches where the code is pure
+unit: .venv/.stamp  ## tests without a cluster; 100 % branch coverage of core and dialects
 	$(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 --dist=loadfile \
 		--no-loadscope-reorder --cov=core --cov=adapters/dialects --cov-report=
 	@$(MAKE) --no-print-directory gate
@@ -34,42 +34,42 @@ gate: .venv/.stamp
 	$(BIN)/coverage report --include='core/*,adapters/dialects/*' --omit='*/tests/*' \
 		--fail-under=100 --show-missing --skip-covered
 
-again: .venv/.stamp  ## the tests that failed last, once more
+again: .venv/.stamp  ## run the tests that failed last
 	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rs
 
-testbed:  ## the real components for e2e, built once into a cache outside the repository
+testbed:  ## build the real components for e2e into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
 
-chart: .venv/.stamp  ## the Helm chart by itself: lint, schema, golden files; part of e2e too
+chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e includes it
 	$(BIN)/pytest e2e/tests/chart/test_chart.py -rs
 
-e2e: .venv/.stamp  ## tests among the real components; CLUSTER=local|kind|KUBECONFIG
+e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG
 	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
 
-e2e-kind: .venv/.stamp  ## the same in a cluster that kind makes; needs Docker
+e2e-kind: .venv/.stamp  ## the same in a cluster that kind creates; needs Docker
 	$(BIN)/python -m e2e.kind
 
-demo: .venv/.run-stamp  ## the service on SQLite, driven as the schedulers do, no cluster needed
+demo: .venv/.run-stamp  ## run the service on SQLite and drive it as the schedulers do; no cluster
 	$(BIN)/dragoman demo configs/examples/mixed.yaml
 
-demo-schedule: .venv/.run-stamp  ## three vocabularies on the same cards, from one command
-	@# 1 says that some pod was not placed; the demo has two of those on purpose
+demo-schedule: .venv/.run-stamp  ## place pods of three dialects on shared cards with one command
+	@# Exit status 1: a pod was not placed. The example contains such pods on purpose.
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
 
-bench: .venv/.stamp  ## one JSON object a line
+bench: .venv/.stamp  ## measure; one JSON object per line
 	$(BIN)/python bench/run.py
 
-golden: .venv/.stamp  ## rewrite the golden files; the diff is the review
+golden: .venv/.stamp  ## rewrite the golden files; review the diff
 	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/chart/test_chart.py
 
-proto: .venv/.stamp  ## the gRPC messages anew from their proto file
+proto: .venv/.stamp  ## generate the gRPC code from its proto file
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
 		adapters/sidecar/grpc/dragoman.proto
 
-fuzz: .venv/.stamp  ## the same properties, for hours
+fuzz: .venv/.stamp  ## run the property tests for hours
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --timeout=0
 
-clean:  ## back to a fresh clone
+clean:  ## remove everything that make created
 	rm -rf .venv dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find core adapters e2e -name __pycache__ -prune -exec rm -rf {} +
 
