@@ -75,11 +75,11 @@ def main(words: list[str]) -> int:
     if "--count" in words:
         counts = Counter({name: len(each) for name, each in found.items() if each})
         for name, count in counts.most_common():
-            print(count, name)  # noqa: T201
+            print(count, name)
     else:
         for name, each in found.items():
             for line, word in each:
-                print(f"{name}:{line}: {word}")  # noqa: T201
+                print(f"{name}:{line}: {word}")
     return 1 if any(found.values()) else 0
 
 
