@@ -4,7 +4,7 @@ BIN := .venv/bin
 CLUSTER := local
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed chart e2e e2e-kind demo demo-schedule bench golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed chart e2e e2e-kind demo demo-schedule demo-svg bench golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -55,6 +55,9 @@ demo: .venv/.run-stamp  ## run the service on SQLite and drive it as the schedul
 demo-schedule: .venv/.run-stamp  ## place pods of three dialects on shared cards with one command
 	@# Exit status 1: a pod was not placed. The example contains such pods on purpose.
 	$(BIN)/dragoman schedule -f configs/examples/mixed.yaml || [ $$? -eq 1 ]
+
+demo-svg: .venv/.run-stamp  ## draw the output of make demo as docs/img/demo.svg
+	$(BIN)/python .ci/demo_svg.py docs/img/demo.svg
 
 bench: .venv/.stamp  ## measure; one JSON object per line
 	$(BIN)/python bench/run.py
