@@ -22,12 +22,15 @@ class Process:
 
     Attributes:
         name: of the component, and of its log file.
+        log: of all processes with this name, one after the other.
+        begins: bytes in the log before this process.
     """
 
     name: str
     log: Path
     identity: Identity
     popen: subprocess.Popen[bytes]
+    begins: int = 0
 
     @classmethod
     def start(
@@ -40,6 +43,7 @@ class Process:
     ) -> "Process":
         """Start it; it is not ready yet."""
         with log.open("ab") as output:
+            begins = output.tell()
             popen = subprocess.Popen(
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,
@@ -49,7 +53,7 @@ class Process:
                 env=os.environ | dict(environment or {}),
                 start_new_session=True,
             )
-        return cls(name=name, log=log, identity=Identity.of(popen.pid), popen=popen)
+        return cls(name=name, log=log, identity=Identity.of(popen.pid), popen=popen, begins=begins)
 
     def wait_until(self, ready: Callable[[], bool], patience: float = 60) -> None:
         """Wait for the component to answer.
@@ -105,6 +109,10 @@ class Process:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, number)
+
+    def output(self) -> str:
+        """What this process has logged so far."""
+        return self.log.read_bytes()[self.begins :].decode(errors="replace")
 
     def tail(self, lines: int = 30) -> str:
         """The end of its log."""

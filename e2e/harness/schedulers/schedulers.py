@@ -93,17 +93,21 @@ def start_volcano_controllers(plane: ControlPlane, name: str = "volcano") -> Non
     plane.run.start("vc-controller-manager", [binary, *words(flags)])
 
 
-def start_volcano_scheduler(plane: ControlPlane, configuration: str, name: str = "volcano") -> None:
+def start_volcano_scheduler(
+    plane: ControlPlane, configuration: str, name: str = "volcano", *, verbosity: int = 0
+) -> None:
     """Start the scheduler alone; the definitions must be there.
 
     Args:
         plane: the control plane that it serves.
         configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
         name: by which pods name it.
+        verbosity: of its log; 3 for ``wait_for_cache``.
     """
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
     flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
+    flags |= {"v": verbosity}
     plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 
 

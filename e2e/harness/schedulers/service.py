@@ -31,6 +31,13 @@ NAMESPACE, ACCOUNT = chart.NAMESPACE, chart.RELEASE
 ADDRESS = "http://dragoman.dragoman-system.svc:9595"
 """Of the service, as the schedulers' example configurations have it."""
 
+FREED = 60
+"""Seconds until the cards of a deleted pod are free, in every case.
+
+By design it may take 40: a service keeps a reservation for ``HOLD`` (30 s), and where the leader
+never saw the pod, the second turn of its scan of unbound allocations (5 s each) finds it.
+"""
+
 _COMMAND = (sys.executable, "-c", "from adapters.cli.main import main; main()", "serve")
 
 
@@ -281,6 +288,11 @@ def held(plane: ControlPlane, node: str) -> dict[str, Object]:
     """What a NodeLedger says is held, by the name of the pod."""
     found = ledger(plane, node).get("allocations", ())
     return {row["pod"].partition("/")[2]: row for row in found}
+
+
+def wait_until_free(plane: ControlPlane, *nodes: str) -> None:
+    """Wait until no pod holds a card of these nodes."""
+    within(FREED, lambda: not any(held(plane, node) for node in nodes))
 
 
 def explained(service: Service, seconds: Callable[[], float]) -> float:

@@ -1,11 +1,14 @@
 """What tests of Volcano's scheduler share: configuration, groups, answers for its extender."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.doubles.recorder import Answer, Call, Recorder
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.waiting import within
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -58,6 +61,16 @@ def configuration(
     ]
     tiers[tier].append(entry)
     return json.dumps({"actions": actions, "tiers": [{"plugins": tier} for tier in tiers]})
+
+
+def wait_for_cache(scheduler: Process, nodes: int) -> None:
+    """Wait until vc-scheduler has had a session with so many nodes in its cache.
+
+    Its first sessions may see only a part of them: it fills its cache while it runs.
+    Source: volcano v1.14.1 pkg/scheduler/cache/cache.go, Snapshot, which logs it at verbosity 3.
+    """
+    pattern = re.compile(rf'"SnapShot for scheduling" .*NodeNum={nodes}$', re.MULTILINE)
+    within(60, lambda: pattern.search(scheduler.output()) is not None)
 
 
 def agreeing() -> dict[str, Answer]:

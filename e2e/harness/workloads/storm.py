@@ -92,11 +92,13 @@ class Watcher:
     Attributes:
         cards: of the node, in Koordinator's order.
         pods: by uid, those that hold what they were given: bound, and neither finished nor gone.
+        placed: by uid, every pod that was bound at some time.
         states: how many states were looked at.
     """
 
     cards: Sequence[Gpu]
     pods: dict[str, Object] = field(default_factory=dict[str, Object])
+    placed: dict[str, Object] = field(default_factory=dict[str, Object])
     states: int = 0
     version: int = 0
     _problems: list[str] = field(default_factory=list[str])
@@ -135,6 +137,8 @@ class Watcher:
         """One change: the sums of what was given must fit on every card after it."""
         uid = pod["metadata"]["uid"]
         gone = what == "DELETED" or pod.get("status", {}).get("phase") in FINISHED
+        if "nodeName" in pod["spec"]:
+            self.placed[uid] = pod
         if gone or "nodeName" not in pod["spec"]:
             self.pods.pop(uid, None)
         else:

@@ -14,6 +14,7 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
 from e2e.harness.processes.process import StartError
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import wait_for_cards
 from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.schedulers import (
     define,
@@ -72,8 +73,10 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Service:
     made = start_service(plane)
+    nodes = [row["metadata"]["name"] for row in plane.api.get("/api/v1/nodes")["items"]]
+    wait_for_cards(plane, nodes)
     seconds = explained(made, lambda: within(30, lambda: "running-example" in held(plane, "gpu-b")))
-    print(f"the ledgers were there {seconds:.1f} s after the service was ready")
+    print(f"the pod that runs is in its ledger {seconds:.1f} s after all nodes were described")
     return made
 
 

@@ -22,7 +22,14 @@ from e2e.harness.schedulers.full_stack import (
     wait_for_cards,
 )
 from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, RATIO
-from e2e.harness.schedulers.service import Service, explained, held, start_service, webhooks
+from e2e.harness.schedulers.service import (
+    Service,
+    explained,
+    held,
+    start_service,
+    wait_until_free,
+    webhooks,
+)
 from e2e.harness.workloads.inventory import described, gpus, koordinator, volcano
 
 NODE = "two-cards"
@@ -48,7 +55,7 @@ def service(planes: Planes) -> Iterator[Service]:
 def clean(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api)
-    within(30, lambda: not held(service.plane, NODE))
+    wait_until_free(service.plane, NODE)
 
 
 def place(service: Service, name: str, scheduler: str, resources: dict[str, str]) -> str:
@@ -88,7 +95,7 @@ def test_a_choice_that_takes_what_another_has_is_corrected_on_the_same_node(
 ) -> None:
     liked = place(service, "probe", KOORD, HALF)
     clear(service.plane.api)
-    within(30, lambda: not held(service.plane, NODE))
+    wait_until_free(service.plane, NODE)
     large = {place(service, name, KUBE, LARGE): name for name in ("large-0", "large-1")}
     (other,) = [name for card, name in large.items() if card != liked]
     service.plane.api.delete(f"{PODS}/{other}?gracePeriodSeconds=0")

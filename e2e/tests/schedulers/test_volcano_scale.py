@@ -1,7 +1,6 @@
 """How much stock vc-scheduler sends to its extender as the cluster grows."""
 
 import statistics
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,7 +13,14 @@ from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod
 from e2e.harness.doubles.recorder import Call, Recorder, recorder
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_volcano_controllers, start_volcano_scheduler
-from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, agreeing, configuration
+from e2e.harness.schedulers.volcano import (
+    GROUPS,
+    MEMORY,
+    NUMBER,
+    agreeing,
+    configuration,
+    wait_for_cache,
+)
 
 pytestmark = pytest.mark.local
 
@@ -66,8 +72,8 @@ def measure(plane: ControlPlane, extender: Recorder, size: int) -> None:
     extender.answers = agreeing()
     extender.calls.clear()
     text = configuration(extender)
-    with turn(partial(start_volcano_scheduler, plane, text), plane):
-        time.sleep(3)  # its first sessions see only a part of the nodes
+    with turn(partial(start_volcano_scheduler, plane, text, verbosity=3), plane) as process:
+        wait_for_cache(process, size)
         plane.api.create(PODS, pod("fits", "volcano", SHARE, tolerations=ANY))
         within(60, lambda: bool(node_of(plane.api, "fits")))
         report("fits everywhere", size, extender.calls)

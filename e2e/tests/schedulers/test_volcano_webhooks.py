@@ -37,12 +37,13 @@ def plane() -> Iterator[ControlPlane]:
         start_volcano_webhooks(plane)
         # Makes the queue "default", which the webhook for jobs looks up; then places nothing.
         start_volcano_scheduler(plane, IDLE)
-        within(30, lambda: has_open_queue(plane.api))
+        within(30, lambda: is_open(plane.api, "default"))
         yield plane
 
 
-def has_open_queue(api: Api) -> bool:
-    return any(row.get("status", {}).get("state") == "Open" for row in api.get(QUEUES)["items"])
+def is_open(api: Api, queue: str) -> bool:
+    rows = [row for row in api.get(QUEUES)["items"] if row["metadata"]["name"] == queue]
+    return any(row.get("status", {}).get("state") == "Open" for row in rows)
 
 
 def template(**annotations: str) -> Object:

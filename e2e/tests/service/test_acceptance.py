@@ -35,7 +35,15 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.service import Service, explained, held, ledger, start_service, webhooks
+from e2e.harness.schedulers.service import (
+    Service,
+    explained,
+    held,
+    ledger,
+    start_service,
+    wait_until_free,
+    webhooks,
+)
 from e2e.harness.workloads.inventory import Described, Gpu, described, gpus, koordinator
 from e2e.harness.workloads.inventory import metax as metax_says
 from e2e.harness.workloads.storm import KINDS, Watcher, described_by_all, random_pod, untold
@@ -92,7 +100,7 @@ def clean(plane: ControlPlane) -> Iterator[None]:
     yield
     plane.api.delete(f"{PODS}?gracePeriodSeconds=0")
     within(30, lambda: not plane.api.get(PODS)["items"])
-    within(30, lambda: not any(held(plane, name) for name in all_nodes()))
+    wait_until_free(plane, *all_nodes())
 
 
 def on(
@@ -162,7 +170,7 @@ def test_case_02_a_binding_that_fails_once_or_always_sells_no_card_twice(
         # The cards are committed before the Binding is sent; an error that says nothing keeps them.
         assert refused == [["once"], ["once"]]
         plane.api.delete(f"{pods}/once?gracePeriodSeconds=0")
-        within(30, lambda: not held(plane, node))
+        wait_until_free(plane, node)
 
         refused.clear()
         veto.answers["veto"] = partial(fail, times=1 << 30, code=403)
@@ -196,7 +204,7 @@ def test_case_03_a_service_that_takes_over_with_a_lagging_watch_sells_nothing_ag
         assert list(held(plane, node)) == [first]
         service.start()
         remove(plane, first, late)
-        within(60, lambda: not held(plane, node))
+        wait_until_free(plane, node)
     assert second.stop() == 0
 
 
@@ -310,7 +318,7 @@ def test_case_08_memory_alone_cores_alone_and_zeros_mean_one_thing_in_each_vocab
         said = bind_by(service, name, "case-8")
         given[name] = said or grants(plane, 8, name)
         remove(plane, name)
-        within(30, lambda: not held(plane, "case-8"))
+        wait_until_free(plane, "case-8")
     for name, (resources, _) in REFUSED.items():
         with pytest.raises(ApiError) as refused:
             add(plane, on(8, name, resources, NOBODY))

@@ -22,6 +22,7 @@ from e2e.harness.schedulers.service import (
     kube_like,
     ledger,
     start_service,
+    wait_until_free,
 )
 from e2e.harness.workloads.eight_gpu_node import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
 
@@ -70,7 +71,7 @@ def pods(plane: ControlPlane, services: Pair) -> Iterator[None]:
     )
     yield
     clear(plane.api)
-    within(30, lambda: not held(services[0].plane, NODE))
+    wait_until_free(services[0].plane, NODE)
 
 
 def is_sound(plane: ControlPlane) -> int:

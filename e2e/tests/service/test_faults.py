@@ -30,12 +30,14 @@ from e2e.harness.processes.clock import Clock
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
+    FREED,
     NAMESPACE,
     Service,
     held,
     install,
     kube_like,
     start_service,
+    wait_until_free,
 )
 from e2e.harness.workloads.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight, unsound
 
@@ -82,7 +84,7 @@ class World:
         self.is_settled()
         return seconds
 
-    def is_settled(self, patience: float = 30) -> None:
+    def is_settled(self, patience: float = FREED) -> None:
         """No card is sold twice now, and after a while nobody holds one but bound pods."""
         assert unsound(self.plane, NODE) == []
         within(patience, lambda: held(self.plane, NODE).keys() == bound(self.plane.api).keys())
@@ -128,7 +130,7 @@ def world(built: World) -> Iterator[World]:
     for clock in built.clocks:
         clock.jump(0)
     clear(built.plane.api)
-    within(30, lambda: not held(built.plane, NODE))
+    wait_until_free(built.plane, NODE)
 
 
 def add(world: World, *names: str, scheduler: str = "kube") -> None:

@@ -36,6 +36,7 @@ from e2e.harness.schedulers.service import (
     install,
     kube_like,
     start_service,
+    wait_until_free,
 )
 from e2e.harness.workloads.inventory import (
     SLOTS,
@@ -202,4 +203,4 @@ def one_goes_for_another(
     assert {row["metadata"]["name"] for row in plane.api.get(PODS)["items"]} == {*guarded, "wanted"}
     assert card_of(plane, words.node, "wanted") != theirs
     clear(plane.api, BUDGETS)
-    within(20, lambda: not held(plane, words.node))
+    wait_until_free(plane, words.node)
