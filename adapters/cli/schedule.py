@@ -18,7 +18,7 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, holds
+from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
@@ -122,7 +122,7 @@ class _Run:
     def bound(self, pod: Pod) -> PodLine:
         """What a pod that is on a node already holds there."""
         name = pod.spec.node_name or ""
-        if not holds(pod):
+        if not may_use_cards(pod):
             return replace(_over(pod), node=name)
         node = self.nodes.get(name)
         if node is None:
@@ -152,7 +152,7 @@ class _Run:
             dialect = dialect_of(pod, self.dialects)
             if dialect is None:
                 return _line(pod, PodResult.LEFT_ALONE, NO_SHARE)
-            request = dialect.read_pod(pod)
+            request = dialect.read_request(pod)
         except DialectError as error:
             name = None if dialect is None else dialect.name
             return replace(_line(pod, PodResult.INVALID, str(error)), dialect=name)

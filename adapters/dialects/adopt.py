@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.merge import MOST_MEMORY
+from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Card
@@ -16,14 +16,14 @@ from core.requests.request import Request
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
 
-MOST_COMPUTE = 1 << 20
+MAX_COMPUTE = 1 << 20
 """Percent of a card; a record that holds more is not believed."""
 
 UNKNOWN = "unknown"
 """The dialect of an allocation whose pod cannot be read at all."""
 
 
-def holds(pod: Pod) -> bool:
+def may_use_cards(pod: Pod) -> bool:
     """Whether a pod can hold cards: it is bound, and its containers are not all gone.
 
     A terminating pod still holds.
@@ -47,7 +47,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     request: Request | None = None
     found: Allocation | None = None
     try:
-        request = dialect.read_pod(pod)
+        request = dialect.read_request(pod)
         if dialect.has_result(pod):
             grants = dialect.read_result(pod, request, node)
             found = Allocation.of(request, Placement(node.name, grants))
@@ -68,7 +68,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 
 
 def _bound(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
-    held = dialect.read_bound(pod, node)
+    held = dialect.read_adopted(pod, node)
     if held is None:
         return None
     return Allocation(
@@ -86,7 +86,7 @@ def _bound(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
 
 
 def _possible(part: Grant | Slice) -> bool:
-    return part.memory <= MOST_MEMORY and part.compute <= MOST_COMPUTE
+    return part.memory <= MAX_MEMORY and part.compute <= MAX_COMPUTE
 
 
 def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:

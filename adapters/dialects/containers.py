@@ -10,7 +10,7 @@ from core.requests.request import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PodContainer:
     """One container of a pod.
 
     Attributes:
@@ -24,26 +24,26 @@ class Member:
     path: str
 
 
-def members(pod: Pod) -> Iterator[Member]:
+def pod_containers(pod: Pod) -> Iterator[PodContainer]:
     """All containers of a pod, in start order: init containers and sidecars, then the main ones."""
     for container in pod.spec.init_containers or ():
         phase = Phase.SIDECAR if container.restart_policy == "Always" else Phase.INIT
-        yield Member(container, phase, f"spec.initContainers[{container.name}]")
+        yield PodContainer(container, phase, f"spec.initContainers[{container.name}]")
     for container in pod.spec.containers:
-        yield Member(container, Phase.MAIN, f"spec.containers[{container.name}]")
+        yield PodContainer(container, Phase.MAIN, f"spec.containers[{container.name}]")
 
 
 def resource_names(pod: Pod) -> frozenset[str]:
     """Every resource that any container names, in limits or requests."""
     return frozenset(
         name
-        for member in members(pod)
+        for member in pod_containers(pod)
         for amounts in (member.container.resources.limits, member.container.resources.requests)
         for name in amounts or ()
     )
 
 
-def stated(member: Member, resource: str) -> tuple[str, Amount] | None:
+def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | None:
     """Where a container names a resource, and the amount: its limit, else its request.
 
     Raises:
@@ -62,7 +62,7 @@ def stated(member: Member, resource: str) -> tuple[str, Amount] | None:
     return place, limits[resource]
 
 
-def zero(amount: Amount) -> bool:
+def is_zero(amount: Amount) -> bool:
     """Whether an amount is a number, and 0."""
     try:
         return parse(str(amount)) == 0
@@ -70,15 +70,15 @@ def zero(amount: Amount) -> bool:
         return False
 
 
-def wants(member: Member, resources: Iterable[str]) -> bool:
+def requests_any(member: PodContainer, resources: Iterable[str]) -> bool:
     """Whether a container names any of some resources in an amount other than 0.
 
     Raises:
         DialectError: as for ``stated``.
     """
     return any(
-        found is not None and not zero(found[1])
-        for found in (stated(member, resource) for resource in resources)
+        found is not None and not is_zero(found[1])
+        for found in (stated_amount(member, resource) for resource in resources)
     )
 
 
@@ -89,7 +89,7 @@ def _equal(one: Amount, other: Amount) -> bool:
         return one == other
 
 
-def whole(member: Member, resource: str, low: int, high: int) -> int | None:
+def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> int | None:
     """The whole amount of a resource that a container names; None where it names none.
 
     Args:
@@ -101,7 +101,7 @@ def whole(member: Member, resource: str, low: int, high: int) -> int | None:
     Raises:
         DialectError: no whole number, or outside the bounds.
     """
-    found = stated(member, resource)
+    found = stated_amount(member, resource)
     if found is None:
         return None
     place, amount = found

@@ -53,12 +53,12 @@ class Defaults:
 Document = tuple[str, str]
 """A settings file: the name of its config map, and its key there."""
 
-Settings = Mapping[Document, object]
+Documents = Mapping[Document, object]
 """The settings files that there are, parsed from YAML into plain objects."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class NodeDescription:
     """What one vocabulary, or somebody else, says of one node.
 
     Attributes:
@@ -83,7 +83,7 @@ class Described:
     losses: tuple[tuple[int, int], ...] = ()
     gains: tuple[tuple[int, int], ...] = ()
     problems: tuple[str, ...] = ()
-    author: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AdoptedAllocation:
     """What a bound pod holds, by the record and the rules of the scheduler that bound it.
 
     Attributes:
@@ -118,7 +118,7 @@ class Held:
     exclusions: frozenset[str] = frozenset()
 
 
-NOTHING = Held(())
+NO_ALLOCATION = AdoptedAllocation(())
 """Of a pod whose amounts are all 0 for its scheduler, so that it was given no card."""
 
 
@@ -140,11 +140,11 @@ class Dialect(Protocol):
         """Resources of other vocabularies that may stand beside its own and then ask nothing."""
         ...
 
-    def asks(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this vocabulary, in whatever amount."""
         ...
 
-    def read_pod(self, pod: Pod) -> Request:
+    def read_request(self, pod: Pod) -> Request:
         """What a pod that ``asks`` wants.
 
         Raises:
@@ -152,7 +152,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
         """The annotations that the vocabulary's own admission writes where the author says none.
 
         Args:
@@ -161,7 +161,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """The cards of a node; nothing of what stands there is an error for the caller."""
         ...
 
@@ -176,7 +176,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """Whether the node's device plugin learns by a lock on the node which pod it serves.
 
         Then the lock must be the pod's when it is bound, and nobody else's.
@@ -201,7 +201,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """What a pod holds that was bound by its ecosystem's own scheduler, by that one's rules.
 
         For pods that ``read_pod`` or ``read_result`` refuse: the record is then the truth, and

@@ -17,8 +17,8 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.dialects.dialect import Described
-from adapters.dialects.hami_record import writable
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.hami_record import is_card_uuid
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import MIB
@@ -51,7 +51,7 @@ class _Device(msgspec.Struct, frozen=True):
     health: bool = False
 
 
-def read(node: KubeNode) -> Described:
+def read_hami_node(node: KubeNode) -> NodeDescription:
     """The cards of a node; what cannot be read is left out and told.
 
     NUMA node 0 is also written where the node is not known, so that it says nothing.
@@ -69,11 +69,11 @@ def read(node: KubeNode) -> Described:
             continue
         problem = f"card {found.uuid} stands there twice" if isinstance(found, Card) else found
         problems.append(f"{NODE_DEVICES}, entry {position}: {problem}; left out")
-    return Described(
+    return NodeDescription(
         cards=tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid))),
         precision=MIB,
         problems=tuple(problems),
-        author=NAME,
+        source=NAME,
     )
 
 
@@ -111,7 +111,7 @@ def _card(node: str, entry: object) -> Card | str:
         device = msgspec.convert(entry, _Device)
     except msgspec.ValidationError as error:
         return str(error)
-    if not writable(device.id):
+    if not is_card_uuid(device.id):
         return f"{device.id!r} cannot be a card's uuid"
     if _NVIDIA not in device.type:
         return f"has type {device.type!r}, which is no {_NVIDIA} card"

@@ -25,7 +25,7 @@ METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"
 NVIDIA_ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 # HAMi v2.10.0 pkg/util/types.go:21; a label too: pkg/util/util.go:188
-NODE = "hami.io/vgpu-node"
+NODE_KEY = "hami.io/vgpu-node"
 """The node that the record is for. HAMi's vGPUmonitor finds the pods of its node by the label."""
 
 # int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73
@@ -50,7 +50,7 @@ class HamiShare:
     compute: int
 
 
-Containers = tuple[tuple[HamiShare, ...], ...]
+ContainerShares = tuple[tuple[HamiShare, ...], ...]
 """The shares of each container of a pod, in start order."""
 
 
@@ -62,7 +62,7 @@ class _Device(
     v_ram: Annotated[int, msgspec.Meta(ge=0, le=_MOST_MIB)] = 0
 
 
-def writable(uuid: str) -> bool:
+def is_card_uuid(uuid: str) -> bool:
     """Whether both texts can name a card."""
     return _UUID.fullmatch(uuid) is not None
 
@@ -73,9 +73,9 @@ def check_node(said: Text, node: Node) -> None:
     Raises:
         DialectError: it is for another.
     """
-    if said.get(NODE, node.name) != node.name:
-        field = f"metadata.annotations[{NODE}]"
-        raise DialectError(field, said[NODE], f"the pod is bound to {node.name}")
+    if said.get(NODE_KEY, node.name) != node.name:
+        field = f"metadata.annotations[{NODE_KEY}]"
+        raise DialectError(field, said[NODE_KEY], f"the pod is bound to {node.name}")
 
 
 def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:
@@ -92,7 +92,7 @@ def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:
     ).decode()
 
 
-def decode_metax(text: str) -> Containers:
+def decode_metax(text: str) -> ContainerShares:
     """The shares of a text that ``encode_metax`` could have written.
 
     Raises:
@@ -123,7 +123,7 @@ def encode_devices(kind: str, containers: Sequence[Sequence[Grant]]) -> str:
     )
 
 
-def decode_devices(kind: str, field: str, text: str) -> Containers:
+def decode_devices(kind: str, field: str, text: str) -> ContainerShares:
     """The shares of a text that ``encode_devices`` could have written.
 
     Args:
@@ -161,10 +161,10 @@ def _device(kind: str, field: str, text: str, device: str) -> HamiShare:
             )
 
 
-def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -> Containers:
+def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -> ContainerShares:
     for shares in containers:
         for share in shares:
-            if not writable(share.card):
+            if not is_card_uuid(share.card):
                 raise DialectError(field, text, f"{share.card!r} cannot be a card's uuid")
             if share.compute > FULL or share.memory > _MOST_MIB * MIB:
                 raise DialectError(field, text, f"card {share.card} cannot give so much")

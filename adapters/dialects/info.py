@@ -6,7 +6,7 @@ The node agent reads these values. They must be importable without NumPy, pydant
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Defaults, Dialect, Document, Settings
+from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class DialectInfo:
     result_keys: frozenset[str]
     allocation_annotations: frozenset[str]
     documents: frozenset[Document]
-    configure: Callable[[Settings, Defaults], Dialect]
+    configure: Callable[[Documents, Defaults], Dialect]
     vendor: str | None = None
-    needs_node_lock: bool = False
+    uses_node_lock: bool = False
     runtime_hook: RuntimeHook | None = None

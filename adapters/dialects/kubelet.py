@@ -7,7 +7,7 @@ number, by which the driver counts and nobody else. The node agent tells what th
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from adapters.dialects.containers import Member, members, resource_names, whole
+from adapters.dialects.containers import PodContainer, pod_containers, resource_names, whole_amount
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
@@ -19,7 +19,7 @@ from core.requests.grant import Allocation, Grant
 _MOST = 2**31 - 1
 
 
-def by_kubelet(
+def adopt_from_kubelet(
     found: Allocation,
     pod: Pod,
     node: Node,
@@ -48,7 +48,9 @@ def by_kubelet(
     if not all(cards.keys() >= set(holding.cards) for holding in mine):
         return found
     try:
-        owners = [(member, holding) for member in members(pod) for holding in _of(member, mine)]
+        owners = [
+            (member, holding) for member in pod_containers(pod) for holding in _of(member, mine)
+        ]
     except DialectError:
         return found
     if len(owners) != len(mine):
@@ -71,10 +73,10 @@ def _asks_for_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
     """Whether a pod names, in whatever amount, any resource of which the kubelet is not asked."""
     others: dict[str, Amount] = dict.fromkeys(resource_names(pod) - REPORTED, 1)
     spec = PodSpec(containers=(Container("", Resources(limits=others)),))
-    return any(dialect.asks(Pod(pod.metadata, spec)) for dialect in dialects)
+    return any(dialect.matches(Pod(pod.metadata, spec)) for dialect in dialects)
 
 
-def _of(member: Member, mine: Sequence[DeviceHolding]) -> list[DeviceHolding]:
+def _of(member: PodContainer, mine: Sequence[DeviceHolding]) -> list[DeviceHolding]:
     """What a container holds.
 
     Raises:
@@ -82,14 +84,14 @@ def _of(member: Member, mine: Sequence[DeviceHolding]) -> list[DeviceHolding]:
     """
     held = [holding for holding in mine if holding.container == member.container.name]
     for resource in REPORTED:
-        asked = whole(member, resource, 0, _MOST)
+        asked = whole_amount(member, resource, 0, _MOST)
         counts = [holding.count for holding in held if holding.resource == resource]
         if counts != ([asked] if asked else []):
             raise DialectError(member.path, counts, f"is not what it asks for of {resource}")
     return held
 
 
-def _grants(member: Member, holding: DeviceHolding, cards: Mapping[str, Card]) -> list[Grant]:
+def _grants(member: PodContainer, holding: DeviceHolding, cards: Mapping[str, Card]) -> list[Grant]:
     return [
         Grant(
             member.container.name,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from adapters.dialects import hami_node
-from adapters.dialects.dialect import Described, Dialect
+from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode
 from core.hardware.card import Card, Mode, Scope
@@ -13,10 +13,10 @@ from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
 from core.hardware.quantity import show
 
-MOST_MEMORY = 1 << 50
+MAX_MEMORY = 1 << 50
 """Bytes. A card that is said to have more is not believed, nor a record that holds more of one."""
 
-MOST_INDEX = (1 << 31) - 1
+MAX_INDEX = (1 << 31) - 1
 
 
 def read_node(
@@ -42,17 +42,17 @@ def read_node(
         the node, and as sentences what could not be read or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
-    described.append(hami_node.read(node))
+    described.append(hami_node.read_hami_node(node))
     finest_first = sorted(described, key=lambda one: one.precision)
     if agent is not None:
         own = _own(agent)
         described.append(own)
         finest_first.append(own)
     problems = [problem for one in described for problem in one.problems]
-    sayings: dict[str, list[tuple[Card, Described]]] = {}
+    sayings: dict[str, list[tuple[Card, NodeDescription]]] = {}
     for one in finest_first:
         for card in one.cards:
-            if card.memory > MOST_MEMORY or card.index > MOST_INDEX:
+            if card.memory > MAX_MEMORY or card.index > MAX_INDEX:
                 said_to = f"number {card.index} and {show(card.memory)}"
                 problems.append(f"card {card.uuid}: {said_to} are not believed; it is left out")
             else:
@@ -74,7 +74,7 @@ def read_node(
     return merged, tuple(problems)
 
 
-def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
+def _merge(said: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
     base, finest = said[0]
     cards = [card for card, _ in said]
     memory = base.memory
@@ -101,9 +101,9 @@ def _merge(said: list[tuple[Card, Described]]) -> tuple[Card, list[str]]:
     ), problems
 
 
-def _own(agent: NodeHardware) -> Described:
+def _own(agent: NodeHardware) -> NodeDescription:
     """What our agent says, as one more description; the built-in layouts are those of MIG cards."""
-    return Described(
+    return NodeDescription(
         cards=tuple(
             replace(card, geometry=geometry((card.model, *card.names)))
             if card.mode is Mode.MIG
@@ -113,7 +113,7 @@ def _own(agent: NodeHardware) -> Described:
         slots_stated=False,
         isolation=agent.isolation,
         problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
-        author="the node agent",
+        source="the node agent",
     )
 
 
@@ -125,5 +125,5 @@ def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
     return tuple(scopes[level] for level in sorted(scopes))
 
 
-def _by(card: Card, one: Described) -> str:
-    return one.author or "/".join(sorted(card.dialects))
+def _by(card: Card, one: NodeDescription) -> str:
+    return one.source or "/".join(sorted(card.dialects))

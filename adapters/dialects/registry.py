@@ -10,7 +10,7 @@ import msgspec
 
 from adapters.dialects import record
 from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Settings
+from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.koordinator.info import INFO as KOORDINATOR
 from adapters.dialects.metax.info import INFO as METAX
@@ -44,7 +44,7 @@ def documents() -> frozenset[Document]:
     return frozenset[Document]().union(*(info.documents for info in DIALECTS))
 
 
-def dialects(settings: Settings, defaults: Defaults) -> tuple[Dialect, ...]:
+def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
     """Configure every dialect.
 
     Raises:
@@ -59,10 +59,10 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
     Raises:
         DialectError: it asks in several, and none of them allows the others beside it.
     """
-    asking = [dialect for dialect in dialects if dialect.asks(pod)]
+    asking = [dialect for dialect in dialects if dialect.matches(pod)]
     for dialect in asking:
         plain = _without(pod, dialect.companions)
-        if not any(other.asks(plain) for other in asking if other is not dialect):
+        if not any(other.matches(plain) for other in asking if other is not dialect):
             return dialect
     if not asking:
         return None

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adapters.dialects.dialect import DialectError
-from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.dialect import DialectError, Documents
 from adapters.sidecar.certificates.tls_context import (
     CertificateFiles,
     CertificateText,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NoReturn
 
-from adapters.dialects.dialect import Dialect
-from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.decide.ports import (

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.geometry import cutting
+from adapters.dialects.volcano.geometry import partitioning
 from adapters.dialects.volcano.settings import DeviceConfig, read_device_config
 from core.hardware import mig_catalog
 from core.hardware.quantity import MIB
@@ -39,7 +39,7 @@ def test_every_layout_of_the_mig_geometries_can_be_cut_as_nvidia_publishes_it() 
         for model in table.models:
             memory = max(slices.memory for group in table.groups for slices in group.slices)
 
-            found = cutting((table,), f"NVIDIA-NVIDIA {model}", memory * MIB)
+            found = partitioning((table,), f"NVIDIA-NVIDIA {model}", memory * MIB)
 
             assert found.problems == (), model
             assert len(found.geometry.layouts) == len(table.groups), model
@@ -59,7 +59,7 @@ def test_every_layout_of_the_mig_geometries_can_be_cut_as_nvidia_publishes_it() 
     ],
 )
 def test_a_card_is_cut_by_the_table_that_is_meant_for_it(registered: str, smallest: str) -> None:
-    found = cutting(geometries().tables, registered, 0)
+    found = partitioning(geometries().tables, registered, 0)
 
     assert found.geometry.layouts[0].slices[0].profile == smallest
 

@@ -7,7 +7,7 @@ import yaml
 from adapters.cli.input import loader
 from adapters.cli.input.source import InputError, Place
 from adapters.dialects import registry
-from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Settings
+from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.wire.kube import ConfigMap
 
 ConfigMaps = Mapping[str, tuple[ConfigMap, Place]]
@@ -28,7 +28,7 @@ def configured(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ..
         raise InputError(named[0] if named else "the settings", str(error)) from error
 
 
-def documents(config_maps: ConfigMaps) -> Settings:
+def documents(config_maps: ConfigMaps) -> Documents:
     """The settings files among config maps, parsed.
 
     Raises:
@@ -37,7 +37,7 @@ def documents(config_maps: ConfigMaps) -> Settings:
     return _settings(config_maps)[0]
 
 
-def _settings(config_maps: ConfigMaps) -> tuple[Settings, Mapping[Document, Place]]:
+def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, Place]]:
     settings: dict[Document, object] = {}
     places: dict[Document, Place] = {}
     read = registry.documents()

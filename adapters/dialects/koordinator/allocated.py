@@ -12,7 +12,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.annotation import decode, field
+from adapters.dialects.koordinator.annotation import annotation_path, decode
 from adapters.wire.kube import Amount, Text
 from adapters.wire.quantity import QuantityError, binary, decimal, parse_int
 from core.hardware.card import Card
@@ -21,7 +21,7 @@ from core.hardware.quantity import FULL, part, percent
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllocatedCard:
     """What a pod has of one card.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Devices(msgspec.Struct, frozen=True):
     gpu: tuple[_Device, ...] | None = None
 
 
-def encode(entries: Sequence[Entry]) -> str:
+def encode_allocated(entries: Sequence[AllocatedCard]) -> str:
     """The annotation's text, byte for byte as koord-scheduler writes it.
 
     Args:
@@ -59,7 +59,7 @@ def encode(entries: Sequence[Entry]) -> str:
     return msgspec.json.encode(_Devices(devices)).decode()
 
 
-def read(annotations: Text, node: Node) -> tuple[Entry, ...]:
+def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
     """What the annotation says, in its order; devices that are no GPUs are passed over.
 
     Args:
@@ -74,18 +74,20 @@ def read(annotations: Text, node: Node) -> tuple[Entry, ...]:
     cards = [card for card in node.cards if keys.NAME in card.dialects]
     entries = tuple(_entry(device, cards) for device in (found.gpu if found else None) or ())
     if not entries:
-        raise DialectError(field(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU")
+        raise DialectError(
+            annotation_path(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU"
+        )
     if len({entry.uuid for entry in entries}) < len(entries):
         _refuse("gpu", annotations[keys.ALLOCATED], "names a card twice")
     return entries
 
 
-def _resources(entry: Entry) -> dict[str, Amount]:
+def _resources(entry: AllocatedCard) -> dict[str, Amount]:
     compute: dict[str, Amount] = {keys.CORE: decimal(entry.compute)} if entry.compute else {}
     return {**compute, keys.MEMORY: binary(entry.memory), keys.RATIO: decimal(entry.ratio)}
 
 
-def _entry(device: _Device, cards: Sequence[Card]) -> Entry:
+def _entry(device: _Device, cards: Sequence[Card]) -> AllocatedCard:
     card = _card(device, cards)
     compute = _amount(device, keys.CORE, FULL)
     memory = _amount(device, keys.MEMORY, None)
@@ -97,7 +99,7 @@ def _entry(device: _Device, cards: Sequence[Card]) -> Entry:
     if ratio is None:
         ratio = FULL if card is None else min(percent(memory, card.memory), FULL)
     uuid = device.id if card is None else card.uuid
-    return Entry(device.minor, uuid, memory, ratio, compute or 0)
+    return AllocatedCard(device.minor, uuid, memory, ratio, compute or 0)
 
 
 def _card(device: _Device, cards: Sequence[Card]) -> Card | None:
@@ -126,4 +128,4 @@ def _amount(device: _Device, name: str, high: int | None) -> int | None:
 
 
 def _refuse(place: str, value: object, problem: str) -> NoReturn:
-    raise DialectError(f"{field(keys.ALLOCATED)}.{place}", value, problem)
+    raise DialectError(f"{annotation_path(keys.ALLOCATED)}.{place}", value, problem)

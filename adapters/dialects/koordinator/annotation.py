@@ -10,7 +10,7 @@ from adapters.wire.kube import Text
 _Shape = TypeVar("_Shape")
 
 
-def field(key: str) -> str:
+def annotation_path(key: str) -> str:
     """Where an annotation stands, for error messages."""
     return f"metadata.annotations[{key}]"
 
@@ -27,4 +27,4 @@ def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:
     try:
         return msgspec.json.decode(text, type=shape)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DialectError(field(key), text, f"not readable: {error}") from None
+        raise DialectError(annotation_path(key), text, f"not readable: {error}") from None

@@ -3,11 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
+from adapters.dialects.dialect import (
+    AdoptedAllocation,
+    Defaults,
+    Documents,
+    NodeDescription,
+    Result,
+)
 from adapters.dialects.koordinator import keys, result
-from adapters.dialects.koordinator.bound import read_bound
+from adapters.dialects.koordinator.adopted import read_adopted
 from adapters.dialects.koordinator.node import read_cards, resources
-from adapters.dialects.koordinator.pod import asks, read_request
+from adapters.dialects.koordinator.pod import matches, read_pod_request
 from adapters.dialects.koordinator.ranking import ranking
 from adapters.dialects.koordinator.settings import KoordinatorScheduling, read_scheduling
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
@@ -30,7 +36,7 @@ class Koordinator:
     ranking: Ranking
 
     @classmethod
-    def configured(cls, settings: Settings, defaults: Defaults) -> "Koordinator":
+    def configured(cls, settings: Documents, defaults: Defaults) -> "Koordinator":
         """The vocabulary with the settings of its scheduler.
 
         Raises:
@@ -54,19 +60,19 @@ class Koordinator:
         """What triggers MetaX's device plugin, beside what Koordinator decides."""
         return frozenset({keys.METAX_TRIGGER})
 
-    def asks(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether a pod names a resource of Koordinator, or whole cards in an amount above 0."""
-        return asks(pod)
+        return matches(pod)
 
-    def read_pod(self, pod: Pod) -> Request:
+    def read_request(self, pod: Pod) -> Request:
         """What a pod wants; see ``Dialect``."""
-        return read_request(pod, self.ranking)
+        return read_pod_request(pod, self.ranking)
 
-    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
         """None; see ``Dialect``."""
         return {}
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """The cards of a node's Device object; see ``Dialect``."""
         return read_cards(node, device, self.scheduling)
 
@@ -74,7 +80,7 @@ class Koordinator:
         """As koord-manager sums them up; see ``Dialect``."""
         return resources(cards)
 
-    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
         """Never: its node components read the pod itself."""
         return False
 
@@ -84,11 +90,11 @@ class Koordinator:
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """What a pod was given; see ``Dialect``."""
-        return result.read(pod, request, node)
+        return result.read_result(pod, request, node)
 
-    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """What koord-scheduler, or HAMi's scheduler, gave a pod; see ``Dialect``."""
-        return read_bound(pod, node)
+        return read_adopted(pod, node)
 
     def write_result(
         self,
@@ -99,4 +105,4 @@ class Koordinator:
         now: int,  # noqa: ARG002 - Koordinator's record tells no time
     ) -> Result:
         """The record of a placement; see ``Dialect``."""
-        return result.write(pod, request, placement, node)
+        return result.write_result(pod, request, placement, node)

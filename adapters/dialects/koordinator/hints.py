@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.annotation import decode, field
+from adapters.dialects.koordinator.annotation import annotation_path, decode
 from adapters.wire.kube import Amount, Pod, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Level
@@ -25,12 +25,12 @@ class Hints:
     """The pod's wishes beside its resources.
 
     Attributes:
-        linking: how the cards of one container shall be connected.
+        topology: how the cards of one container shall be connected.
         exclusive: nobody else may hold a share of the pod's cards.
         notes: what has no effect here, as sentences.
     """
 
-    linking: TopologyConstraint
+    topology: TopologyConstraint
     exclusive: bool = False
     notes: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ def _refuse_unsupported(pod: Pod) -> None:
     ):
         if key in annotations(pod):
             problem = "is not supported; Dragoman knows neither joint devices nor reservations"
-            raise DialectError(field(key), annotations(pod)[key], problem)
+            raise DialectError(annotation_path(key), annotations(pod)[key], problem)
     if labels(pod).get(keys.PRE_ALLOCATION_REQUIRED) == "true":
         place = f"metadata.labels[{keys.PRE_ALLOCATION_REQUIRED}]"
         raise DialectError(place, "true", "is not supported; Dragoman knows no reservations")
@@ -101,7 +101,7 @@ def _refuse_unsupported(pod: Pod) -> None:
 
 def _device_hint(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     found = decode(annotations(pod), keys.ALLOCATE_HINT, _DeviceHints) or {}
-    place = field(keys.ALLOCATE_HINT)
+    place = annotation_path(keys.ALLOCATE_HINT)
     for device in found:
         if device != "gpu":
             raise DialectError(place, device, "is not supported; only gpu is")
@@ -129,12 +129,12 @@ def _device_hint(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hi
 def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     if keys.PARTITION_SPEC not in annotations(pod):
         return hints
-    place = field(keys.PARTITION_SPEC)
+    place = annotation_path(keys.PARTITION_SPEC)
     found = decode(annotations(pod), keys.PARTITION_SPEC, _PartitionSpec)
     spec = found or _PartitionSpec()
     _check_word(f"{place}.allocatePolicy", spec.allocate_policy, "", "BestEffort", "Restricted")
-    linking = replace(
-        hints.linking,
+    topology = replace(
+        hints.topology,
         must_partition=True,
         best_partitions_only=spec.allocate_policy == "Restricted",
         bandwidth=_bandwidth(f"{place}.ringBusBandwidth", spec.ring_bus_bandwidth),
@@ -144,7 +144,7 @@ def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) ->
         for ask in asks
         if not ask.exclusive
     ]
-    return replace(hints, linking=linking, notes=(*hints.notes, *notes))
+    return replace(hints, topology=topology, notes=(*hints.notes, *notes))
 
 
 def _bandwidth(place: str, stated: Amount | None) -> int:
@@ -161,7 +161,7 @@ def _bandwidth(place: str, stated: Amount | None) -> int:
 
 def _numa_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
     spec = decode(annotations(pod), keys.NUMA_SPEC, _NumaSpec) or _NumaSpec()
-    place = field(keys.NUMA_SPEC)
+    place = annotation_path(keys.NUMA_SPEC)
     policy, alone = spec.numa_topology_policy, spec.single_numa_node_exclusive
     known = ("", "BestEffort", "Restricted", "SingleNUMANode")
     _check_word(f"{place}.numaTopologyPolicy", policy, *known)
@@ -181,16 +181,16 @@ def _designation(pod: Pod, hints: Hints) -> Hints:
     for key in keys.SCHEDULING_HINTS:
         hint = decode(annotations(pod), key, _SchedulingHint) or _SchedulingHint()
         if keys.DEVICE_SHARE in (hint.extensions or {}):
-            notes.append(f"{field(key)} has no effect: Dragoman chooses the cards itself")
+            notes.append(f"{annotation_path(key)} has no effect: Dragoman chooses the cards itself")
     return replace(hints, notes=tuple(notes))
 
 
 def _require(hints: Hints, level: Level | None, asks: Sequence[ContainerRequest]) -> Hints:
     """One card alone meets every demand."""
-    closest = max(level or Level.NODE, hints.linking.required or Level.NODE)
+    closest = max(level or Level.NODE, hints.topology.required or Level.NODE)
     if closest is Level.NODE or all(ask.count == 1 for ask in asks):
         return hints
-    return replace(hints, linking=replace(hints.linking, required=closest))
+    return replace(hints, topology=replace(hints.topology, required=closest))
 
 
 def _check_word(place: str, word: str, *known: str) -> None:

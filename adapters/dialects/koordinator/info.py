@@ -1,11 +1,11 @@
 """Koordinator's entry in the registry."""
 
-from adapters.dialects.dialect import Defaults, Dialect, Settings
+from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 from adapters.dialects.koordinator import keys
 
 
-def _configure(settings: Settings, defaults: Defaults) -> Dialect:
+def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     # Imported here because the node agent reads this entry and does not need the implementation.
     from adapters.dialects.koordinator.dialect import Koordinator
 

@@ -2,7 +2,7 @@
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, NVIDIA_ALLOCATED
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY, NVIDIA_ALLOCATED
 
 NAME = "koordinator"
 
@@ -85,7 +85,7 @@ BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
 MINORS = "scheduling.koordinator.sh/gpu-minors"
 
 RESULT_KEYS = frozenset(
-    (ALLOCATED, BIND_TIMESTAMP, MINORS, NODE, METAX_ALLOCATED, NVIDIA_ALLOCATED, record.KEY)
+    (ALLOCATED, BIND_TIMESTAMP, MINORS, NODE_KEY, METAX_ALLOCATED, NVIDIA_ALLOCATED, record.KEY)
 )
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
 

@@ -6,7 +6,7 @@ Source: koordinator-sh/koordinator apis/scheduling/v1alpha1/device_types.go.
 from collections import Counter
 from collections.abc import Sequence
 
-from adapters.dialects.dialect import Described
+from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.partitions import read_partitions
 from adapters.dialects.koordinator.settings import KoordinatorScheduling
@@ -22,7 +22,7 @@ SLOTS = 100
 
 def read_cards(
     node: KubeNode, device: DeviceObject | None, scheduling: KoordinatorScheduling
-) -> Described:
+) -> NodeDescription:
     """What Koordinator says of a node; nothing where it has no Device object.
 
     Args:
@@ -31,7 +31,7 @@ def read_cards(
         scheduling: its ``unshareable`` cards go as a whole only.
     """
     if device is None:
-        return Described(slots_stated=False)
+        return NodeDescription(slots_stated=False)
     vendor = _label(node, device, keys.VENDOR).lower() or keys.NVIDIA
     model = _label(node, device, keys.MODEL)
     mode = Mode.WHOLE if (vendor, model) in scheduling.unshareable else Mode.SHARED
@@ -67,7 +67,7 @@ def read_cards(
             )
         )
     partitions, bind, unread = read_partitions(node, device, vendor, model)
-    return Described(
+    return NodeDescription(
         cards=tuple(sorted(cards, key=lambda card: card.index)),
         slots_stated=False,
         isolation=labels(node).get(keys.ISOLATION) or None,

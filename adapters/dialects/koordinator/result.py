@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from adapters.dialects import record
-from adapters.dialects.containers import members
+from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE, encode_metax
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY, encode_metax
 from adapters.dialects.koordinator import allocated, keys
-from adapters.dialects.koordinator.allocated import Entry
-from adapters.dialects.koordinator.annotation import field
+from adapters.dialects.koordinator.allocated import AllocatedCard
+from adapters.dialects.koordinator.annotation import annotation_path
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -18,11 +18,11 @@ from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
-LONGEST_LABEL = 63
+MAX_LABEL_LENGTH = 63
 """Characters in the value of a Kubernetes label."""
 
 
-def write(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
+def write_result(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
     """The record of a placement.
 
     Several asking containers are told apart by Dragoman's own record; ``device-allocated`` then
@@ -35,17 +35,17 @@ def write(pod: Pod, request: Request, placement: Placement, node: Node) -> Resul
         placement: what it gets.
         node: the node of the placement.
     """
-    told = {keys.ALLOCATED: allocated.encode(_entries(request, placement.grants, node))}
+    told = {keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))}
     if len(request.containers) > 1:
         told[record.KEY] = record.encode(placement.grants)
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
         told[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
-    measured = request.isolation == keys.HAMI_CORE and len(node.name) <= LONGEST_LABEL
-    return Result(told, {NODE: node.name} if measured else {})
+    measured = request.isolation == keys.HAMI_CORE and len(node.name) <= MAX_LABEL_LENGTH
+    return Result(told, {NODE_KEY: node.name} if measured else {})
 
 
-def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     """What a pod was given.
 
     Where ``device-allocated`` alone is there and several containers ask, the shares are the pod's.
@@ -58,12 +58,14 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     Raises:
         DialectError: the record cannot be understood, or Dragoman's own record says otherwise.
     """
-    entries = allocated.read(annotations(pod), node)
+    entries = allocated.read_allocated(annotations(pod), node)
     own = annotations(pod).get(record.KEY)
     if own is not None:
         grants = record.decode(own)
         if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
-            raise DialectError(field(record.KEY), own, f"must agree with {keys.ALLOCATED}")
+            raise DialectError(
+                annotation_path(record.KEY), own, f"must agree with {keys.ALLOCATED}"
+            )
         return grants
     ask, *others = request.containers
     if others:
@@ -76,7 +78,7 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     )
 
 
-def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[Entry]:
+def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[AllocatedCard]:
     cards = {card.uuid: card for card in node.cards}
     asks = {ask.container: ask for ask in request.containers}
     return [_entry(request, asks, cards[uuid], here) for uuid, here in _by_card(grants).items()]
@@ -84,7 +86,7 @@ def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[Entr
 
 def _entry(
     request: Request, asks: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
-) -> Entry:
+) -> AllocatedCard:
     """What was asked for in percent is told as it was asked; the other member is derived."""
     held = shares_by_card(request, grants)
     ratio = percent(held.memory, card.memory)
@@ -93,7 +95,7 @@ def _entry(
     if len(stated) == len(grants):
         shares = [replace(g, memory=p) for g, p in zip(grants, stated, strict=True)]
         ratio = shares_by_card(request, shares).memory
-    return Entry(card.index, card.uuid, held.memory, min(ratio, FULL), held.compute)
+    return AllocatedCard(card.index, card.uuid, held.memory, min(ratio, FULL), held.compute)
 
 
 def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
@@ -114,5 +116,5 @@ def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[l
         return [list(grants)]
     return [
         [grant for grant in grants if grant.container == member.container.name]
-        for member in members(pod)
+        for member in pod_containers(pod)
     ]

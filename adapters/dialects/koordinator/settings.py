@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Policy, Settings
+from adapters.dialects.dialect import DialectError, Documents, Policy
 from adapters.dialects.koordinator import keys
 from core.requests.request import Weights
 
@@ -71,7 +71,7 @@ class _File(_Camel, frozen=True):
 _Shape = TypeVar("_Shape", _Arguments, _File)
 
 
-def read_scheduling(settings: Settings) -> KoordinatorScheduling:
+def read_scheduling(settings: Documents) -> KoordinatorScheduling:
     """The arguments in the first profile that has some; Koordinator's defaults where none has.
 
     Raises:

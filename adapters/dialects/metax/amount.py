@@ -5,17 +5,17 @@ Source: MetaX sGPU manual, table 7.7; HAMi v2.10.0 pkg/device/metax/sdevice.go:2
 
 from dataclasses import dataclass
 
-from adapters.dialects.containers import Member, stated
+from adapters.dialects.containers import PodContainer, stated_amount
 from adapters.dialects.dialect import DialectError
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.quantity import GIB, MIB, show
 
-MOST = 2**31 - 1
+MAX_AMOUNT = 2**31 - 1
 """The largest number that a record can hold, in its own unit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryAmount:
     """An amount that can be written in a record.
 
     Attributes:
@@ -27,7 +27,7 @@ class Memory:
     note: str
 
 
-def memory(member: Member, resource: str) -> Memory | None:
+def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
     """The memory that a container names; None where it names none.
 
     A bare number counts GiB; with a suffix the amount is what it says. Both are rounded down to
@@ -36,7 +36,7 @@ def memory(member: Member, resource: str) -> Memory | None:
     Raises:
         DialectError: no amount, less than 1 MiB, or more than a record can hold.
     """
-    found = stated(member, resource)
+    found = stated_amount(member, resource)
     if found is None:
         return None
     place, value = found
@@ -51,9 +51,11 @@ def memory(member: Member, resource: str) -> Memory | None:
             raise DialectError(place, value, "must be a whole number of GiB, or have a unit")
         amount *= GIB
     mebibytes = amount // MIB
-    if not 1 <= mebibytes <= MOST:
-        problem = f"must be 1Mi to {MOST}Mi; a bare number counts GiB; leave it out for all memory"
+    if not 1 <= mebibytes <= MAX_AMOUNT:
+        problem = (
+            f"must be 1Mi to {MAX_AMOUNT}Mi; a bare number counts GiB; leave it out for all memory"
+        )
         raise DialectError(place, value, problem)
     size = mebibytes * MIB
     note = f"{place}: {value} is rounded down to {show(size)}" if size != amount else ""
-    return Memory(size, note)
+    return MemoryAmount(size, note)

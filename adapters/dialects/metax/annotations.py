@@ -10,12 +10,12 @@ _BOOLEANS = {
 }
 
 
-def place(key: str) -> str:
+def annotation_path(key: str) -> str:
     """Where an annotation stands, for error messages."""
     return f"metadata.annotations[{key}]"
 
 
-def word(annotations: Text, key: str, *words: str) -> str | None:
+def one_word(annotations: Text, key: str, *words: str) -> str | None:
     """One of some words, exactly as they are written here; None where nothing is said.
 
     Raises:
@@ -24,10 +24,10 @@ def word(annotations: Text, key: str, *words: str) -> str | None:
     value = annotations.get(key)
     if value is None or value in words:
         return value
-    raise DialectError(place(key), value, f"must be {' or '.join(words)}")
+    raise DialectError(annotation_path(key), value, f"must be {' or '.join(words)}")
 
 
-def words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
+def several_words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
     """Some of the words, separated by commas, each once; empty where nothing is said.
 
     Raises:
@@ -39,7 +39,7 @@ def words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(item.strip() for item in value.split(",")))
     if not set(found) <= set(known):
         problem = f"must be {' or '.join(known)}, or several of them with commas between"
-        raise DialectError(place(key), value, problem)
+        raise DialectError(annotation_path(key), value, problem)
     return found
 
 
@@ -53,7 +53,7 @@ def boolean(annotations: Text, key: str) -> bool | None:
     if value is None:
         return None
     if value not in _BOOLEANS:
-        raise DialectError(place(key), value, "must be true or false")
+        raise DialectError(annotation_path(key), value, "must be true or false")
     return _BOOLEANS[value]
 
 

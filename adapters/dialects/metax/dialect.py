@@ -5,12 +5,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
+from adapters.dialects.dialect import (
+    AdoptedAllocation,
+    Defaults,
+    Documents,
+    NodeDescription,
+    Result,
+)
 from adapters.dialects.metax import keys, result, shares
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
-from adapters.dialects.metax.bound import read_bound
+from adapters.dialects.metax.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -31,13 +37,13 @@ class Metax:
     defaults: Defaults
 
     @classmethod
-    def configured(cls, settings: Settings, defaults: Defaults) -> Self:
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
         """The vocabulary as the settings files have it.
 
         Raises:
             DialectError: one of them has a value that cannot be meant.
         """
-        return cls(files.read(settings), defaults)
+        return cls(files.read_config(settings), defaults)
 
     @property
     def name(self) -> str:
@@ -54,37 +60,37 @@ class Metax:
         """None: no other vocabulary is meant beside this one."""
         return frozenset()
 
-    def asks(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this vocabulary, in whatever amount."""
         return not resource_names(pod).isdisjoint(self.config.resources)
 
-    def read_pod(self, pod: Pod) -> Request:
+    def read_request(self, pod: Pod) -> Request:
         """What a pod that ``asks`` wants.
 
         Raises:
             DialectError: it cannot be meant.
         """
-        return pods.read(pod, self.config, self.defaults)
+        return pods.read_request(pod, self.config, self.defaults)
 
-    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
         """The QoS policy of shares; see ``Dialect``."""
-        return shares.defaults(annotations(pod), request)
+        return shares.default_annotations(annotations(pod), request)
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
-        return nodes.read(node, self.config)
+        return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """How many sharers there can be; see ``Dialect``."""
         return nodes.resources(cards, self.config)
 
-    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """For shares, where MetaX's plugin describes the node; see ``nodes.pairs_by_lock``."""
-        return nodes.pairs_by_lock(request, node)
+        return nodes.needs_node_lock(request, node)
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod carries a record of what it was given."""
-        return result.present(pod)
+        return result.has_result(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """What a pod was given, in start order of its containers.
@@ -92,15 +98,15 @@ class Metax:
         Raises:
             DialectError: the record cannot be understood.
         """
-        return result.read(pod, request, node)
+        return result.read_result(pod, request, node)
 
-    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """What HAMi's scheduler gave a pod; see ``Dialect``.
 
         Raises:
             DialectError: the record cannot be understood.
         """
-        return read_bound(pod, node, self.config)
+        return read_adopted(pod, node, self.config)
 
     def write_result(
         self,
@@ -111,4 +117,4 @@ class Metax:
         now: int,
     ) -> Result:
         """The record of a placement."""
-        return result.write(pod, request, placement, now)
+        return result.write_result(pod, request, placement, now)

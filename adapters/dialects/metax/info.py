@@ -1,11 +1,11 @@
 """The entry of MetaX under HAMi in the registry."""
 
-from adapters.dialects.dialect import Defaults, Dialect, Settings
+from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.info import DialectInfo, DialectStyle
 from adapters.dialects.metax import keys
 
 
-def _configure(settings: Settings, defaults: Defaults) -> Dialect:
+def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     # Imported here because the node agent reads this entry and does not need the implementation.
     from adapters.dialects.metax.dialect import Metax
 
@@ -20,5 +20,5 @@ INFO = DialectInfo(
     documents=frozenset({keys.DEVICE_CONFIG}),
     configure=_configure,
     vendor=keys.NAME,
-    needs_node_lock=True,
+    uses_node_lock=True,
 )

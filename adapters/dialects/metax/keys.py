@@ -1,7 +1,7 @@
 """Every word of the vocabulary, once, with the place in HAMi v2.10.0 that it comes from."""
 
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE
+from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY
 
 NAME = "metax"
 """The vocabulary, and the vendor of its cards."""
@@ -71,7 +71,7 @@ GPU_KIND = "Metax-GPU"
 
 RESULT_KEYS = frozenset(
     {
-        NODE,
+        NODE_KEY,
         TIME,
         SGPU_TO_ALLOCATE,
         SGPU_ALLOCATED,

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.dialects.dialect import Described
-from adapters.dialects.hami_record import writable
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.amount import MOST
+from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
@@ -24,11 +24,11 @@ from core.requests.request import Phase, Request
 WHOLE_CARD = 64 * GIB
 """Memory of a card of which only the number is known. HAMi v2.10.0 pkg/device/metax/device.go:80"""
 
-MOST_CARDS = 1024
+MAX_CARDS = 1024
 """A node that states more whole cards than this is not believed."""
 
 
-def pairs_by_lock(request: Request, node: KubeNode) -> bool:
+def needs_node_lock(request: Request, node: KubeNode) -> bool:
     """Whether MetaX's device plugin finds a pod by the lock of its node.
 
     So it is for shares that a main container asks for, on a node that the plugin describes. Whole
@@ -40,8 +40,8 @@ def pairs_by_lock(request: Request, node: KubeNode) -> bool:
     return shared and main and keys.NODE_DEVICES in annotations(node)
 
 
-_Many = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
-_Worth = Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)]
+_Many = Annotated[int, msgspec.Meta(ge=1, le=MAX_AMOUNT)]
+_Worth = Annotated[int, msgspec.Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 
 
 class _Device(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,7 +55,7 @@ class _Device(msgspec.Struct, frozen=True, rename="camel"):
     link_zone: int = 0
 
 
-def read(node: KubeNode, config: MetaxConfig) -> Described:
+def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
     """The cards of a node; what cannot be read is left out and told."""
     said = annotations(node)
     entries, problems = _entries(said.get(keys.NODE_DEVICES))
@@ -70,7 +70,7 @@ def read(node: KubeNode, config: MetaxConfig) -> Described:
     whole, doubts = _whole_cards(node, config, shared=bool(entries or problems))
     losses, unread_losses = _table(said.get(keys.LOSSES), keys.LOSSES)
     gains, unread_gains = _table(said.get(keys.GAINS), keys.GAINS)
-    return Described(
+    return NodeDescription(
         cards=(*cards.values(), *whole),
         precision=MIB,
         losses=losses,
@@ -107,7 +107,7 @@ def _card(node: str, index: int, entry: object) -> Card | str:
         device = msgspec.convert(entry, _Device)
     except msgspec.ValidationError as error:
         return str(error)
-    if not writable(device.uuid):
+    if not is_card_uuid(device.uuid):
         return f"{device.uuid!r} cannot be a card's uuid"
     if device.total_compute != FULL:
         return f"totalCompute of card {device.uuid} is {device.total_compute}, must be {FULL}"
@@ -161,7 +161,7 @@ def _number(amount: Amount) -> int | None:
         number = parse_int(str(amount))
     except QuantityError:
         return None
-    return number if 0 <= number <= MOST_CARDS else None
+    return number if 0 <= number <= MAX_CARDS else None
 
 
 def _table(text: str | None, key: str) -> tuple[tuple[tuple[int, int], ...], list[str]]:

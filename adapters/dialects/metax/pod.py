@@ -3,12 +3,12 @@
 Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
 """
 
-from adapters.dialects.containers import members, stated, whole
+from adapters.dialects.containers import pod_containers, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.metax import keys, shares
-from adapters.dialects.metax.amount import MOST
-from adapters.dialects.metax.annotations import names, place
-from adapters.dialects.metax.ranking import policies
+from adapters.dialects.metax.amount import MAX_AMOUNT
+from adapters.dialects.metax.annotations import annotation_path, names
+from adapters.dialects.metax.ranking import read_policies
 from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Mode
@@ -16,7 +16,7 @@ from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest, Request
 
 
-def read(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
+def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
     """What a pod that names any of the resources wants.
 
     Raises:
@@ -24,12 +24,12 @@ def read(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
     """
     sharing = [
         member
-        for member in members(pod)
-        if any(stated(member, name) for name in (config.sgpu, config.vcore, config.vmemory))
+        for member in pod_containers(pod)
+        if any(stated_amount(member, name) for name in (config.sgpu, config.vcore, config.vmemory))
     ]
     asks = _whole_cards(pod, config)
     if not asks:
-        return shares.read(pod, sharing, config, defaults)
+        return shares.read_share_request(pod, sharing, config, defaults)
     if sharing:
         problem = f"cannot stand in one pod with {config.gpu}: ask for shares or for whole cards"
         raise DialectError(f"{sharing[0].path}.resources", config.sgpu, problem)
@@ -37,7 +37,7 @@ def read(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
     for key in (keys.USE_UUIDS, keys.NO_USE_UUIDS):
         if names(said, key):
             problem = f"{config.gpu} cards have no uuid to choose by; ask for {config.sgpu}"
-            raise DialectError(place(key), said[key], problem)
+            raise DialectError(annotation_path(key), said[key], problem)
     unused = [key for key in (keys.QOS, keys.APP_CLASS, keys.TOPOLOGY_AWARE) if key in said]
     return Request(
         uid=pod.metadata.uid,
@@ -46,14 +46,18 @@ def read(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
         containers=asks,
         modes=frozenset({Mode.WHOLE}),
         vendor=keys.NAME,
-        ranking=policies(said, defaults).ranking(whole=True),
+        ranking=read_policies(said, defaults).ranking(whole=True),
         priority=pod.spec.priority or 0,
-        notes=tuple(f"{place(key)}: {said[key]} is not used for whole cards" for key in unused),
+        notes=tuple(
+            f"{annotation_path(key)}: {said[key]} is not used for whole cards" for key in unused
+        ),
     )
 
 
 def _whole_cards(pod: Pod, config: MetaxConfig) -> tuple[ContainerRequest, ...]:
-    counts = [(member, whole(member, config.gpu, 1, MOST)) for member in members(pod)]
+    counts = [
+        (member, whole_amount(member, config.gpu, 1, MAX_AMOUNT)) for member in pod_containers(pod)
+    ]
     return tuple(
         ContainerRequest(
             member.container.name,

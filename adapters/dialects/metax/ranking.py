@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from adapters.dialects.dialect import Defaults, DialectError, Policy
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import boolean, place, word, words
+from adapters.dialects.metax.annotations import annotation_path, boolean, one_word, several_words
 from adapters.wire.kube import Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
@@ -87,7 +87,7 @@ class Policies:
         yield NodeKey.EMPTIEST if spread else NodeKey.FULLEST
 
 
-def policies(annotations: Text, defaults: Defaults) -> Policies:
+def read_policies(annotations: Text, defaults: Defaults) -> Policies:
     """The policies of a pod.
 
     ``topology-aware`` among the card policies orders no cards: linked cards are preferred to
@@ -96,8 +96,8 @@ def policies(annotations: Text, defaults: Defaults) -> Policies:
     Raises:
         DialectError: a policy or a weight that cannot be meant.
     """
-    node = word(annotations, keys.NODE_POLICY, BINPACK, SPREAD)
-    asked = words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+    node = one_word(annotations, keys.NODE_POLICY, BINPACK, SPREAD)
+    asked = several_words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
     default = SPREAD if asked or not defaults.card_policy else defaults.card_policy.value
     return Policies(
         node=node or (defaults.node_policy or Policy.BINPACK).value,
@@ -115,5 +115,5 @@ def _weights(annotations: Text) -> Weights:
     found = {item[1]: int(item[2]) for item in items if item}
     if len(items) != 3 or len(found) != 3 or not any(found.values()):
         problem = "must be slot=1,core=1,memory=1 with numbers of 0 or more, not all 0"
-        raise DialectError(place(keys.WEIGHTS), value, problem)
+        raise DialectError(annotation_path(keys.WEIGHTS), value, problem)
     return Weights(found["slot"], found["core"], found["memory"])

@@ -6,12 +6,12 @@ pkg/device/metax/{device,sdevice}.go.
 
 from dataclasses import dataclass
 
-from adapters.dialects.containers import members
+from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
-    NODE,
-    Containers,
+    NODE_KEY,
+    ContainerShares,
     HamiShare,
     check_node,
     decode_devices,
@@ -20,14 +20,14 @@ from adapters.dialects.hami_record import (
     encode_metax,
 )
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import place
+from adapters.dialects.metax.annotations import annotation_path
 from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
-LONGEST_LABEL = 63
+MAX_LABEL_LENGTH = 63
 """Characters of a label's value, as Kubernetes allows them."""
 
 SECOND = 10**9
@@ -48,7 +48,7 @@ def _record(request: Request) -> _Record:
     return _CARDS if Mode.WHOLE in request.modes else _SHARES
 
 
-def write(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
+def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
     """The record of a placement.
 
     Args:
@@ -60,12 +60,12 @@ def write(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
     record = _record(request)
     containers = [
         [grant for grant in placement.grants if grant.container == member.container.name]
-        for member in members(pod)
+        for member in pod_containers(pod)
     ]
     devices = encode_devices(record.kind, containers)
     seconds = str(now // SECOND)
     written = {
-        NODE: placement.node,
+        NODE_KEY: placement.node,
         keys.TIME: seconds,
         record.to_allocate: devices,
         record.allocated: devices,
@@ -75,11 +75,11 @@ def write(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
     if record is _SHARES:
         written[METAX_ALLOCATED] = encode_metax(containers)
         written[keys.PREDICATE_TIME] = str(now)
-    fits = len(placement.node) <= LONGEST_LABEL
-    return Result(written, {NODE: placement.node} if fits else {})
+    fits = len(placement.node) <= MAX_LABEL_LENGTH
+    return Result(written, {NODE_KEY: placement.node} if fits else {})
 
 
-def present(pod: Pod) -> bool:
+def has_result(pod: Pod) -> bool:
     """Whether a pod carries a record."""
     return (
         not annotations(pod)
@@ -88,7 +88,7 @@ def present(pod: Pod) -> bool:
     )
 
 
-def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     """What a pod was given, in start order of its containers.
 
     Raises:
@@ -100,19 +100,21 @@ def read(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     check_node(said, node)
     if record is _CARDS and any(_counted_as_shares(card) for card in node.cards):
         problem = "does not say which of the node's cards are meant"
-        raise DialectError(place(record.allocated), said.get(record.allocated), problem)
+        raise DialectError(annotation_path(record.allocated), said.get(record.allocated), problem)
     containers = _decode(said, record)
-    found = [member.container.name for member in members(pod)]
+    found = [member.container.name for member in pod_containers(pod)]
     if len(containers) != len(found):
         problem = f"tells of {len(containers)} containers, the pod has {len(found)}"
-        raise DialectError(place(record.allocated), said.get(record.allocated), problem)
+        raise DialectError(annotation_path(record.allocated), said.get(record.allocated), problem)
     told = dict(zip(found, containers, strict=True))
     asked = {ask.container: ask for ask in request.containers}
     for name, shares in told.items():
         count = asked[name].count if name in asked else 0
         if len(shares) != count:
             problem = f"gives {name} {len(shares)} cards, it asks for {count}"
-            raise DialectError(place(record.allocated), said.get(record.allocated), problem)
+            raise DialectError(
+                annotation_path(record.allocated), said.get(record.allocated), problem
+            )
     return tuple(_grant(ask, share) for ask in request.containers for share in told[ask.container])
 
 
@@ -120,15 +122,15 @@ def _counted_as_shares(card: Card) -> bool:
     return keys.NAME in card.dialects and card.mode is not Mode.WHOLE
 
 
-def _decode(said: Text, record: _Record) -> Containers:
-    field = place(record.allocated)
+def _decode(said: Text, record: _Record) -> ContainerShares:
+    field = annotation_path(record.allocated)
     text = said.get(record.allocated)
     told = None if text is None else decode_devices(record.kind, field, text)
     if record is _SHARES and METAX_ALLOCATED in said:
         also = decode_metax(said[METAX_ALLOCATED])
         if told not in (None, also):
             problem = f"differs from {record.allocated}"
-            raise DialectError(place(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
+            raise DialectError(annotation_path(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
         told = also
     if told is None:
         raise DialectError(field, text, "must say which cards the pod has")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Settings
+from adapters.dialects.dialect import DialectError, Documents
 from adapters.dialects.metax import keys
 
 
@@ -47,7 +47,7 @@ class _Document(msgspec.Struct, frozen=True):
     metax: _Metax | None = None
 
 
-def read(settings: Settings) -> MetaxConfig:
+def read_config(settings: Documents) -> MetaxConfig:
     """The settings, with HAMi's own where a file says nothing.
 
     Raises:

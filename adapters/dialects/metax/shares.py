@@ -5,12 +5,12 @@ Source: MetaX sGPU manual, tables 7.7 to 7.14; HAMi v2.10.0 pkg/device/metax/sde
 
 from collections.abc import Sequence
 
-from adapters.dialects.containers import Member, stated, whole
+from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.amount import MOST, memory
-from adapters.dialects.metax.annotations import boolean, names, place, word
-from adapters.dialects.metax.ranking import policies
+from adapters.dialects.metax.amount import MAX_AMOUNT, memory_amount
+from adapters.dialects.metax.annotations import annotation_path, boolean, names, one_word
+from adapters.dialects.metax.ranking import read_policies
 from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
@@ -24,10 +24,12 @@ BURST_SHARE = "burst-share"
 QOS_POLICIES = (BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:45-48
-CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
+TASK_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
 
 
-def read(pod: Pod, asking: Sequence[Member], config: MetaxConfig, defaults: Defaults) -> Request:
+def read_share_request(
+    pod: Pod, asking: Sequence[PodContainer], config: MetaxConfig, defaults: Defaults
+) -> Request:
     """What a pod wants.
 
     Args:
@@ -40,15 +42,17 @@ def read(pod: Pod, asking: Sequence[Member], config: MetaxConfig, defaults: Defa
         DialectError: it cannot be meant.
     """
     said = annotations(pod)
-    task_class = CLASSES.get(word(said, keys.APP_CLASS, *CLASSES) or "", TaskClass.NORMAL)
+    task_class = TASK_CLASSES.get(
+        one_word(said, keys.APP_CLASS, *TASK_CLASSES) or "", TaskClass.NORMAL
+    )
     online = task_class is TaskClass.ONLINE
-    qos = word(said, keys.QOS, *QOS_POLICIES)
-    order = policies(said, defaults)
+    qos = one_word(said, keys.QOS, *QOS_POLICIES)
+    order = read_policies(said, defaults)
     asks = tuple(_ask(member, config, task_class, mutex=order.mutex) for member in asking)
     total = sum(ask.count for ask in asks)
     if task_class is not TaskClass.NORMAL and total > 1:
         problem = f"such a task may have one card in all its containers, not {total}"
-        raise DialectError(place(keys.APP_CLASS), said[keys.APP_CLASS], problem)
+        raise DialectError(annotation_path(keys.APP_CLASS), said[keys.APP_CLASS], problem)
     links = _topology_aware(said, config, defaults)
     limited = any(ask.compute < FULL for ask in asks)
     return Request(
@@ -67,7 +71,7 @@ def read(pod: Pod, asking: Sequence[Member], config: MetaxConfig, defaults: Defa
     )
 
 
-def defaults(said: Text, request: Request) -> Text:
+def default_annotations(said: Text, request: Request) -> Text:
     """The QoS policy that HAMi's webhook writes where the author says none.
 
     Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
@@ -79,13 +83,13 @@ def defaults(said: Text, request: Request) -> Text:
 
 
 def _ask(
-    member: Member, config: MetaxConfig, task_class: TaskClass, *, mutex: bool
+    member: PodContainer, config: MetaxConfig, task_class: TaskClass, *, mutex: bool
 ) -> ContainerRequest:
-    count = whole(member, config.sgpu, 1, MOST)
-    compute = whole(member, config.vcore, 1, FULL) or FULL
-    amount = memory(member, config.vmemory)
+    count = whole_amount(member, config.sgpu, 1, MAX_AMOUNT)
+    compute = whole_amount(member, config.vcore, 1, FULL) or FULL
+    amount = memory_amount(member, config.vmemory)
     if count is None:
-        alone = (stated(member, config.vcore), stated(member, config.vmemory))
+        alone = (stated_amount(member, config.vcore), stated_amount(member, config.vmemory))
         field, value = next(found for found in alone if found)
         problem = f"needs {config.sgpu} beside it, which says of how many cards"
         raise DialectError(field, value, problem)
@@ -105,18 +109,18 @@ def _ask(
 
 
 def _notes(
-    asking: Sequence[Member], config: MetaxConfig, *, online: bool, qos: str | None
+    asking: Sequence[PodContainer], config: MetaxConfig, *, online: bool, qos: str | None
 ) -> list[str]:
     notes: list[str] = []
     for member in asking:
-        amount = memory(member, config.vmemory)
+        amount = memory_amount(member, config.vmemory)
         if amount and amount.note:
             notes.append(amount.note)
-        vcore = stated(member, config.vcore)
+        vcore = stated_amount(member, config.vcore)
         if online and vcore:
             notes.append(f"{vcore[0]}: {vcore[1]} is not used, an online task reserves no compute")
     if online and qos:
-        notes.append(f"{place(keys.QOS)}: {qos} is not used for an online task")
+        notes.append(f"{annotation_path(keys.QOS)}: {qos} is not used for an online task")
     return notes
 
 

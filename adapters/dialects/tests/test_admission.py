@@ -18,4 +18,4 @@ def test_volcano_and_koordinator_write_no_annotation(name: str, limits: dict[str
     pod = Pod(spec=PodSpec(containers=(Container("main", Resources(limits)),)))
     dialect = next(one for one in dialects({}, Defaults()) if one.name == name)
 
-    assert dialect.on_admission(pod, dialect.read_pod(pod)) == {}
+    assert dialect.admission_defaults(pod, dialect.read_request(pod)) == {}

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from adapters.dialects.adopt import UNKNOWN, adopt, holds
+from adapters.dialects.adopt import UNKNOWN, adopt, may_use_cards
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.dialects.tests.builders import bound
@@ -100,7 +100,7 @@ def test_what_is_held_unread_is_free_for_nobody() -> None:
         PodSpec(containers=(Container("c", Resources(limits=SHARE)),)),
     )
 
-    refused = fit(dialect.read_pod(other), ledger)
+    refused = fit(dialect.read_request(other), ledger)
 
     assert isinstance(refused, Reason)
     assert Cause.BLOCKED in {tally.cause for tally in refused.counts}
@@ -109,11 +109,11 @@ def test_what_is_held_unread_is_free_for_nobody() -> None:
 def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:
     spec = PodSpec(node_name="n")
 
-    assert holds(Pod(Metadata(deletion_timestamp="2026-01-01T00:00:00Z"), spec))
-    assert holds(Pod(spec=spec, status=PodStatus("Running")))
-    assert not holds(Pod(spec=spec, status=PodStatus("Succeeded")))
-    assert not holds(Pod(spec=spec, status=PodStatus("Failed")))
-    assert not holds(Pod(status=PodStatus("Pending")))
+    assert may_use_cards(Pod(Metadata(deletion_timestamp="2026-01-01T00:00:00Z"), spec))
+    assert may_use_cards(Pod(spec=spec, status=PodStatus("Running")))
+    assert not may_use_cards(Pod(spec=spec, status=PodStatus("Succeeded")))
+    assert not may_use_cards(Pod(spec=spec, status=PodStatus("Failed")))
+    assert not may_use_cards(Pod(status=PodStatus("Pending")))
 
 
 BEYOND = "has a record of amounts that no card has"

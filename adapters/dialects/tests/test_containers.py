@@ -1,6 +1,12 @@
 import pytest
 
-from adapters.dialects.containers import Member, members, resource_names, stated, whole
+from adapters.dialects.containers import (
+    PodContainer,
+    pod_containers,
+    resource_names,
+    stated_amount,
+    whole_amount,
+)
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
 from core.requests.request import Phase
@@ -19,8 +25,8 @@ def container(
 
 def member(
     limits: dict[str, Amount] | None = None, requests: dict[str, Amount] | None = None
-) -> Member:
-    (only,) = members(Pod(spec=PodSpec(containers=(container("main", limits, requests),))))
+) -> PodContainer:
+    (only,) = pod_containers(Pod(spec=PodSpec(containers=(container("main", limits, requests),))))
     return only
 
 
@@ -32,7 +38,7 @@ def test_containers_come_in_the_order_in_which_they_start() -> None:
         )
     )
 
-    order = [(one.container.name, one.phase, one.path) for one in members(pod)]
+    order = [(one.container.name, one.phase, one.path) for one in pod_containers(pod)]
 
     assert order == [
         ("prepare", Phase.INIT, "spec.initContainers[prepare]"),
@@ -55,15 +61,15 @@ def test_resources_are_found_in_limits_and_requests_of_every_container() -> None
 
 @pytest.mark.parametrize("written", [2, "2", "2e0", "2000m"])
 def test_a_whole_amount_is_read_however_kubernetes_may_print_it(written: Amount) -> None:
-    assert whole(member(limits={CARDS: written}), CARDS, 1, 8) == 2
+    assert whole_amount(member(limits={CARDS: written}), CARDS, 1, 8) == 2
 
 
 def test_a_request_counts_where_there_is_no_limit() -> None:
-    assert whole(member(requests={CARDS: 3}), CARDS, 1, 8) == 3
+    assert whole_amount(member(requests={CARDS: 3}), CARDS, 1, 8) == 3
 
 
 def test_a_container_that_names_nothing_asks_nothing() -> None:
-    assert whole(member(), CARDS, 1, 8) is None
+    assert whole_amount(member(), CARDS, 1, 8) is None
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_an_amount_that_cannot_be_meant_is_refused_by_field_and_value(
     written: Amount, right: str
 ) -> None:
     with pytest.raises(DialectError) as refused:
-        whole(member(limits={CARDS: written}), CARDS, 1, 8)
+        whole_amount(member(limits={CARDS: written}), CARDS, 1, 8)
 
     assert refused.value.field == f"spec.containers[main].resources.limits[{CARDS}]"
     assert refused.value.value == written
@@ -84,19 +90,21 @@ def test_an_amount_that_cannot_be_meant_is_refused_by_field_and_value(
 
 def test_a_bad_request_is_found_under_requests() -> None:
     with pytest.raises(DialectError) as refused:
-        whole(member(requests={CARDS: 0}), CARDS, 1, 8)
+        whole_amount(member(requests={CARDS: 0}), CARDS, 1, 8)
 
     assert refused.value.field == f"spec.containers[main].resources.requests[{CARDS}]"
 
 
 def test_a_limit_that_differs_from_the_request_is_refused() -> None:
     with pytest.raises(DialectError, match="must equal the request, which is 2"):
-        whole(member(limits={CARDS: 1}, requests={CARDS: 2}), CARDS, 1, 8)
+        whole_amount(member(limits={CARDS: 1}, requests={CARDS: 2}), CARDS, 1, 8)
 
 
 @pytest.mark.parametrize(("limit", "request_"), [(1, "1"), ("1k", 1000), ("half", "half")])
 def test_a_limit_equals_its_request_by_amount_not_by_text(limit: Amount, request_: Amount) -> None:
-    place, amount = stated(member(limits={CARDS: limit}, requests={CARDS: request_}), CARDS) or (
+    place, amount = stated_amount(
+        member(limits={CARDS: limit}, requests={CARDS: request_}), CARDS
+    ) or (
         "",
         0,
     )

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.adopt import adopt
-from adapters.dialects.dialect import Described
-from adapters.dialects.hami_node import NODE_DEVICES, read
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.hami_node import NODE_DEVICES, read_hami_node
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import KubeNode, Metadata
@@ -24,8 +24,8 @@ def kube(text: str) -> KubeNode:
     return KubeNode(Metadata(name="n", annotations={NODE_DEVICES: text}))
 
 
-def described(*entries: object) -> Described:
-    return read(kube(json.dumps(entries)))
+def described(*entries: object) -> NodeDescription:
+    return read_hami_node(kube(json.dumps(entries)))
 
 
 def entry(uuid: str = "GPU-a", **more: object) -> dict[str, object]:
@@ -40,7 +40,7 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
     )
 
     assert found.problems == ()
-    assert (found.precision, found.slots_stated, found.author) == (MIB, True, "HAMi")
+    assert (found.precision, found.slots_stated, found.source) == (MIB, True, "HAMi")
     assert found.cards == (
         Card(
             *("GPU-a", "n", 0, "nvidia", "NVIDIA A100", 8192 * MIB, 10),
@@ -56,8 +56,10 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
 
 
 def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
-    nine = read(kube(OLDER))
-    seven = read(kube("GPU-a,10,6144,100,NVIDIA-x,1,false:GPU-b,10,6144,100,NVIDIA-x,0,true"))
+    nine = read_hami_node(kube(OLDER))
+    seven = read_hami_node(
+        kube("GPU-a,10,6144,100,NVIDIA-x,1,false:GPU-b,10,6144,100,NVIDIA-x,0,true")
+    )
 
     assert nine.problems == seven.problems == ()
     assert [(card.uuid, card.memory, card.index) for card in nine.cards] == [
@@ -77,7 +79,7 @@ def test_what_is_left_out_is_0_or_false_as_go_leaves_it_out() -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "null", "[]", ":"])
 def test_a_node_of_which_hami_says_nothing_has_no_cards_of_hami(text: str) -> None:
-    found = read(kube(text))
+    found = read_hami_node(kube(text))
 
     assert (found.cards, found.problems) == ((), ())
 
@@ -118,7 +120,7 @@ def test_a_bad_entry_alone_is_left_out_and_told(bad: object, why: str) -> None:
     ],
 )
 def test_a_bad_entry_of_the_older_text_is_left_out_and_told(bad: str, why: str) -> None:
-    found = read(kube(f"{OLDER}{bad}:"))
+    found = read_hami_node(kube(f"{OLDER}{bad}:"))
 
     assert len(found.cards) == 1
     assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; left out",)
@@ -133,7 +135,7 @@ def test_a_card_that_stands_there_twice_is_read_once_and_told() -> None:
 
 @pytest.mark.parametrize("text", ["[", "[{]", '["\ud800"]'])
 def test_a_text_that_is_no_list_is_told(text: str) -> None:
-    found = read(kube(text))
+    found = read_hami_node(kube(text))
 
     assert found.cards == ()
     assert found.problems[0].startswith(f"{NODE_DEVICES} is no list of cards: ")
@@ -188,7 +190,7 @@ newer = st.lists(
 
 @given(st.one_of(st.text(), older, newer))
 def test_garbage_gives_sound_cards_and_problems_and_nothing_else(text: str) -> None:
-    found = read(kube(text))
+    found = read_hami_node(kube(text))
 
     assert len({card.uuid for card in found.cards}) == len(found.cards)
     assert all(card.memory > 0 and card.slots > 0 and card.index >= 0 for card in found.cards)
@@ -214,6 +216,6 @@ def test_both_texts_of_a_card_say_the_same(
     text = f"GPU-a,{count},{memory},100,NVIDIA-x,{numa},{health_word},{index},{mode}:"
     said = {"count": count, "devmem": memory, "numa": numa, "health": health}
 
-    assert read(kube(text)) == described(
+    assert read_hami_node(kube(text)) == described(
         {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **said}
     )

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
-    Containers,
+    ContainerShares,
     HamiShare,
     decode_devices,
     decode_metax,
     encode_devices,
     encode_metax,
-    writable,
+    is_card_uuid,
 )
 from core.hardware.quantity import GIB, MIB
 from core.requests.grant import Grant
@@ -21,7 +21,7 @@ SLICE = Grant("c0", "GPU-7", 4 * GIB, 60)
 ONLINE = Grant("c2", "GPU-6", 4 * GIB, 0)
 
 
-def decode(text: str) -> Containers:
+def decode(text: str) -> ContainerShares:
     return decode_devices(KIND, "record", text)
 
 
@@ -104,7 +104,7 @@ def test_metax_json_that_nobody_could_have_written_is_refused(text: str) -> None
     + [(f"a{mark}b", False) for mark in ",:;"],
 )
 def test_a_uuid_fits_into_both_texts_or_not(uuid: str, fits: bool) -> None:
-    assert writable(uuid) is fits
+    assert is_card_uuid(uuid) is fits
 
 
 shares = st.builds(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.adopt import adopt
-from adapters.dialects.kubelet import by_kubelet
+from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, Resources
@@ -25,7 +25,7 @@ ALONE = bound({GPU: 2})
 def adopted(pod: Pod, *holdings: DeviceHolding) -> Allocation:
     found = adopt(pod, NODE, ALL)
     assert found is not None
-    return by_kubelet(found, pod, NODE, ALL, holdings)
+    return adopt_from_kubelet(found, pod, NODE, ALL, holdings)
 
 
 def held(*cards: str, container: str = "c", resource: str = GPU, **more: object) -> DeviceHolding:

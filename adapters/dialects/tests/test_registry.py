@@ -80,4 +80,4 @@ def test_no_plugin_but_metaxs_goes_by_the_lock_of_a_node(resource: str) -> None:
     dialect = dialect_of(asking, ALL)
 
     assert dialect is not None
-    assert not dialect.pairs_by_lock(dialect.read_pod(asking), KubeNode())
+    assert not dialect.needs_node_lock(dialect.read_request(asking), KubeNode())

@@ -4,10 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.dialect import Defaults, Described, Held, Result, Settings
+from adapters.dialects.dialect import (
+    AdoptedAllocation,
+    Defaults,
+    Documents,
+    NodeDescription,
+    Result,
+)
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
-from adapters.dialects.volcano.bound import read_bound
+from adapters.dialects.volcano.adopted import read_adopted
 from adapters.dialects.volcano.pod import VolcanoPodReader
 from adapters.dialects.volcano.ranking import ranking
 from adapters.dialects.volcano.settings import read_device_config, read_scheduling
@@ -29,7 +35,7 @@ class Volcano:
     pods: VolcanoPodReader
 
     @classmethod
-    def configured(cls, settings: Settings, defaults: Defaults) -> Self:
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
         """The vocabulary as a cluster's settings have it.
 
         Raises:
@@ -54,11 +60,11 @@ class Volcano:
         """None: nothing of another vocabulary is ever passed over."""
         return frozenset()
 
-    def asks(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this vocabulary, in whatever amount."""
-        return self.pods.asks(pod)
+        return self.pods.matches(pod)
 
-    def read_pod(self, pod: Pod) -> Request:
+    def read_request(self, pod: Pod) -> Request:
         """What a pod that ``asks`` wants.
 
         Raises:
@@ -66,11 +72,11 @@ class Volcano:
         """
         return self.pods.read(pod)
 
-    def on_admission(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
         """None; see ``Dialect``."""
         return {}
 
-    def read_node(self, node: KubeNode, device: DeviceObject | None) -> Described:  # noqa: ARG002
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """The cards of a node, from the node object alone."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
 
@@ -78,7 +84,7 @@ class Volcano:
         """As the device plugin registers them: a sharer, a percent and a unit each is one."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
 
-    def pairs_by_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
         """Never: the lock of its plugin, off by default, names no pod."""
         return False
 
@@ -94,13 +100,13 @@ class Volcano:
         """
         return result.read_result(pod, request, node, self.pods.config.unit)
 
-    def read_bound(self, pod: Pod, node: Node) -> Held | None:
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """What vc-scheduler's own plugin gave a pod; see ``Dialect``.
 
         Raises:
             DialectError: the record cannot be understood.
         """
-        return read_bound(pod, node, self.pods)
+        return read_adopted(pod, node, self.pods)
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int

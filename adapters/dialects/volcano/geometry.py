@@ -33,7 +33,7 @@ class Partitioning:
 
 
 @lru_cache(maxsize=1024)
-def cutting(tables: tuple[GeometryTable, ...], card_type: str, memory: int) -> Partitioning:
+def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int) -> Partitioning:
     """The ways to cut a card.
 
     Args:

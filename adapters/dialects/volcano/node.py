@@ -13,11 +13,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adapters.dialects.containers import zero
-from adapters.dialects.dialect import Described
+from adapters.dialects.containers import is_zero
+from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.boolean import parse_bool
-from adapters.dialects.volcano.geometry import Partitioning, cutting
+from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from core.hardware.card import Card, Mode
@@ -38,7 +38,7 @@ _DOUBT = (
 )
 
 
-def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
+def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescription:
     """The cards of a node; an entry that cannot be one is left out and told.
 
     Where the node states that it has 0 of one of our resources, the device plugin is gone or the
@@ -70,7 +70,7 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> Described:
     withdrawn = _withdrawn(node.status.allocatable or {}, config) if cards else None
     if withdrawn is not None:
         problems.append(f"allocatable {withdrawn} is 0: the device plugin does not serve the cards")
-    return Described(
+    return NodeDescription(
         cards=tuple(
             replace(card, healthy=card.healthy and withdrawn is None) for card in cards.values()
         ),
@@ -124,7 +124,9 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
     # The first of the older plugins had no factor: the smaller reading sells nothing twice.
     size = int(units[1]) * (MIB if older else config.unit)
     cut = (
-        cutting(config.tables, card_type, size) if _MODES[mode] is Mode.MIG else Partitioning(UNCUT)
+        partitioning(config.tables, card_type, size)
+        if _MODES[mode] is Mode.MIG
+        else Partitioning(UNCUT)
     )
     card = Card(
         uuid=uuid,
@@ -144,4 +146,6 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
 
 def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:
     named = (config.count, config.memory, config.cores)
-    return next((name for name in named if name in allocatable and zero(allocatable[name])), None)
+    return next(
+        (name for name in named if name in allocatable and is_zero(allocatable[name])), None
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from adapters.dialects.containers import Member, members, resource_names, stated
+from adapters.dialects.containers import PodContainer, pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.settings import DeviceConfig, VolcanoScheduling
@@ -35,7 +35,7 @@ class VolcanoPodReader:
     scheduling: VolcanoScheduling
     ranking: Ranking
 
-    def asks(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether any container names a resource of this vocabulary."""
         return any(map(self._ours, resource_names(pod)))
 
@@ -45,7 +45,7 @@ class VolcanoPodReader:
         Raises:
             DialectError: it cannot be meant, or is out of scope.
         """
-        asked = [(member, self._ask(member)) for member in members(pod)]
+        asked = [(member, self._ask(member)) for member in pod_containers(pod)]
         wishes = annotations(pod)
         use_types = _entries(wishes, keys.USE_TYPE)
         return Request(
@@ -81,7 +81,7 @@ class VolcanoPodReader:
         known = resource in self.config.resources or resource == self.config.priority
         return known or resource.startswith(keys.FAMILY) or resource in keys.LEGACY
 
-    def _ask(self, member: Member) -> ContainerRequest | None:
+    def _ask(self, member: PodContainer) -> ContainerRequest | None:
         config = self.config
         self._refuse_strangers(member)
         count = _amount(
@@ -125,7 +125,7 @@ class VolcanoPodReader:
             phase=member.phase,
         )
 
-    def _refuse_strangers(self, member: Member) -> None:
+    def _refuse_strangers(self, member: PodContainer) -> None:
         resources = member.container.resources
         named = {**(resources.requests or {}), **(resources.limits or {})}
         for resource in filter(self._ours, sorted(named)):
@@ -142,18 +142,18 @@ class VolcanoPodReader:
                 problem = f"must be one of {', '.join(sorted(self.config.resources))}"
             raise DialectError(f"{member.path}.resources[{resource}]", named[resource], problem)
 
-    def _implies(self, member: Member) -> bool:
-        return stated(member, self.config.count) is None
+    def _implies(self, member: PodContainer) -> bool:
+        return stated_amount(member, self.config.count) is None
 
-    def _implied(self, member: Member) -> str:
+    def _implied(self, member: PodContainer) -> str:
         return (
             f"container {member.container.name} names {self.config.memory} without "
             f"{self.config.count}: one card is meant"
         )
 
 
-def _amount(member: Member, resource: str, bounds: tuple[int, int], right: str) -> int | None:
-    found = stated(member, resource)
+def _amount(member: PodContainer, resource: str, bounds: tuple[int, int], right: str) -> int | None:
+    found = stated_amount(member, resource)
     if found is None:
         return None
     place, amount = found

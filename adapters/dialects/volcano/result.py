@@ -142,7 +142,7 @@ def _grant(
     if not _NUMBER.fullmatch(cores) or int(cores) > FULL:
         raise _unreadable(text, "must give cores in percent, 0 to 100")
     uuid, compute = match["uuid"], int(cores)
-    held = slice_at(text, match["place"], cards.get(uuid))
+    held = listed_slice(text, match["place"], cards.get(uuid))
     return Grant(
         container=ask.container,
         card=uuid,
@@ -154,7 +154,7 @@ def _grant(
     )
 
 
-def slice_at(text: str, place: str | None, card: Card | None) -> Slice | None:
+def listed_slice(text: str, place: str | None, card: Card | None) -> Slice | None:
     """The slice that a record means; None for a card that is not cut, or that nobody knows.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar, cast
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Document, Policy, Settings
+from adapters.dialects.dialect import DialectError, Document, Documents, Policy
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.boolean import parse_bool
 from core.hardware.quantity import MIB
@@ -127,7 +127,7 @@ class _SchedulerFile(msgspec.Struct, frozen=True):
 _File = TypeVar("_File", _DeviceFile, _SchedulerFile)
 
 
-def read_scheduling(settings: Settings) -> tuple[VolcanoScheduling, Document]:
+def read_scheduling(settings: Documents) -> tuple[VolcanoScheduling, Document]:
     """The scheduler's arguments, and where its device settings stand.
 
     Raises:
@@ -147,7 +147,7 @@ def read_scheduling(settings: Settings) -> tuple[VolcanoScheduling, Document]:
     return scheduling, _device_document(given, settings)
 
 
-def read_device_config(settings: Settings, document: Document) -> DeviceConfig:
+def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
     """The device settings, with Volcano's defaults where they say nothing.
 
     Raises:
@@ -201,7 +201,7 @@ def _rules(given: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ..
     return tuple(tuple(sorted(rule.items())) for rule in rules)
 
 
-def _device_document(given: Mapping[str, object], settings: Settings) -> Document:
+def _device_document(given: Mapping[str, object], settings: Documents) -> Document:
     default, key = keys.DEVICE_CONFIG
     name = given.get(keys.CONFIG_NAME, default)
     if name != default and (name, key) not in settings:
@@ -218,7 +218,7 @@ def _where(document: Document) -> str:
     return f"ConfigMap {name}, key {key}"
 
 
-def _convert(settings: Settings, document: Document, to: type[_File]) -> _File:
+def _convert(settings: Documents, document: Document, to: type[_File]) -> _File:
     found = settings.get(document)
     try:
         return msgspec.convert({} if found is None else found, to, strict=False)

@@ -35,7 +35,7 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
         DialectError: it cannot be meant.
     """
     dialect = dialect_of(pod, dialects)
-    return None if dialect is None else PodRequest(pod, dialect, dialect.read_pod(pod))
+    return None if dialect is None else PodRequest(pod, dialect, dialect.read_request(pod))
 
 
 class PodRequestCache:

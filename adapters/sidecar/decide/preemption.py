@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.adopt import holds
+from adapters.dialects.adopt import may_use_cards
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.service import Service
 from adapters.wire.budget import Budget, violations
@@ -66,7 +66,7 @@ async def _expendable(service: Service, asking: PodRequest, ledger: NodeLedger) 
             continue
         if pod is None or pod.metadata.uid != one.uid:
             continue
-        if pod.spec.node_name == ledger.node.name and holds(pod):
+        if pod.spec.node_name == ledger.node.name and may_use_cards(pod):
             found[one.uid] = pod
     return found
 

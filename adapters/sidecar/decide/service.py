@@ -197,7 +197,7 @@ class Service:
             Busy: the ledger could not be written.
             OSError: the store or the cluster did not answer.
         """
-        needed = partial(asking.dialect.pairs_by_lock, asking.request)
+        needed = partial(asking.dialect.needs_node_lock, asking.request)
         locked = await self.ports.locks.acquire(asking.pod, node, needed)
         try:
             found = await self.committer.commit(asking, node, claimed)

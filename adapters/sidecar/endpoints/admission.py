@@ -187,7 +187,7 @@ class Admission:
 
     def _wanted(self, pod: Pod, asking: PodRequest) -> Mapping[str, str]:
         """A vocabulary's defaults where the author says nothing, and whom the runtime must ask."""
-        wanted = asking.dialect.on_admission(pod, asking.request)
+        wanted = asking.dialect.admission_defaults(pod, asking.request)
         if not self._required_plugin:
             return wanted
         asked = {ask.container for ask in asking.request.containers}

@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from adapters.dialects.adopt import holds
+from adapters.dialects.adopt import may_use_cards
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.pod_requests import PodRequest
@@ -94,7 +94,7 @@ class Calls:
         if found is None:
             return pb.ReleaseResponse(released=False)
         pod = await service.ports.pods.newest(found.pod_ref)
-        if pod is not None and pod.metadata.uid == request.uid and holds(pod):
+        if pod is not None and pod.metadata.uid == request.uid and may_use_cards(pod):
             raise StateError(f"pod {found.pod} is bound; its cards are free when it is gone")
         if not await service.committer.release(request.uid, request.node, request.attempt):
             if dict(service.ledgers.committed(request.uid)).get(request.node) is None:

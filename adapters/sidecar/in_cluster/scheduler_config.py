@@ -6,8 +6,7 @@ from typing import Protocol
 import yaml
 
 from adapters.dialects import registry
-from adapters.dialects.dialect import Document
-from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.dialect import Document, Documents
 from adapters.wire.kube import ConfigMap
 
 Key = tuple[str, str]

@@ -29,7 +29,7 @@ from adapters.cluster.objects.pods import PodClient as LivePods
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
-from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.dialect import Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.decide.service import Service
@@ -151,7 +151,7 @@ class InCluster:
         # A published dialect has no device plugin on the nodes that could release the lock.
         published = filter(None, map(registry.named, settings.publish))
         self._locking = settings.node_lock == "auto" and not any(
-            info.needs_node_lock for info in published
+            info.uses_node_lock for info in published
         )
         self._agents = AgentStatusFeed(
             lambda node, text: log.warning("agent.unread", node=node, text=text)

@@ -7,7 +7,7 @@ node are kept.
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from adapters.dialects.adopt import holds
+from adapters.dialects.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
@@ -66,7 +66,7 @@ class ClusterCache:
     def holding(self, node: str) -> list[Pod]:
         """The pods that are bound to a node and may hold cards of it."""
         found = (self._pods[key] for key in self._on.get(node, ()))
-        return [pod for pod in found if pod.spec.containers and holds(pod)]
+        return [pod for pod in found if pod.spec.containers and may_use_cards(pod)]
 
     def put_pod(self, pod: Pod) -> None:
         """A pod is new, or not what it was."""

@@ -366,5 +366,5 @@ def unadopted(service: Service, mirror: ClusterCache) -> list[str]:
         for ledger in service.ledgers.inventory
         for pod in mirror.holding(ledger.node.name)
         if pod.metadata.uid not in ledger.allocations
-        if any(dialect.asks(pod) for dialect in dialects)
+        if any(dialect.matches(pod) for dialect in dialects)
     ]

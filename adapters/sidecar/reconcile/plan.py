@@ -12,7 +12,7 @@ import msgspec
 
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
-from adapters.dialects.kubelet import by_kubelet
+from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialect_of
 from adapters.wire.hardware import KUBELET, DeviceHolding
@@ -216,7 +216,7 @@ def _missing(
         return None
     found = view.read(pod, node, dialects)
     if found is not None:
-        found = by_kubelet(found, pod, node, dialects, view.holdings)
+        found = adopt_from_kubelet(found, pod, node, dialects, view.holdings)
     if found is None or (known is not None and found == replace(known, since=0)):
         return None
     return found
@@ -252,7 +252,7 @@ def _written(
         dialect = dialect_of(pod, dialects)
         if dialect is None or any(grant.card not in present for grant in known.grants):
             return None
-        request = dialect.read_pod(pod)
+        request = dialect.read_request(pod)
     except DialectError:
         return None
     asking = {ask.container for ask in request.containers}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adapters.dialects.adopt import adopt, holds
+from adapters.dialects.adopt import adopt, may_use_cards
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.stores.store import Conflict, Store
@@ -55,13 +55,13 @@ async def seed(
         name = kube.metadata.name
         node, problems = read_node(kube, given.devices.get(name), dialects)
         told += [f"node {name}: {problem}" for problem in problems]
-        here = [pod for pod in pods if pod.spec.node_name == name and holds(pod)]
+        here = [pod for pod in pods if pod.spec.node_name == name and may_use_cards(pod)]
         await _write(store, node, here, dialects)
     known = {kube.metadata.name for kube in given.nodes}
     told += [
         f"pod {full_name(pod)}: is bound to {pod.spec.node_name}, which is not among the input"
         for pod in pods
-        if holds(pod) and pod.spec.node_name not in known
+        if may_use_cards(pod) and pod.spec.node_name not in known
     ]
     return told
 

@@ -47,7 +47,7 @@ def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
     }
     held = {card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if use.holders}
 
-    found = fit(ALL[0].read_pod(msgspec.convert(raw, Pod)), ledger)
+    found = fit(ALL[0].read_request(msgspec.convert(raw, Pod)), ledger)
 
     if isinstance(found, Placement):
         assert held.isdisjoint(grant.card for grant in found.grants)

@@ -52,7 +52,7 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
         dialect = dialect_of(pod, dialects)
         if dialect is None or pod.spec.node_name:
             continue
-        request = dialect.read_pod(pod)
+        request = dialect.read_request(pod)
         placement = allocate(request, inventory, list(nodes)).placement
         if placement is None:
             continue

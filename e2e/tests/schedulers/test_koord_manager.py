@@ -62,7 +62,7 @@ def plane() -> Iterator[ControlPlane]:
 def read(pod: Pod) -> Request | str:
     """What the pod asks for, or why the product refuses it."""
     try:
-        return replace(Koordinator.configured({}, Defaults()).read_pod(pod), uid="", notes=())
+        return replace(Koordinator.configured({}, Defaults()).read_request(pod), uid="", notes=())
     except DialectError as error:
         return f"refused: {error.problem}"
 

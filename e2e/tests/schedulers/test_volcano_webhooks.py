@@ -52,7 +52,7 @@ def template(**annotations: str) -> Object:
 
 
 def read(pod: Object) -> Request:
-    request = Volcano.configured({}, Defaults()).read_pod(msgspec.convert(pod, Pod))
+    request = Volcano.configured({}, Defaults()).read_request(msgspec.convert(pod, Pod))
     return replace(request, uid="", pod="", group=None)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from adapters.dialects.dialect import Defaults, Described, Settings
+from adapters.dialects.dialect import Defaults, Documents, NodeDescription
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.wire.kube import (
@@ -43,7 +43,7 @@ def a_koordinator(arguments: object = None, defaults: Defaults | None = None) ->
     return Koordinator.configured(with_arguments(arguments), defaults or Defaults())
 
 
-def with_arguments(arguments: object) -> Settings:
+def with_arguments(arguments: object) -> Documents:
     plugins: list[object] = [
         {"name": "NodeResourcesFit", "args": {"scoringStrategy": 1}},
         {"name": "DeviceShare", "args": arguments},
@@ -126,7 +126,7 @@ def a_kube_node(labels: Mapping[str, str] | None = None, name: str = "gpu-a") ->
 
 def described(
     device: DeviceObject, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
-) -> Described:
+) -> NodeDescription:
     return koordinator.read_node(kube or a_kube_node(), device)
 
 
@@ -165,7 +165,7 @@ def hopper(policy: str = "", model: str = "H100-80GB-HBM3") -> Node:
 
 
 def the_request(*containers: Container | Asked, koordinator: Koordinator = KOORDINATOR) -> Request:
-    return koordinator.read_pod(a_pod(*containers))
+    return koordinator.read_request(a_pod(*containers))
 
 
 def only_ask(asked: Asked) -> ContainerRequest:
@@ -189,14 +189,14 @@ def used(node: Node, *full: int, half: Sequence[int] = ()) -> NodeLedger:
 
 def place(pod: Pod, ledger: NodeLedger, koordinator: Koordinator = KOORDINATOR) -> Placement:
     """Where the pod goes; it must fit."""
-    found = fit(koordinator.read_pod(pod), ledger)
+    found = fit(koordinator.read_request(pod), ledger)
     assert isinstance(found, Placement), found.text()
     return found
 
 
 def refuse(pod: Pod, ledger: NodeLedger, koordinator: Koordinator = KOORDINATOR) -> Reason:
     """Why the pod does not fit; it must not."""
-    found = fit(koordinator.read_pod(pod), ledger)
+    found = fit(koordinator.read_request(pod), ledger)
     assert isinstance(found, Reason), found
     return found
 
@@ -205,7 +205,7 @@ def run(ledger: NodeLedger, *pods: Pod) -> NodeLedger:
     """The ledger after the pods were placed one after the other."""
     for pod in pods:
         placement = place(pod, ledger)
-        ledger = ledger.reserve(Allocation.of(KOORDINATOR.read_pod(pod), placement))
+        ledger = ledger.reserve(Allocation.of(KOORDINATOR.read_request(pod), placement))
     return ledger
 
 

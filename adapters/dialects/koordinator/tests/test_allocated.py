@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import allocated, keys
-from adapters.dialects.koordinator.allocated import Entry
+from adapters.dialects.koordinator.allocated import AllocatedCard
 from adapters.dialects.koordinator.tests.builders import a_device, an_info, cards, gib, the_node
 from core.hardware.node import Node
 from core.hardware.quantity import KIB, MIB, part, percent
@@ -16,8 +16,8 @@ from core.hardware.quantity import KIB, MIB, part, percent
 NODE = cards(2)
 
 
-def read(text: str, node: Node = NODE) -> tuple[Entry, ...]:
-    return allocated.read({keys.ALLOCATED: text}, node)
+def read(text: str, node: Node = NODE) -> tuple[AllocatedCard, ...]:
+    return allocated.read_allocated({keys.ALLOCATED: text}, node)
 
 
 def one(resources: str, card: str = '"minor":1') -> str:
@@ -53,9 +53,9 @@ TABLE = {
 @pytest.mark.parametrize("total", TABLE)
 def test_a_percentage_is_written_in_the_peers_bytes(total: str) -> None:
     for ratio, printed in zip(PERCENTS, TABLE[total], strict=True):
-        entry = Entry(0, "u", part(CARDS[total], ratio), ratio)
+        entry = AllocatedCard(0, "u", part(CARDS[total], ratio), ratio)
 
-        text = allocated.encode([entry])
+        text = allocated.encode_allocated([entry])
 
         assert text == (
             '{"gpu":[{"minor":0,"resources":{'
@@ -86,9 +86,9 @@ def test_bytes_of_an_80_gi_card_are_the_peers_percentage(memory: int, ratio: int
 
 
 def test_several_cards_stand_in_the_order_in_which_they_are_given() -> None:
-    entries = (Entry(1, "GPU-1", gib(1), 1, 5), Entry(0, "GPU-0", gib(2), 2))
+    entries = (AllocatedCard(1, "GPU-1", gib(1), 1, 5), AllocatedCard(0, "GPU-0", gib(2), 2))
 
-    text = allocated.encode(entries)
+    text = allocated.encode_allocated(entries)
 
     assert text == (
         '{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"5",'
@@ -100,7 +100,7 @@ def test_several_cards_stand_in_the_order_in_which_they_are_given() -> None:
 
 
 def test_a_card_is_known_by_its_minor_where_no_id_stands() -> None:
-    assert read(one(HALF)) == (Entry(1, "GPU-1", gib(40), 50, 50),)
+    assert read(one(HALF)) == (AllocatedCard(1, "GPU-1", gib(40), 50, 50),)
 
 
 def test_the_id_wins_over_the_minor() -> None:
@@ -108,7 +108,9 @@ def test_the_id_wins_over_the_minor() -> None:
 
 
 def test_a_card_that_the_node_does_not_have_is_named_as_it_stands() -> None:
-    assert read(one(HALF, '"minor":1,"id":"GPU-gone"')) == (Entry(1, "GPU-gone", gib(40), 100, 50),)
+    assert read(one(HALF, '"minor":1,"id":"GPU-gone"')) == (
+        AllocatedCard(1, "GPU-gone", gib(40), 100, 50),
+    )
 
 
 def test_cards_of_other_vocabularies_are_not_meant_by_a_minor() -> None:
@@ -123,7 +125,7 @@ def test_other_devices_and_extensions_are_passed_over() -> None:
         '"rdma":[{"minor":-1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0"}]}'
     )
 
-    assert read(text) == (Entry(0, "GPU-0", gib(1), 1),)
+    assert read(text) == (AllocatedCard(0, "GPU-0", gib(1), 1),)
 
 
 def test_deprecated_names_and_numbers_are_read() -> None:
@@ -132,7 +134,7 @@ def test_deprecated_names_and_numbers_are_read() -> None:
         '"kubernetes.io/gpu-memory-ratio":100}'
     )
 
-    assert read(one(resources)) == (Entry(1, "GPU-1", gib(16), 100, 100),)
+    assert read(one(resources)) == (AllocatedCard(1, "GPU-1", gib(16), 100, 100),)
 
 
 def test_a_percentage_alone_is_completed_from_the_card() -> None:
@@ -177,7 +179,7 @@ def test_w19_a_text_that_cannot_be_understood_is_refused(text: str, problem: str
 
 def test_a_missing_annotation_is_refused() -> None:
     with pytest.raises(DialectError, match="names no GPU"):
-        allocated.read({}, NODE)
+        allocated.read_allocated({}, NODE)
 
 
 json_like = st.recursive(
@@ -209,8 +211,8 @@ def test_garbage_gives_entries_or_a_dialect_error_and_nothing_else(text: str) ->
 def test_what_was_written_is_read(shares: list[tuple[int, int]]) -> None:
     node = the_node(a_device(*(an_info(minor, str(2**40)) for minor in range(4))))
     entries = tuple(
-        Entry(minor, f"GPU-{minor}", memory, percent(memory, 2**40), compute)
+        AllocatedCard(minor, f"GPU-{minor}", memory, percent(memory, 2**40), compute)
         for minor, (memory, compute) in enumerate(shares)
     )
 
-    assert read(allocated.encode(entries), node) == entries
+    assert read(allocated.encode_allocated(entries), node) == entries

@@ -32,7 +32,7 @@ def test_the_result_is_the_golden_one(case: Path, *, rewrite_golden: bool) -> No
     pod = msgspec.convert(told["pod"], Pod)
 
     placement = place(pod, run(NodeLedger.of(node), *before))
-    result = KOORDINATOR.write_result(pod, KOORDINATOR.read_pod(pod), placement, node, 0)
+    result = KOORDINATOR.write_result(pod, KOORDINATOR.read_request(pod), placement, node, 0)
 
     written = {"annotations": dict(result.annotations), "labels": dict(result.labels)}
     expected = case.with_name(case.name.replace(".in.", ".out."))

@@ -26,7 +26,7 @@ TWO: Asked = {"gpu": 200}
 def read(asked: Asked, **said: str) -> Request:
     """Keyword arguments are annotations, named as in ``keys``."""
     annotations = {str(getattr(keys, name)): text for name, text in said.items()}
-    return KOORDINATOR.read_pod(a_pod(asked, annotations=annotations))
+    return KOORDINATOR.read_request(a_pod(asked, annotations=annotations))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_numa_spec_that_cannot_be_meant_is_refused(spec: str) -> None:
 def test_a_designated_allocation_is_noted(key: str) -> None:
     hint = '{"nodeNames":["gpu-b"],"extensions":{"DeviceShare":{}}}'
 
-    (note,) = KOORDINATOR.read_pod(a_pod(TWO, annotations={key: hint})).notes
+    (note,) = KOORDINATOR.read_request(a_pod(TWO, annotations={key: hint})).notes
 
     assert note.endswith("Dragoman chooses the cards itself")
 
@@ -207,7 +207,7 @@ def test_a_scheduling_hint_for_other_plugins_is_none_of_ours() -> None:
     hint = '{"nodeNames":["gpu-b"]}'
     pod = a_pod(TWO, annotations={keys.SCHEDULING_HINTS[0]: hint})
 
-    assert KOORDINATOR.read_pod(pod).notes == ()
+    assert KOORDINATOR.read_request(pod).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_joint_devices_and_reservations_are_refused_by_name(name: str) -> None:
 
 def test_a_required_pre_allocation_is_refused_by_name() -> None:
     with pytest.raises(DialectError, match="knows no reservations"):
-        KOORDINATOR.read_pod(a_pod(TWO, labels={keys.PRE_ALLOCATION_REQUIRED: "true"}))
+        KOORDINATOR.read_request(a_pod(TWO, labels={keys.PRE_ALLOCATION_REQUIRED: "true"}))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import Described
+from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     GOLDEN,
@@ -71,7 +71,7 @@ def test_the_golden_device_of_two_cards_has_no_topology() -> None:
 def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_says() -> None:
     node = KubeNode(status=NodeStatus(capacity={"nvidia.com/gpu": "8"}))
 
-    assert KOORDINATOR.read_node(node, None) == Described(slots_stated=False)
+    assert KOORDINATOR.read_node(node, None) == NodeDescription(slots_stated=False)
 
 
 def test_a_device_object_without_devices_has_no_cards() -> None:

@@ -31,26 +31,26 @@ TRIGGER = keys.METAX_TRIGGER
 
 @pytest.mark.parametrize("name", sorted({*keys.OWN, *keys.WHOLE_CARDS}))
 def test_a_pod_asks_that_names_a_resource_of_the_vocabulary(name: str) -> None:
-    assert KOORDINATOR.asks(a_pod({"cpu": 1}, {name: 1}))
+    assert KOORDINATOR.matches(a_pod({"cpu": 1}, {name: 1}))
 
 
 @pytest.mark.parametrize(
     "asked", [{"cpu": 1}, {"nvidia.com/gpu": 0}, {"nvidia.com/gpu": "0"}, {TRIGGER: 1}]
 )
 def test_a_pod_does_not_ask_that_names_none_or_no_whole_card(asked: Asked) -> None:
-    assert not KOORDINATOR.asks(a_pod(asked))
+    assert not KOORDINATOR.matches(a_pod(asked))
 
 
 def test_a_pod_asks_whose_amount_cannot_be_read() -> None:
-    assert KOORDINATOR.asks(a_pod({"nvidia.com/gpu": "many"}))
+    assert KOORDINATOR.matches(a_pod({"nvidia.com/gpu": "many"}))
 
 
 def test_a_zero_in_koordinators_words_is_refused_and_not_passed_over() -> None:
     pod = a_pod({"gpu": 0})
 
-    assert KOORDINATOR.asks(pod)
+    assert KOORDINATOR.matches(pod)
     with pytest.raises(DialectError, match="asks for nothing"):
-        KOORDINATOR.read_pod(pod)
+        KOORDINATOR.read_request(pod)
 
 
 def test_a_pod_that_asks_for_nothing_is_refused() -> None:
@@ -62,7 +62,7 @@ def test_the_seeds_pod_is_read() -> None:
     container = a_container({"cpu": 4, "memory": "2Gi", **HALF}, "curlimage", requests=HALF)
     pod = a_pod(container, labels=HAMI_CORE)
 
-    request = KOORDINATOR.read_pod(pod)
+    request = KOORDINATOR.read_request(pod)
 
     (ask,) = request.containers
     assert request == Request(
@@ -85,20 +85,22 @@ def test_the_priority_is_the_pods() -> None:
     pod = a_pod({"gpu": 50})
     spec = msgspec.structs.replace(pod.spec, priority=9000)
 
-    assert KOORDINATOR.read_pod(Pod(pod.metadata, spec)).priority == 9000
+    assert KOORDINATOR.read_request(Pod(pod.metadata, spec)).priority == 9000
 
 
 def test_isolation_is_demanded_of_the_node_for_shared_pods_only() -> None:
     shared = a_pod({"gpu": 100}, {"gpu-memory": "80Gi"}, labels=HAMI_CORE)
     whole = a_pod({"gpu": 100}, labels=HAMI_CORE)
 
-    assert KOORDINATOR.read_pod(shared).isolation == "HAMi-core"
-    assert KOORDINATOR.read_pod(whole).isolation is None
-    assert KOORDINATOR.read_pod(a_pod({"gpu": 50}, labels={keys.ISOLATION: ""})).isolation is None
+    assert KOORDINATOR.read_request(shared).isolation == "HAMi-core"
+    assert KOORDINATOR.read_request(whole).isolation is None
+    assert (
+        KOORDINATOR.read_request(a_pod({"gpu": 50}, labels={keys.ISOLATION: ""})).isolation is None
+    )
 
 
 def test_w1_a_node_without_the_isolation_provider_is_refused_alone() -> None:
-    request = KOORDINATOR.read_pod(a_pod({"gpu": 50}, labels=HAMI_CORE))
+    request = KOORDINATOR.read_request(a_pod({"gpu": 50}, labels=HAMI_CORE))
 
     without = fit(request, NodeLedger.of(eight()))
     having = fit(request, NodeLedger.of(cards(1)))
@@ -186,10 +188,10 @@ def test_garbage_gives_a_request_or_a_dialect_error_and_nothing_else(
     pod = a_pod(*containers, annotations=annotations)
 
     try:
-        request = KOORDINATOR.read_pod(pod)
+        request = KOORDINATOR.read_request(pod)
     except DialectError:
         return
 
-    assert KOORDINATOR.asks(pod)
+    assert KOORDINATOR.matches(pod)
     assert all((ask.memory is None) != (ask.memory_percent is None) for ask in request.containers)
     assert all(ask.count >= 1 and 0 <= ask.compute <= 100 for ask in request.containers)

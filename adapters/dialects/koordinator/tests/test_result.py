@@ -43,7 +43,7 @@ HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 
 
 def write(pod: Pod, placement: Placement, node: Node) -> Result:
-    return KOORDINATOR.write_result(pod, KOORDINATOR.read_pod(pod), placement, node, now=1)
+    return KOORDINATOR.write_result(pod, KOORDINATOR.read_request(pod), placement, node, now=1)
 
 
 def placed(pod: Pod, node: Node) -> tuple[Placement, Result]:
@@ -52,7 +52,7 @@ def placed(pod: Pod, node: Node) -> tuple[Placement, Result]:
 
 
 def read(pod: Pod, node: Node) -> tuple[Grant, ...]:
-    return KOORDINATOR.read_result(pod, KOORDINATOR.read_pod(pod), node)
+    return KOORDINATOR.read_result(pod, KOORDINATOR.read_request(pod), node)
 
 
 def test_the_seeds_result_is_written_with_the_id_that_todays_scheduler_adds() -> None:
@@ -266,7 +266,7 @@ def test_reading_what_was_written_gives_the_same_grants(
     ]
     pod = a_pod(*asked, init=init)
     node = cards(4, total, vendor)
-    request = replace(KOORDINATOR.read_pod(pod), vendor=None)
+    request = replace(KOORDINATOR.read_request(pod), vendor=None)
     placement = fit(request, NodeLedger.of(node))
     if not isinstance(placement, Placement):
         return

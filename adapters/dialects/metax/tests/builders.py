@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from adapters.dialects.dialect import Defaults, DialectError, Settings
+from adapters.dialects.dialect import Defaults, DialectError, Documents
 from adapters.dialects.metax.dialect import Metax
 from adapters.wire.kube import (
     Amount,
@@ -30,7 +30,7 @@ METAX = Metax.configured({}, Defaults())
 _serial = count()
 
 
-def a_metax(settings: Settings | None = None, defaults: Defaults | None = None) -> Metax:
+def a_metax(settings: Documents | None = None, defaults: Defaults | None = None) -> Metax:
     return Metax.configured(settings or {}, defaults or Defaults())
 
 
@@ -146,14 +146,14 @@ def whole_node(
 
 def place(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Placement:
     """Where the pod goes; it must fit."""
-    found = fit(metax.read_pod(pod), ledger)
+    found = fit(metax.read_request(pod), ledger)
     assert isinstance(found, Placement), found.text()
     return found
 
 
 def refuse(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Reason:
     """Why the pod does not fit; it must not."""
-    found = fit(metax.read_pod(pod), ledger)
+    found = fit(metax.read_request(pod), ledger)
     assert isinstance(found, Reason), found
     return found
 
@@ -161,7 +161,7 @@ def refuse(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Reason:
 def run(ledger: NodeLedger, *pods: Pod, metax: Metax = METAX) -> NodeLedger:
     """The ledger after the pods were placed one after the other."""
     for pod in pods:
-        request = metax.read_pod(pod)
+        request = metax.read_request(pod)
         ledger = ledger.reserve(Allocation.of(request, place(pod, ledger, metax)))
     return ledger
 
@@ -173,12 +173,12 @@ def indexes(ledger: NodeLedger, placement: Placement) -> list[int]:
 
 
 def read(pod: Pod, metax: Metax = METAX) -> Request:
-    return metax.read_pod(pod)
+    return metax.read_request(pod)
 
 
 def attempt(pod: Pod) -> Request | DialectError:
     """The request, or why there is none."""
     try:
-        return METAX.read_pod(pod)
+        return METAX.read_request(pod)
     except DialectError as error:
         return error

@@ -6,7 +6,7 @@ def admitted(**annotations: str) -> dict[str, str]:
     names = {"app_class": keys.APP_CLASS, "qos": keys.QOS}
     said = {names[name]: value for name, value in annotations.items()}
     pod = a_pod(a_container({"sgpu": 1, "vcore": 10}), annotations=said)
-    return dict(METAX.on_admission(pod, METAX.read_pod(pod)))
+    return dict(METAX.admission_defaults(pod, METAX.read_request(pod)))
 
 
 def test_a_pod_that_names_no_policy_gets_best_effort_as_by_hamis_webhook() -> None:
@@ -22,4 +22,4 @@ def test_a_policy_that_is_named_stays_and_an_online_task_gets_none() -> None:
 def test_a_pod_of_whole_cards_gets_no_policy() -> None:
     pod = a_pod(a_container({"gpu": 1}))
 
-    assert METAX.on_admission(pod, METAX.read_pod(pod)) == {}
+    assert METAX.admission_defaults(pod, METAX.read_request(pod)) == {}

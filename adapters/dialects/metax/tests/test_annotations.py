@@ -22,7 +22,7 @@ def asking(**annotations: str) -> Pod:
 
 
 def ranking(defaults: Defaults | None = None, **annotations: str) -> Ranking:
-    return a_metax(defaults=defaults).read_pod(asking(**annotations)).ranking
+    return a_metax(defaults=defaults).read_request(asking(**annotations)).ranking
 
 
 def refusal(**annotations: str) -> DialectError:
@@ -164,7 +164,7 @@ def test_uuid_lists_are_trimmed_and_blank_lists_say_nothing() -> None:
 def links_count(said: dict[str, str], stated: object = None, default: object = None) -> bool:
     settings = {} if stated is None else {DEVICE_CONFIG: {"metax": {"sgpuTopologyAware": stated}}}
     defaults = Defaults(topology_aware=None if default is None else bool(default))
-    request = a_metax(settings, defaults).read_pod(a_pod({"sgpu": 4}, annotations=said))
+    request = a_metax(settings, defaults).read_request(a_pod({"sgpu": 4}, annotations=said))
     return NodeKey.LINKS in request.ranking.nodes
 
 

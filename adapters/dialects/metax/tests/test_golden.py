@@ -27,7 +27,7 @@ def test_the_result_is_the_golden_one(case: Path, *, rewrite_golden: bool) -> No
     node = the_node(golden_kube_node(told["node"]))
 
     placement = place(pod, NodeLedger.of(node))
-    result = METAX.write_result(pod, METAX.read_pod(pod), placement, node, told["now"])
+    result = METAX.write_result(pod, METAX.read_request(pod), placement, node, told["now"])
 
     written = {"annotations": dict(result.annotations), "labels": dict(result.labels)}
     expected = case.with_name(case.name.replace(".in.", ".out."))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import Described
-from adapters.dialects.metax.node import MOST_CARDS
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.metax.node import MAX_CARDS
 from adapters.dialects.metax.tests.builders import (
     GOLDEN,
     METAX,
@@ -21,7 +21,7 @@ from core.hardware.quantity import GIB, MIB
 GPU = "metax-tech.com/gpu"
 
 
-def described(*devices: object) -> Described:
+def described(*devices: object) -> NodeDescription:
     return METAX.read_node(a_kube_node(list(devices)), None)
 
 
@@ -105,13 +105,13 @@ def test_a_record_that_is_no_list_gives_no_cards_and_is_told(text: str) -> None:
 
 
 def test_a_node_without_metax_has_nothing_to_say() -> None:
-    assert METAX.read_node(KubeNode(Metadata("cpu-1")), None) == Described(precision=MIB)
+    assert METAX.read_node(KubeNode(Metadata("cpu-1")), None) == NodeDescription(precision=MIB)
 
 
 # --- whole cards -----------------------------------------------------------------------------
 
 
-def counted(capacity: Amount, allocatable: Amount | None = None) -> Described:
+def counted(capacity: Amount, allocatable: Amount | None = None) -> NodeDescription:
     usable = None if allocatable is None else {GPU: allocatable}
     return METAX.read_node(a_kube_node(capacity={GPU: capacity}, allocatable=usable), None)
 
@@ -130,7 +130,7 @@ def test_whole_cards_that_are_not_allocatable_are_not_offered() -> None:
     assert [card.healthy for card in counted(2, 0).cards] == [False, False]
 
 
-@pytest.mark.parametrize("amount", ["-1", "x", "1.5", MOST_CARDS + 1])
+@pytest.mark.parametrize("amount", ["-1", "x", "1.5", MAX_CARDS + 1])
 def test_a_number_of_cards_that_is_none_is_told(amount: Amount) -> None:
     for said in (counted(amount), counted(2, amount)):
         assert said.cards == ()
@@ -225,4 +225,4 @@ def test_the_plugin_goes_by_the_lock_for_shares_of_main_containers_where_it_is(
         )
     )
 
-    assert METAX.pairs_by_lock(METAX.read_pod(pod), node) is locked
+    assert METAX.needs_node_lock(METAX.read_request(pod), node) is locked

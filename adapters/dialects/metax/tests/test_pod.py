@@ -163,8 +163,8 @@ def test_a_pod_says_who_it_is() -> None:
 
 def test_a_pod_asks_when_it_names_any_of_the_resources() -> None:
     for resource in ("sgpu", "vcore", "vmemory", "gpu"):
-        assert METAX.asks(a_pod({resource: 0}))
-    assert not METAX.asks(a_pod(a_container()))
+        assert METAX.matches(a_pod({resource: 0}))
+    assert not METAX.matches(a_pod(a_container()))
 
 
 def test_a_whole_card_is_all_of_it() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.hami_record import METAX_ALLOCATED
-from adapters.dialects.hami_record import NODE as NODE_OF_RECORD
+from adapters.dialects.hami_record import NODE_KEY as NODE_OF_RECORD
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     METAX,
@@ -44,7 +44,7 @@ def with_record(pod: Pod, **record: str) -> Pod:
 
 def written(pod: Pod, ledger: NodeLedger) -> tuple[Pod, tuple[Grant, ...]]:
     """The pod with its record, and what it was given."""
-    request, placement = METAX.read_pod(pod), place(pod, ledger)
+    request, placement = METAX.read_request(pod), place(pod, ledger)
     result = METAX.write_result(pod, request, placement, ledger.node, NOW)
     metadata = msgspec.structs.replace(
         pod.metadata, annotations={**(pod.metadata.annotations or {}), **result.annotations}
@@ -53,7 +53,7 @@ def written(pod: Pod, ledger: NodeLedger) -> tuple[Pod, tuple[Grant, ...]]:
 
 
 def read_back(pod: Pod, node: Node = NODE) -> tuple[Grant, ...]:
-    return METAX.read_result(pod, METAX.read_pod(pod), node)
+    return METAX.read_result(pod, METAX.read_request(pod), node)
 
 
 def refusal(pod: Pod, node: Node = NODE) -> DialectError:
@@ -71,7 +71,7 @@ def test_all_that_is_written_is_barred_to_pod_authors(limits: dict[str, str | in
     node = whole_node() if "gpu" in limits else NODE
 
     result = METAX.write_result(
-        pod, METAX.read_pod(pod), place(pod, NodeLedger.of(node)), node, NOW
+        pod, METAX.read_request(pod), place(pod, NodeLedger.of(node)), node, NOW
     )
 
     assert {*result.annotations, *result.labels} <= METAX.result_keys
@@ -98,7 +98,7 @@ def test_a_node_name_too_long_for_a_label_stays_an_annotation(length: int, label
     pod = a_pod(SLICE)
 
     result = METAX.write_result(
-        pod, METAX.read_pod(pod), place(pod, NodeLedger.of(node)), node, NOW
+        pod, METAX.read_request(pod), place(pod, NodeLedger.of(node)), node, NOW
     )
 
     assert result.annotations["hami.io/vgpu-node"] == "n" * length
@@ -231,7 +231,7 @@ def test_the_rules_for_pods_of_hami_read_what_we_write_alike(asked: list[Wish], 
     every = containers(asked)
     pod, grants = written(a_pod(*every[init:], init=every[:init]), NodeLedger.of(zones(4, 4)))
 
-    held = METAX.read_bound(pod, zones(4, 4))
+    held = METAX.read_adopted(pod, zones(4, 4))
 
     assert held is not None
     assert held.grants == grants
@@ -242,7 +242,7 @@ def test_whole_cards_of_an_older_record_without_init_containers_are_read() -> No
     record = {"GPU_ALLOCATED": "node-a-metax-7,Metax-GPU,65536,100:;"}
     pod = with_record(a_pod({"gpu": 1}, init=[a_container(name="first")]), **record)
 
-    held = METAX.read_bound(pod, node)
+    held = METAX.read_adopted(pod, node)
 
     assert held is not None
     assert held.grants == (Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),)

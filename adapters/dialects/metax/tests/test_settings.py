@@ -39,10 +39,10 @@ def test_the_resources_may_have_other_names() -> None:
     limits: dict[str, str | int | float] = {"example.com/share": 1, "example.com/compute": 30}
     pod = Pod(spec=PodSpec(containers=(Container("main", Resources(limits)),)))
 
-    assert metax.asks(pod)
-    assert metax.read_pod(pod).containers[0].compute == 30
+    assert metax.matches(pod)
+    assert metax.read_request(pod).containers[0].compute == 30
     assert metax.config.topology_aware
-    assert not a_metax().asks(pod)
+    assert not a_metax().matches(pod)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.dialect import Defaults, Settings
+from adapters.dialects.dialect import Defaults, Documents
 from adapters.dialects.merge import read_node
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.dialect import Volcano
@@ -107,7 +107,7 @@ def volcano(
     return configured(settings, defaults)
 
 
-def configured(settings: Settings, defaults: Defaults | None = None) -> Volcano:
+def configured(settings: Documents, defaults: Defaults | None = None) -> Volcano:
     return Volcano.configured(settings, defaults or Defaults())
 
 
@@ -120,7 +120,7 @@ def place(
     ledger: NodeLedger, asked: Pod, dialect: Volcano | None = None
 ) -> tuple[NodeLedger, Placement | Reason]:
     """Place a pod and hold what it gets."""
-    request = (dialect or volcano()).read_pod(asked)
+    request = (dialect or volcano()).read_request(asked)
     answer = fit(request, ledger)
     if isinstance(answer, Reason):
         return ledger, answer
@@ -131,7 +131,7 @@ def written(
     dialect: Volcano, asked: Pod, placement: Placement, on: Node, now: int = NOW
 ) -> Mapping[str, str]:
     """The annotations of a placement."""
-    request = dialect.read_pod(asked)
+    request = dialect.read_request(asked)
     return dialect.write_result(asked, request, placement, on, now).annotations
 
 

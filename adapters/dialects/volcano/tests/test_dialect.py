@@ -9,7 +9,7 @@ def test_volcano_is_one_of_the_vocabularies() -> None:
 
 
 def test_requests_and_cards_carry_its_name() -> None:
-    request = volcano().read_pod(pod(asking(number=1)))
+    request = volcano().read_request(pod(asking(number=1)))
     (card,) = volcano().read_node(kube_node(idle(1)), None).cards
 
     assert request.dialect == "volcano"

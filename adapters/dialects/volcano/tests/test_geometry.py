@@ -1,6 +1,6 @@
 from typing import Any
 
-from adapters.dialects.volcano.geometry import Partitioning, cutting
+from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import GeometryTable
 from adapters.dialects.volcano.tests.builders import A100, volcano
 from core.hardware.mig import UNCUT, MigLayout
@@ -41,7 +41,7 @@ def places(layout: MigLayout) -> list[tuple[str, int, int]]:
 def test_a_listed_layout_has_its_slices_where_the_card_has_them() -> None:
     table = tables(["A100-SXM4-40GB"], mixed=[("2g.10gb", 10240, 3), ("1g.5gb", 5120, 1)])
 
-    layout = only_layout(cutting(table, A100, CARD))
+    layout = only_layout(partitioning(table, A100, CARD))
 
     assert layout.name == "mixed"
     assert places(layout) == [
@@ -56,7 +56,7 @@ def test_a_listed_layout_has_its_slices_where_the_card_has_them() -> None:
 def test_a_listed_slice_has_the_memory_that_the_list_says() -> None:
     table = tables(["A100"], whole=[("7g.40gb", 40000, 1)])
 
-    (slot,) = only_layout(cutting(table, A100, CARD)).slices
+    (slot,) = only_layout(partitioning(table, A100, CARD)).slices
 
     assert slot.memory == 40000 * MIB
     assert slot.compute == 100
@@ -69,18 +69,18 @@ def test_the_first_table_that_knows_the_type_counts() -> None:
         *tables(["A100"], c=[("7g.40gb", 40960, 1)]),
     )
 
-    assert only_layout(cutting(table, A100, CARD)).name == "b"
+    assert only_layout(partitioning(table, A100, CARD)).name == "b"
 
 
 def test_a_card_that_no_table_knows_is_cut_as_published() -> None:
     table = tables(["A30"], a=[("7g.40gb", 40960, 1)])
 
-    assert cutting(table, A100, CARD) == cutting((), A100, CARD)
-    assert cutting((), A100, CARD).geometry.layouts[0].name == "group1"
+    assert partitioning(table, A100, CARD) == partitioning((), A100, CARD)
+    assert partitioning((), A100, CARD).geometry.layouts[0].name == "group1"
 
 
 def test_a_model_that_nobody_knows_is_not_cut() -> None:
-    cut = cutting((), "NVIDIA-NVIDIA Future", CARD)
+    cut = partitioning((), "NVIDIA-NVIDIA Future", CARD)
 
     assert cut.geometry == UNCUT
     assert len(cut.problems) == 1
@@ -96,7 +96,7 @@ def test_profiles_of_a_new_model_are_placed_by_their_part_of_the_card() -> None:
         whole=[("7g.96gb", 96000, 1)],
     )
 
-    cut = cutting(table, "NVIDIA-NVIDIA Future", 96256 * MIB)
+    cut = partitioning(table, "NVIDIA-NVIDIA Future", 96256 * MIB)
 
     assert cut.problems == ()
     assert [places(layout) for layout in cut.geometry.layouts] == [
@@ -114,7 +114,7 @@ def test_a_new_model_of_four_parts_has_a_quarter_of_its_compute_in_each() -> Non
         ["Small"], a=[("1g.6gb", 6144, 4)], b=[("2g.12gb", 12288, 2)], c=[("4g.24gb", 24576, 1)]
     )
 
-    cut = cutting(table, "NVIDIA-NVIDIA Small", 24576 * MIB)
+    cut = partitioning(table, "NVIDIA-NVIDIA Small", 24576 * MIB)
 
     assert cut.problems == ()
     assert [layout.slices[-1].compute for layout in cut.geometry.layouts] == [25, 50, 100]
@@ -129,7 +129,7 @@ def test_layouts_that_the_card_does_not_hold_are_left_out_and_told() -> None:
         good=[("3g.20gb", 20480, 2)],
     )
 
-    cut = cutting(table, A100, CARD)
+    cut = partitioning(table, A100, CARD)
 
     assert [layout.name for layout in cut.geometry.layouts] == ["good"]
     assert cut.problems == tuple(

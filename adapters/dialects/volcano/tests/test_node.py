@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import Described
+from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import A100, entry, kube_node, volcano
 from adapters.wire.kube import Amount, KubeNode, Metadata
@@ -11,7 +11,7 @@ from core.hardware.mig import UNCUT
 from core.hardware.quantity import MIB
 
 
-def described(register: str, device: dict[str, object] | None = None) -> Described:
+def described(register: str, device: dict[str, object] | None = None) -> NodeDescription:
     return volcano(device).read_node(kube_node(register), None)
 
 
@@ -68,7 +68,7 @@ def test_a_card_in_mig_mode_registers_with_its_layouts() -> None:
 
 
 def test_a_node_without_the_annotation_has_no_cards() -> None:
-    assert volcano().read_node(KubeNode(Metadata(name="n")), None) == Described(precision=MIB)
+    assert volcano().read_node(KubeNode(Metadata(name="n")), None) == NodeDescription(precision=MIB)
 
 
 def test_fields_after_the_mode_mean_nothing() -> None:

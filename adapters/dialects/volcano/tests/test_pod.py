@@ -16,12 +16,12 @@ RULES = "deviceshare.GPUExclusiveRules"
 
 
 def read(asked: Pod) -> Request:
-    return volcano().read_pod(asked)
+    return volcano().read_request(asked)
 
 
 def refused(asked: Pod, dialect: Any = None) -> DialectError:
     with pytest.raises(DialectError) as error:
-        (dialect or volcano()).read_pod(asked)
+        (dialect or volcano()).read_request(asked)
     return error.value
 
 
@@ -75,7 +75,7 @@ def test_a_number_alone_asks_for_whole_cards_without_compute() -> None:
 def test_memory_is_of_each_card_and_in_units() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
 
-    (ask,) = dialect.read_pod(pod(asking(number=2, memory=375))).containers
+    (ask,) = dialect.read_request(pod(asking(number=2, memory=375))).containers
 
     assert ask == ContainerRequest("main", 2, memory=3000 * MIB, step=8 * MIB)
 
@@ -191,12 +191,12 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
     ],
 )
 def test_a_pod_asks_when_any_container_names_a_resource_of_volcano(name: str) -> None:
-    assert volcano().asks(pod(Container(), init=[asking(others={name: 0})]))
+    assert volcano().matches(pod(Container(), init=[asking(others={name: 0})]))
 
 
 @pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
 def test_a_pod_that_names_nothing_of_volcano_does_not_ask(name: str) -> None:
-    assert not volcano().asks(pod(asking(others={name: 1})))
+    assert not volcano().matches(pod(asking(others={name: 1})))
 
 
 @pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
@@ -224,14 +224,14 @@ def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> 
     dialect = volcano({"resourcePriorityName": "example.com/priority"})
     asked = pod(asking(number=1, others={"example.com/priority": 1}))
 
-    assert dialect.asks(asked)
+    assert dialect.matches(asked)
     assert "priority class" in refused(asked, dialect).problem
 
 
 def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
 
-    request = dialect.read_pod(pod(asking(others={"example.com/cards": 2})))
+    request = dialect.read_request(pod(asking(others={"example.com/cards": 2})))
 
     assert request.containers[0].count == 2
     assert "example.com/cards" in refused(pod(asking(number=1)), dialect).problem
@@ -354,7 +354,7 @@ def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
         arguments={RULES: [{"tier": "gold", "app": "a"}, {"app": "a"}, {"tier": "silver"}]}
     )
 
-    request = dialect.read_pod(pod(asking(number=1), labels={"app": "a", "tier": "gold"}))
+    request = dialect.read_request(pod(asking(number=1), labels={"app": "a", "tier": "gold"}))
 
     assert request.exclusions == {"app=a,tier=gold", "app=a"}
 

@@ -43,7 +43,7 @@ def read(
 ) -> tuple[Grant, ...]:
     dialect = dialect or volcano()
     bound = carrying(asked, {keys.ASSIGNED: text})
-    return dialect.read_result(bound, dialect.read_pod(bound), on or node(idle(2)))
+    return dialect.read_result(bound, dialect.read_request(bound), on or node(idle(2)))
 
 
 def placed(
@@ -76,7 +76,7 @@ def test_no_label_is_written() -> None:
     placement, _ = placed(asked, on)
     dialect = volcano()
 
-    result = dialect.write_result(asked, dialect.read_pod(asked), placement, on, NOW)
+    result = dialect.write_result(asked, dialect.read_request(asked), placement, on, NOW)
 
     assert result.labels == {}
 
@@ -143,7 +143,7 @@ def test_our_own_record_is_read_in_preference() -> None:
         pod(asking(number=1)), {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)}
     )
 
-    assert dialect.read_result(bound, dialect.read_pod(bound), node(idle(1))) == grants
+    assert dialect.read_result(bound, dialect.read_request(bound), node(idle(1))) == grants
 
 
 def test_lists_of_devices_belong_to_the_asking_containers_in_start_order() -> None:
@@ -311,7 +311,7 @@ def test_the_grants_that_are_written_are_read_again(
             sharing(f"i{index}", share, stays=stays) for index, (share, stays) in enumerate(init)
         ],
     )
-    if not dialect.asks(asked):
+    if not dialect.matches(asked):
         return
     _, answer = place(NodeLedger.of(on), asked, dialect)
     if isinstance(answer, Reason):
@@ -320,9 +320,9 @@ def test_the_grants_that_are_written_are_read_again(
     annotations = dict(written(dialect, asked, answer, on))
     bound = carrying(asked, {key: annotations[key] for key in annotations if key != record.KEY})
 
-    assert dialect.read_result(bound, dialect.read_pod(bound), on) == answer.grants
+    assert dialect.read_result(bound, dialect.read_request(bound), on) == answer.grants
     if not init:  # Volcano itself gives init containers nothing
-        held = dialect.read_bound(bound, on)
+        held = dialect.read_adopted(bound, on)
         assert held is not None
         assert held.grants == answer.grants
 

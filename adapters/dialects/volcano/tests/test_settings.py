@@ -94,7 +94,7 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
 
 def ranking(arguments: dict[str, object], defaults: Defaults | None = None) -> Ranking:
     dialect = volcano(arguments=arguments, defaults=defaults)
-    return dialect.read_pod(pod(asking(number=1))).ranking
+    return dialect.read_request(pod(asking(number=1))).ranking
 
 
 def refused(device: Any = None, scheduler: Any = None) -> DialectError:

@@ -46,7 +46,7 @@ def restored(ledger: NodeLedger, asked: Pod, text: str) -> NodeLedger:
     """The ledger after the pod's record was read from its annotation alone."""
     dialect = volcano()
     bound = pod(*asked.spec.containers, annotations={keys.ASSIGNED: text})
-    request = dialect.read_pod(bound)
+    request = dialect.read_request(bound)
     grants = dialect.read_result(bound, request, ledger.node)
     return ledger.adopt(Allocation.of(request, Placement(ledger.node.name, grants)))
 
@@ -184,7 +184,7 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
     dialect = volcano(
         arguments={"deviceshare.SchedulePolicy": "spread", "deviceshare.ScheduleWeight": 1}
     )
-    request = dialect.read_pod(of_memory("new", 1000))
+    request = dialect.read_request(of_memory("new", 1000))
     used, _ = place(NodeLedger.of(node(idle(1), name="used")), of_memory("old", 1000))
     empty = NodeLedger.of(node(idle(1), name="empty"))
 
@@ -198,7 +198,7 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
 
 def test_w18_a_number_of_0_is_refused_and_charges_nothing() -> None:
     with pytest.raises(DialectError):
-        volcano().read_pod(pod(asking(number=0, memory=3000)))
+        volcano().read_request(pod(asking(number=0, memory=3000)))
 
 
 def test_w19_a_percentage_places_a_pod() -> None:
@@ -209,7 +209,7 @@ def test_w19_a_percentage_places_a_pod() -> None:
 
 def test_w19_the_unreachable_mode_mps_is_refused_at_admission() -> None:
     with pytest.raises(DialectError, match="must be hami-core or mig"):
-        volcano().read_pod(pod(asking(number=1), annotations={keys.MODE: "mps"}))
+        volcano().read_request(pod(asking(number=1), annotations={keys.MODE: "mps"}))
 
 
 def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
@@ -236,7 +236,7 @@ def test_w21_the_ledger_holds_the_slice_and_gives_back_the_slice() -> None:
 
 
 def test_w22_what_no_eviction_can_cure_has_its_own_reason() -> None:
-    request = volcano().read_pod(pod(asking(number=3)))
+    request = volcano().read_request(pod(asking(number=3)))
 
     answer = fit(request, NodeLedger.of(node(idle(2))))
 

@@ -2,7 +2,7 @@ from typing import NamedTuple
 
 import pytest
 
-from adapters.dialects.dialect import Settings as Documents
+from adapters.dialects.dialect import Documents
 from adapters.dialects.volcano.keys import DEVICE_CONFIG
 from adapters.sidecar.in_cluster.scheduler_config import (
     SchedulerConfig,

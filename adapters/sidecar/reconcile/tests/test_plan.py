@@ -67,20 +67,20 @@ def a_wish(number: int) -> Pod:
 def placed(pod: Pod, ledger: NodeLedger) -> Placement | None:
     dialect = dialect_of(pod, DIALECTS)
     assert dialect is not None
-    found = fit(dialect.read_pod(pod), ledger)
+    found = fit(dialect.read_request(pod), ledger)
     return found if isinstance(found, Placement) else None
 
 
 def allocated(pod: Pod, placement: Placement) -> Allocation:
     dialect = dialect_of(pod, DIALECTS)
     assert dialect is not None
-    return Allocation.of(dialect.read_pod(pod), placement)
+    return Allocation.of(dialect.read_request(pod), placement)
 
 
 def written(pod: Pod, placement: Placement, node: Node) -> Result:
     dialect = dialect_of(pod, DIALECTS)
     assert dialect is not None
-    return dialect.write_result(pod, dialect.read_pod(pod), placement, node, 7)
+    return dialect.write_result(pod, dialect.read_request(pod), placement, node, 7)
 
 
 def bound(pod: Pod, node: str, said: Mapping[str, str] | None = None, phase: str = "") -> Pod:

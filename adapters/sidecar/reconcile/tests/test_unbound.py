@@ -22,7 +22,7 @@ def a_record(*pods: Pod) -> Change:
     for pod in pods:
         dialect = dialect_of(pod, DIALECTS)
         assert dialect is not None
-        request = dialect.read_pod(pod)
+        request = dialect.read_request(pod)
         placement = fit(request, ledger)
         assert isinstance(placement, Placement)
         ledger = ledger.reserve(Allocation.of(request, placement)).commit(request.uid)

@@ -6,14 +6,20 @@ containers alone.
 
 from collections.abc import Iterable, Sequence
 
-from adapters.dialects.containers import members, wants
-from adapters.dialects.dialect import NOTHING, DialectError, Held
+from adapters.dialects.containers import pod_containers, requests_any
+from adapters.dialects.device_list import (
+    DeviceLists,
+    ListedDevice,
+    list_owners,
+    listed_grant,
+    read_device_lists,
+)
+from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
 from adapters.dialects.hami_record import METAX_ALLOCATED, check_node, decode_metax
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import place
+from adapters.dialects.metax.annotations import annotation_path
 from adapters.dialects.metax.settings import MetaxConfig
-from adapters.dialects.metax.shares import CLASSES, QOS_POLICIES
-from adapters.dialects.peer_record import Listed, Lists, grant, owners, read_lists
+from adapters.dialects.metax.shares import QOS_POLICIES, TASK_CLASSES
 from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Mode
 from core.hardware.node import Node
@@ -22,7 +28,7 @@ from core.requests.grant import Grant
 from core.requests.request import Phase, TaskClass
 
 
-def read_bound(pod: Pod, node: Node, config: MetaxConfig) -> Held | None:
+def read_adopted(pod: Pod, node: Node, config: MetaxConfig) -> AdoptedAllocation | None:
     """What a pod holds; see ``Dialect``.
 
     Raises:
@@ -32,42 +38,48 @@ def read_bound(pod: Pod, node: Node, config: MetaxConfig) -> Held | None:
     said = annotations(pod)
     check_node(said, node)
     lists = _lists(said, node)
-    everybody = tuple(members(pod))
+    everybody = tuple(pod_containers(pod))
     if not any(lists):
-        given = any(wants(member, (config.sgpu, config.gpu)) for member in everybody)
-        return None if given else NOTHING
-    field = place(keys.SGPU_ALLOCATED)
-    whose = owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
+        given = any(requests_any(member, (config.sgpu, config.gpu)) for member in everybody)
+        return None if given else NO_ALLOCATION
+    field = annotation_path(keys.SGPU_ALLOCATED)
+    whose = list_owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
     grants = tuple(
-        grant(field, listed, owner, node, MIB)
+        listed_grant(field, listed, owner, node, MIB)
         for owner, devices in zip(whose, lists, strict=True)
         for listed in devices
     )
-    task_class = CLASSES.get(said.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
-    return Held(grants, task_class=task_class, qos=_qos(said, grants, task_class))
+    task_class = TASK_CLASSES.get(said.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
+    return AdoptedAllocation(grants, task_class=task_class, qos=_qos(said, grants, task_class))
 
 
-def _lists(said: Text, node: Node) -> Lists:
+def _lists(said: Text, node: Node) -> DeviceLists:
     """What the record says; nothing where there is none."""
     if keys.GPU_ALLOCATED in said:
         if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
             problem = "does not say which of the node's cards are meant"
-            raise DialectError(place(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED], problem)
-        return read_lists(place(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED])
-    lists = read_lists(place(keys.SGPU_ALLOCATED), said.get(keys.SGPU_ALLOCATED, ""))
+            raise DialectError(
+                annotation_path(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED], problem
+            )
+        return read_device_lists(annotation_path(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED])
+    lists = read_device_lists(
+        annotation_path(keys.SGPU_ALLOCATED), said.get(keys.SGPU_ALLOCATED, "")
+    )
     if METAX_ALLOCATED not in said:
         return lists
     also = tuple(
-        tuple(Listed(share.card, None, share.memory // MIB, share.compute) for share in shares)
+        tuple(
+            ListedDevice(share.card, None, share.memory // MIB, share.compute) for share in shares
+        )
         for shares in decode_metax(said[METAX_ALLOCATED])
     )
     if keys.SGPU_ALLOCATED in said and _devices(lists) != _devices(also):
         problem = f"differs from {keys.SGPU_ALLOCATED}"
-        raise DialectError(place(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
+        raise DialectError(annotation_path(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
     return lists or also
 
 
-def _devices(lists: Iterable[Sequence[Listed]]) -> list[Listed]:
+def _devices(lists: Iterable[Sequence[ListedDevice]]) -> list[ListedDevice]:
     return [listed for devices in lists for listed in devices]
 
 

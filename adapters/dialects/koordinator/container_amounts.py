@@ -9,25 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from adapters.dialects.containers import Member, stated, whole
+from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from core.hardware.quantity import FULL
 from core.requests.request import ContainerRequest
 
-MOST_CARDS = 1024
+MAX_CARDS = 1024
 """More cards than any node has."""
 
-MOST_BYTES = 2**63 - 1
+MAX_BYTES = 2**63 - 1
 """The largest quantity that Kubernetes keeps exactly."""
 
 _HIGHEST = {
-    **dict.fromkeys(keys.WHOLE_CARDS, MOST_CARDS),
-    keys.GPU: MOST_CARDS * FULL,
-    keys.CORE: MOST_CARDS * FULL,
-    keys.MEMORY: MOST_BYTES,
-    keys.RATIO: MOST_CARDS * FULL,
-    keys.SHARED: MOST_CARDS,
+    **dict.fromkeys(keys.WHOLE_CARDS, MAX_CARDS),
+    keys.GPU: MAX_CARDS * FULL,
+    keys.CORE: MAX_CARDS * FULL,
+    keys.MEMORY: MAX_BYTES,
+    keys.RATIO: MAX_CARDS * FULL,
+    keys.SHARED: MAX_CARDS,
 }
 
 
@@ -52,11 +52,11 @@ class ContainerAmounts:
         vendor: the only vendor whose cards will do, or None.
     """
 
-    ask: ContainerRequest
+    request: ContainerRequest
     vendor: str | None = None
 
 
-def read_wish(member: Member) -> ContainerAmounts | None:
+def read_container_amounts(member: PodContainer) -> ContainerAmounts | None:
     """What a container asks for; None where it names nothing of this vocabulary.
 
     The number of cards is ``gpu.shared``, else what a multiple of 100 percent above 100 says, else
@@ -80,7 +80,7 @@ def read_wish(member: Member) -> ContainerAmounts | None:
     return ContainerAmounts(_share(member, _spelled_out(amounts))) if shares else None
 
 
-def _whole(member: Member, cards: int) -> ContainerRequest:
+def _whole(member: PodContainer, cards: int) -> ContainerRequest:
     return ContainerRequest(
         member.container.name,
         cards,
@@ -92,14 +92,14 @@ def _whole(member: Member, cards: int) -> ContainerRequest:
     )
 
 
-def _refuse_other_devices(member: Member) -> None:
+def _refuse_other_devices(member: PodContainer) -> None:
     for name in keys.OUT_OF_SCOPE:
-        amount = _amount(member, name, MOST_BYTES)
+        amount = _amount(member, name, MAX_BYTES)
         if amount is not None and amount.number:
             amount.refuse("is no GPU; Dragoman gives GPUs only, remove it from this pod")
 
 
-def _amounts(member: Member) -> dict[str, _Amount]:
+def _amounts(member: PodContainer) -> dict[str, _Amount]:
     """All amounts above 0 by the name that is valid today; the peer drops zeros as well."""
     found = {name: _amount(member, name, high) for name, high in _HIGHEST.items()}
     named = {name: amount for name, amount in found.items() if amount is not None}
@@ -110,11 +110,11 @@ def _amounts(member: Member) -> dict[str, _Amount]:
     return above
 
 
-def _amount(member: Member, name: str, high: int) -> _Amount | None:
+def _amount(member: PodContainer, name: str, high: int) -> _Amount | None:
     for spelling in (name, keys.DEPRECATED.get(name, name)):
-        found = stated(member, spelling)
+        found = stated_amount(member, spelling)
         if found is not None:
-            return _Amount(found[0], whole(member, spelling, 0, high) or 0)
+            return _Amount(found[0], whole_amount(member, spelling, 0, high) or 0)
     return None
 
 
@@ -129,7 +129,7 @@ def _spelled_out(amounts: _Amounts) -> _Amounts:
     return {**amounts, keys.CORE: both, keys.RATIO: both}
 
 
-def _share(member: Member, amounts: _Amounts) -> ContainerRequest:
+def _share(member: PodContainer, amounts: _Amounts) -> ContainerRequest:
     if keys.MEMORY in amounts and keys.RATIO in amounts:
         amounts[keys.MEMORY].refuse(f"cannot stand beside {keys.RATIO}; leave one of them out")
     if keys.MEMORY not in amounts and keys.RATIO not in amounts:

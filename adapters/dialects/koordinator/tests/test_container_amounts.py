@@ -327,7 +327,7 @@ def test_deprecated_names_of_other_devices_are_refused(name: str) -> None:
 def test_a_request_without_a_limit_counts() -> None:
     pod = a_pod(a_container({}, requests={"gpu": 50}))
 
-    assert KOORDINATOR.read_pod(pod).containers[0].compute == 50
+    assert KOORDINATOR.read_request(pod).containers[0].compute == 50
 
 
 def test_w7_row_21_each_container_gets_its_own_half() -> None:
@@ -366,7 +366,10 @@ def test_w8_row_24_an_init_container_leaves_its_card_to_the_main_one() -> None:
     )
     ledger = NodeLedger.of(cards(1))
 
-    assert [ask.phase for ask in KOORDINATOR.read_pod(after).containers] == [Phase.INIT, Phase.MAIN]
+    assert [ask.phase for ask in KOORDINATOR.read_request(after).containers] == [
+        Phase.INIT,
+        Phase.MAIN,
+    ]
     assert indexes(ledger, place(before, ledger)) == [0, 0]
     assert indexes(ledger, place(after, ledger)) == [0, 0]
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.containers import Member
+from adapters.dialects.containers import PodContainer
 from adapters.dialects.dialect import DialectError
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
@@ -25,7 +25,7 @@ _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<place>[^\s\[\]]*)\])?", re.ASCII
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedDevice:
     """One device of a list.
 
     Attributes:
@@ -36,15 +36,15 @@ class Listed:
     """
 
     uuid: str
-    place: str | None
+    slice_name: str | None
     memory: int
     compute: int
 
 
-Lists = tuple[tuple[Listed, ...], ...]
+DeviceLists = tuple[tuple[ListedDevice, ...], ...]
 
 
-def read_lists(field: str, text: str) -> Lists:
+def read_device_lists(field: str, text: str) -> DeviceLists:
     """The lists of a text, one for each container that it tells of.
 
     Raises:
@@ -59,7 +59,7 @@ def read_lists(field: str, text: str) -> Lists:
     )
 
 
-def owners(lists: Lists, *candidates: Iterable[Member]) -> list[tuple[str, Phase]]:
+def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list[tuple[str, Phase]]:
     """Whose each list is: the first of some sequences of containers that is as long.
 
     Where none is, and where the record gives nothing, all containers of the pod see the cards.
@@ -71,7 +71,9 @@ def owners(lists: Lists, *candidates: Iterable[Member]) -> list[tuple[str, Phase
     return [("", Phase.MAIN)] * len(lists)
 
 
-def grant(field: str, listed: Listed, owner: tuple[str, Phase], node: Node, unit: int) -> Grant:
+def listed_grant(
+    field: str, listed: ListedDevice, owner: tuple[str, Phase], node: Node, unit: int
+) -> Grant:
     """A device of a card that is not cut as the grant that it is.
 
     All compute makes a holder exclusive for the peers too. No bound on memory is all of it.
@@ -95,7 +97,7 @@ def grant(field: str, listed: Listed, owner: tuple[str, Phase], node: Node, unit
     return Grant(container, listed.uuid, memory, listed.compute, listed.compute == FULL, phase)
 
 
-def _listed(field: str, text: str, device: str) -> Listed:
+def _listed(field: str, text: str, device: str) -> ListedDevice:
     fields: Sequence[str] = device.strip().split(",")
     match = _ID.fullmatch(fields[0])
     numbers = fields[2:4]
@@ -104,4 +106,4 @@ def _listed(field: str, text: str, device: str) -> Listed:
     memory, compute = map(int, numbers)
     if compute > FULL:
         raise DialectError(field, text, f"card {match['uuid']} cannot give so much")
-    return Listed(match["uuid"], match["place"], memory, compute)
+    return ListedDevice(match["uuid"], match["place"], memory, compute)
