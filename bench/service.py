@@ -39,6 +39,7 @@ from adapters.stores.memory import MemoryStore
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
 
 Server = subprocess.Popen[str]
 
@@ -262,10 +263,12 @@ class CountingCluster(LocalCluster):
 
     bindings = 0
 
-    async def bind(self, *args: Any, **kwargs: Any) -> None:
+    async def bind(
+        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
         """As in ``ports.Binder``."""
         type(self).bindings += 1
-        await super().bind(*args, **kwargs)
+        await super().bind(pod, node, annotations, labels)
 
 
 async def serve(nodes: int, folder: Path) -> None:

@@ -164,13 +164,15 @@ class CountingCluster(LocalCluster):
     async def newest(self, pod: PodRef) -> Pod | None:
         return await super().get(pod)
 
-    async def bind(self, *args: Any, **kwargs: Any) -> None:
+    async def bind(
+        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
         self.bindings += 1
         if self.answers:
             answer = self.answers.pop(0)
             if answer is not None:
                 raise answer
-        await super().bind(*args, **kwargs)
+        await super().bind(pod, node, annotations, labels)
         if self.lost:
             raise self.lost.pop(0)
 

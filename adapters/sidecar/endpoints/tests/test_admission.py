@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from collections.abc import Mapping
 
 import pytest
 
@@ -25,6 +26,7 @@ from adapters.sidecar.tests.builders import (
     run,
 )
 from adapters.wire.body import BodyError
+from core.requests.pod_ref import PodRef
 
 METAX = {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 10, "metax-tech.com/vmemory": 4}
 
@@ -296,13 +298,14 @@ def test_our_own_binding_passes_without_another_write() -> None:
         seen: list[Json] = []
         plain = bench.cluster.bind
 
-        async def through_admission(*args: object, **kwargs: object) -> None:
-            namespace, name, uid, node, annotations, labels = args
-            binding = a_binding(str(name), str(node), annotations, str(uid))  # type: ignore[arg-type]
+        async def through_admission(
+            pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+        ) -> None:
+            binding = a_binding(pod.name, node, annotations, pod.uid)
             seen.append(
                 await asked(Admission(bench.service).bindings(review(binding, sub="binding")))
             )
-            await plain(namespace, name, uid, node, annotations, labels, **kwargs)
+            await plain(pod, node, annotations, labels)
 
         bench.cluster.bind = through_admission  # type: ignore[method-assign]
         question = {
