@@ -24,6 +24,7 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
+from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -110,6 +111,7 @@ class _Run:
                         f"card {card.uuid} is on {owners[card.uuid]} and {node.name}"
                     )
         self.inventory = Inventory([NodeLedger.of(node) for node in self.nodes.values()])
+        self.feasibility = FeasibilityCache()
         self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
 
     def look_at_ledgers(self) -> None:
@@ -161,7 +163,8 @@ class _Run:
 
     def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
         choice = self.candidates.of(pod)
-        decision = allocate(request, self.inventory, choice.names, explain=self.wish.explain)
+        evaluation = self.feasibility.evaluate(request, self.inventory)
+        decision = allocate(evaluation, choice.names, explain=self.wish.explain)
         placement = decision.placement
         reasons = {name: reason.text() for name, reason in decision.reasons.items()}
         if placement is None:

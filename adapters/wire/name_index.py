@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.wire.body import BodyError
+from core.feasibility.arrays import Mask, Numbers, Rows
 
-Mask = NDArray[np.bool_]
-Places = NDArray[np.int32]
-Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 _WORD = 8
@@ -130,10 +128,10 @@ class NameIndex:
         size = 1 << (8 * len(names) + 1).bit_length()
         self._shift = np.uint64(64 - size.bit_length() + 1)
         self._last = size - 1
-        self._slots: Places = np.full(size, self.unknown, np.int32)
+        self._slots: Rows = np.full(size, self.unknown, np.int32)
         self._fill(words, np.flatnonzero(words[0]))
 
-    def places(self, names: NameList) -> Places:
+    def places(self, names: NameList) -> Rows:
         """The place of each name; ``unknown`` where it has none."""
         words, longer = names.words(self._count)
         slots = self._first(words)
@@ -164,7 +162,7 @@ class NameIndex:
         mixed = (mixed ^ (mixed >> np.uint64(32))) * _ODD
         return (mixed >> self._shift).astype(np.int64)
 
-    def _missed(self, found: Places, words: list[Words]) -> Mask:
+    def _missed(self, found: Rows, words: list[Words]) -> Mask:
         """Which of some names met another name; an empty slot is an answer."""
         differs: Mask = self._words[0][found] != words[0]
         for known, word in zip(self._words[1:], words[1:], strict=True):

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from core.feasibility.arrays import Mask, Numbers
 from core.feasibility.equivalence import card_model
 from core.feasibility.free_capacity import CardDemand, card_demands, free_capacity
 from core.hardware.node import Node
@@ -18,8 +19,6 @@ from core.ledger.usage import CardUsage
 from core.placement.rank import shares
 from core.requests.request import Request, Weights
 
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
 
 _NEVER = np.iinfo(np.int64).max

@@ -1,4 +1,4 @@
-"""What two nodes have in common when whatever fits one fits the other just as well."""
+"""Classes of nodes: whatever fits one node of a class fits every other one just as well."""
 
 from collections.abc import Hashable
 from itertools import count
@@ -10,7 +10,10 @@ from core.ledger.usage import CardUsage
 
 
 def hardware_class(node: Node) -> Hashable:
-    """What never changes while cards are sold, fall ill or are linked another way."""
+    """What never changes when cards are allocated, become unhealthy or are linked differently.
+
+    Nodes of one hardware class share a capacity table.
+    """
     return (node.isolation, *(card_model(card) for card in node.cards))
 
 
@@ -29,10 +32,10 @@ def card_model(card: Card) -> Hashable:
 
 
 def node_state(ledger: NodeLedger) -> Hashable:
-    """Equal for two nodes of one shape that differ in names and uuids alone.
+    """Equal for two nodes of one hardware class that differ in names and uuids alone.
 
-    A request that names no uuid and holds nothing on either gets cards at the same places of
-    both, or is refused for the same reason, and they rank alike.
+    A request that names no uuid and holds nothing on either gets the cards of the same positions
+    on both, or is rejected for the same reason, and both rank alike.
     """
     node = ledger.node
     scopes: dict[Scope, int] = {}
@@ -42,46 +45,69 @@ def node_state(ledger: NodeLedger) -> Hashable:
             (
                 (card.index, card.numa, card.healthy),
                 tuple((scope.level, scopes.setdefault(scope, len(scopes))) for scope in card.links),
-                _holders(use),
+                _shares(use),
             )
             for card, use in zip(node.cards, ledger.usages, strict=True)
         ),
     )
 
 
-class NodeClassIds:
-    """Numbers for likenesses, so that they are compared fast.
+def _shares(use: CardUsage) -> tuple[Hashable, ...]:
+    return tuple(
+        (
+            share.memory,
+            share.compute,
+            share.slots,
+            share.exclusive,
+            share.blocked,
+            share.task_class,
+            share.qos,
+            share.group,
+            share.exclusions,
+            share.slices,
+            share.unreadable_slices,
+        )
+        for share in use.holders
+    )
 
-    Past a limit all are forgotten, and what is asked from then on gets new numbers.
+
+class NodeClassIds:
+    """Class ids: small numbers in place of the tuples, so that they are compared fast.
+
+    Past a limit all ids are dropped, and later ledgers get new numbers, never an old one.
     """
 
     def __init__(self, limit: int = 1 << 16) -> None:
         self._limit = limit
-        self._numbers: dict[Hashable, int] = {}
-        self._fresh = count()
+        self._ids: dict[Hashable, int] = {}
+        self._next = count()
 
     def of(self, ledger: NodeLedger) -> int:
-        """The number of a node's likeness."""
-        if len(self._numbers) > self._limit:
-            self._numbers.clear()
-        like = (hardware_class(ledger.node), node_state(ledger))
-        return self._numbers.setdefault(like, next(self._fresh))
+        """The class id of a node in the state of its ledger."""
+        if len(self._ids) > self._limit:
+            self._ids.clear()
+        key = (hardware_class(ledger.node), node_state(ledger))
+        return self._ids.setdefault(key, next(self._next))
 
 
-def _holders(use: CardUsage) -> tuple[Hashable, ...]:
-    return tuple(
-        (
-            holder.memory,
-            holder.compute,
-            holder.slots,
-            holder.exclusive,
-            holder.blocked,
-            holder.task_class,
-            holder.qos,
-            holder.group,
-            holder.exclusions,
-            holder.slices,
-            holder.unreadable_slices,
-        )
-        for holder in use.holders
-    )
+class HardwareClassIds:
+    """Ids of nodes that are equal, but for names and uuids, as long as nothing is allocated.
+
+    Past a limit all ids are dropped, as in ``NodeClassIds``.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._classes = NodeClassIds(limit)
+        self._of_node: dict[str, tuple[Node, int]] = {}
+
+    def of(self, node: Node) -> int:
+        """The id of a node's hardware."""
+        known = self._of_node.get(node.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        if len(self._of_node) > 2 * self._limit:
+            self._of_node.clear()
+        class_id = self._classes.of(NodeLedger.of(node))
+        self._of_node[node.name] = (node, class_id)
+        return class_id

@@ -10,7 +10,8 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.columns import CapacityTable, Mask, Numbers
+from core.feasibility.arrays import Mask, Numbers, Rows
+from core.feasibility.columns import CapacityTable
 from core.feasibility.equivalence import NodeClassIds, hardware_class
 from core.hardware.card import Mode
 from core.hardware.node import Node
@@ -23,19 +24,21 @@ class Inventory:
     """The ledgers of all nodes, in the order in which the nodes were first put.
 
     Attributes:
-        roster: counts the changes of which nodes there are. Their order changes with it alone.
+        membership_version: grows with each change of which nodes there are. Their order, and so
+            the rows, change with it alone.
     """
 
     def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
         self.membership_version = 0
         self._ledgers: dict[str, NodeLedger] = {}
+        self._names: list[str] = []
         self._row_of: dict[str, int] = {}
         self._column_of: dict[str, tuple[CapacityTable, int]] = {}
         self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
         self._of_pod: dict[str, tuple[str, ...]] = {}
-        self._kinds = NodeClassIds()
-        self._kind_of = np.full(1, -1, np.int64)
+        self._class_ids = NodeClassIds()
+        self._class_of = np.full(1, -1, np.int64)
         for ledger in ledgers:
             self.put(ledger)
 
@@ -55,7 +58,21 @@ class Inventory:
 
     def names(self) -> tuple[str, ...]:
         """All nodes, in order."""
-        return tuple(self._ledgers)
+        return tuple(self._names)
+
+    def name(self, row: int) -> str:
+        """The node of a row."""
+        return self._names[row]
+
+    def row(self, node: str) -> int:
+        """The row of a node; ``len(self)`` where the node is not known."""
+        return self._row_of.get(node, len(self._names))
+
+    def rows(self, names: Iterable[str] | None = None) -> Rows:
+        """The row of each node, in the order of the names; all rows where None is given."""
+        if names is None:
+            return np.arange(len(self._names), dtype=np.int32)
+        return np.array([self.row(name) for name in names], np.int32)
 
     def nodes_of(self, uid: str) -> tuple[str, ...]:
         """The nodes on which a pod holds something."""
@@ -75,7 +92,7 @@ class Inventory:
                 self._leave(name)
             self._enter(name, ledger)
         self._ledgers[name] = ledger
-        self._kind_of[self._row_of[name]] = -1
+        self._class_of[self._row_of[name]] = -1
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _turn(self._of_pod, uid, name)
@@ -88,8 +105,9 @@ class Inventory:
         self._leave(node)
         for uid in self._ledgers.pop(node).allocations:
             _turn(self._of_pod, uid, node)
-        self._kind_of = np.append(np.delete(self._kind_of, self._row_of[node]), -1)
-        self._row_of = {name: place for place, name in enumerate(self._ledgers)}
+        self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), -1)
+        self._names.remove(node)
+        self._row_of = {name: row for row, name in enumerate(self._names)}
         for table in self._tables.values():
             table.renumber(self._row_of)
 
@@ -103,9 +121,9 @@ class Inventory:
         """
         mask = self.mask(request).tobytes()
         if names is None:
-            return list(compress(self._ledgers, mask))
-        place_of = self._row_of.get
-        return [n for n in names if (place := place_of(n)) is not None and mask[place]]
+            return list(compress(self._names, mask))
+        row_of, unknown = self._row_of.get, len(self._names)
+        return [name for name in names if mask[row_of(name, unknown)]]
 
     def has_mig_cards(self) -> bool:
         """Whether any node has a card in MIG mode."""
@@ -114,8 +132,8 @@ class Inventory:
         )
 
     def mask(self, request: Request) -> Mask:
-        """For each node, in order, whether the request may fit."""
-        mask = np.zeros(len(self._ledgers), np.bool_)
+        """By row, whether the request may fit; False in one more cell, for an unknown node."""
+        mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             table.mark(request, mask)
         for name in self._of_pod.get(request.uid, ()):
@@ -125,8 +143,8 @@ class Inventory:
         return mask
 
     def loads(self, weights: Weights) -> Numbers:
-        """For each node, in order, what ``core.placement.rank.load`` gives."""
-        loads = np.zeros(len(self._ledgers), np.int64)
+        """By row, what ``core.placement.rank.load`` gives; 0 in one more cell."""
+        loads = np.zeros(len(self._names) + 1, np.int64)
         for table in self._tables.values():
             table.weigh(self._ledgers, weights, loads)
         return loads
@@ -159,30 +177,33 @@ class Inventory:
 
         The node must be known. The number holds until the node is put again.
         """
-        place = self._row_of[node]
-        known = int(self._kind_of[place])
+        row = self._row_of[node]
+        known = int(self._class_of[row])
         if known < 0:
-            known = self._kinds.of(self._ledgers[node])
-            self._kind_of[place] = known
+            known = self._class_ids.of(self._ledgers[node])
+            self._class_of[row] = known
         return known
 
     def node_classes(self) -> Numbers:
-        """For each node, in order, its ``kind``; -1 where that has still to be worked out."""
-        return self._kind_of[: len(self._ledgers)]
+        """By row, the ``node_class`` as far as it was computed; else -1, as in one more cell."""
+        return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
         """The columns themselves, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
-        made = hardware_class(ledger.node)
-        table = self._tables.get(made)
+        hardware = hardware_class(ledger.node)
+        table = self._tables.get(hardware)
         if table is None:
-            table = self._tables[made] = CapacityTable(ledger.node)
-        place = self._row_of.setdefault(name, len(self._row_of))
-        if place == self._kind_of.size:
-            self._kind_of = np.append(self._kind_of, np.full(place, -1))
-        self._column_of[name] = (table, table.add(name, place))
+            table = self._tables[hardware] = CapacityTable(ledger.node)
+        if name not in self._row_of:
+            self._row_of[name] = len(self._names)
+            self._names.append(name)
+        row = self._row_of[name]
+        if row + 1 == self._class_of.size:
+            self._class_of = np.append(self._class_of, np.full(row + 1, -1))
+        self._column_of[name] = (table, table.add(name, row))
         table.write(self._column_of[name][1], ledger)
         self._index_cards(ledger.node)
 
@@ -201,7 +222,7 @@ class Inventory:
             _turn(self._of_card, uuid, node.name)
 
     def _with_cards(self, uuids: Iterable[str]) -> Mask:
-        mask = np.zeros(len(self._ledgers), np.bool_)
+        mask = np.zeros(len(self._names) + 1, np.bool_)
         for uuid in uuids:
             for name in self._of_card.get(uuid, ()):
                 mask[self._row_of[name]] = True

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adapters.wire.name_index import Numbers
+from core.feasibility.arrays import Numbers
 
 
 def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:

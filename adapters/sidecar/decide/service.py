@@ -14,7 +14,7 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.sidecar.decide.committer import Committed, Committer
-from adapters.sidecar.decide.feasibility import FeasibilityCache, NodeEvaluation, Rejection
+from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.pod_requests import PodRequest, PodRequestCache
@@ -35,18 +35,17 @@ from adapters.sidecar.decide.ports import (
 from adapters.stores.store import Store
 from adapters.wire.kube import Pod, annotations, full_name, pod_ref
 from core.feasibility.allocate import allocate
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.results import Rejection
 from core.requests.decision import Decision
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
-from core.requests.reason import Cause, Reason
+from core.requests.reason import Reason
 
 SECOND = 1_000_000_000
 
 HOLD = 30
 """Seconds for which a tentative placement holds its cards, if nothing else is set."""
-
-SURVEYS = 256
-"""Pods for which what was found is remembered until something changes."""
 
 WAITING = 10_000
 """Refused pods that are remembered, so that their schedulers try again when room is made."""
@@ -80,6 +79,7 @@ class Service:
     Attributes:
         book: all ledgers.
         readings: pods and their wishes.
+        feasibility: which nodes fit a pod, and why the others do not.
         ports: the world.
         committer: the one way to give cards away.
         hold_seconds: for how long a tentative placement holds its cards.
@@ -91,9 +91,7 @@ class Service:
         self.ports = ports
         self.committer = Committer(self.ledgers, ports.store, ports.clock, ports.decision_log)
         self.hold_seconds = hold_seconds
-        self._verdicts = FeasibilityCache()
-        self._surveys: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
-        self._surveyed = -1
+        self.feasibility = Feasibility(self.ledgers)
         self._waiting: dict[str, PodRequest] = {}
         self._posting: dict[str, tuple[str, Committed]] = {}
         self._missing: set[str] = {"ledgers"}
@@ -123,23 +121,7 @@ class Service:
 
     def evaluate(self, asking: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same one until something changes."""
-        uid = asking.request.uid
-        if self._surveyed != self.ledgers.revision or len(self._surveys) > SURVEYS:
-            self._surveyed = self.ledgers.revision
-            self._surveys.clear()
-        known = self._surveys.get(uid)
-        if known is not None and known[0] is asking:
-            return known[1]
-        found = self._verdicts.survey(asking.request, self.ledgers.inventory)
-        self._surveys[uid] = (asking, found)
-        return found
-
-    def rejection(self, survey: NodeEvaluation, node: str) -> Rejection | None:
-        """Why a node will not do; None where it will."""
-        problem = self.ledgers.problem(node)
-        if problem is not None:
-            return Rejection(Reason(node, 0, cause=Cause.BLOCKED), unresolvable=False)
-        return survey.rejection(node)
+        return self.feasibility.evaluate(asking)
 
     async def find(self, ref: PodRef) -> Pod:
         """A pod from the cluster's cache, else as a scheduler has sent it.
@@ -169,7 +151,7 @@ class Service:
 
     def decide(self, asking: PodRequest, names: Sequence[str] | None = None) -> Decision:
         """The best node for a pod, or all reasons why there is none; nothing is given away."""
-        return allocate(asking.request, self.ledgers.inventory, names, explain=names is not None)
+        return allocate(self.evaluate(asking), names, explain=names is not None)
 
     def written(self, asking: PodRequest, committed: Committed) -> Result:
         """The annotations and labels that tell a pod's node what it was given."""
@@ -273,7 +255,7 @@ class Service:
         """A pod has gone."""
         self._waiting.pop(uid, None)
         self.pod_requests.forget(uid)
-        self._surveys.pop(uid, None)
+        self.feasibility.forget(uid)
 
     def posting(self, uid: str, node: str) -> Committed | None:
         """What a pod was given whose Binding to a node we have just sent and await."""

@@ -131,8 +131,7 @@ class Admission:
         claimed = self._claimed(asking, node, chosen)
         if question.dry_run:
             ledger = self._service.ledgers.ledger(node)
-            survey = self._service.evaluate(asking)
-            refused = self._service.rejection(survey, node)
+            refused = self._service.evaluate(asking).rejection(node)
             if ledger is None or refused is not None:
                 text = refused.reason.text() if refused else "no cards"
                 told = replace(told, outcome=Outcome.REFUSED, cause="dry_run", text=text)

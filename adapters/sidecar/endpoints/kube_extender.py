@@ -18,12 +18,10 @@ from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.name_index import Mask, NameList
+from adapters.wire.name_index import NameList
+from core.feasibility.arrays import Mask
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
-
-STEP = 25
-"""Kinds of nodes that are looked at before other calls are let run: about ten milliseconds."""
 
 BINDING = 48
 """Binds in progress, past which the next filter waits for one of them to end.
@@ -71,9 +69,7 @@ class KubeExtender:
             return _none(args, ({}, dict.fromkeys(names.strings(), str(error))))
         if asking is None:
             return _answer(args, names, np.ones(len(names), np.bool_))
-        while not self._service.evaluate(asking).warm(names, STEP):
-            await asyncio.sleep(0)
-        fits = self._service.evaluate(asking).fitting(names)
+        fits = await self._service.feasibility.fitting(asking, names)
         fitting = int(np.count_nonzero(fits))
         self._service.waits(asking, refused=not fitting)
         if fitting:
@@ -103,7 +99,7 @@ class KubeExtender:
             asking = None
         if asking is None:
             return extender.priorities(names, repeat(0, len(names)))
-        ranks = self._service.evaluate(asking).ranks(names)
+        ranks = self._service.feasibility.ranks(asking, names)
         scores = spread(ranks, extender.MOST_SCORE).tolist()
         return extender.priorities(names, scores)
 
@@ -189,20 +185,11 @@ class KubeExtender:
                     await self._bound.wait()
 
     def _why_none(self, pod: Pod, asking: PodRequest, names: Sequence[str]) -> Failed:
-        survey = self._service.evaluate(asking)
-        refused = survey.rejections(names)
-        for name in names:
-            found = (
-                self._service.rejection(survey, name)
-                if self._service.ledgers.problem(name)
-                else None
-            )
-            if found is not None:
-                refused[name] = found
+        refused = self._service.evaluate(asking).rejections(names)
         self._tell(self._service.refusal("filter", pod, refused, asking, len(names)))
         failed = {name: one.reason.text() for name, one in refused.items() if not one.unresolvable}
-        hopeless = {name: one.reason.text() for name, one in refused.items() if one.unresolvable}
-        return failed, hopeless
+        forever = {name: one.reason.text() for name, one in refused.items() if one.unresolvable}
+        return failed, forever
 
     def _all_unknown(self, names: NameList) -> bool:
         book = self._service.ledgers

@@ -53,10 +53,8 @@ class VolcanoExtender:
             return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(error))
         if asking is None:
             return volcano.predicate_result(StatusCode.SUCCESS)
-        survey = self._service.evaluate(asking)
-        if not self._service.ledgers.problem(node) and survey.fits(node):
-            return volcano.predicate_result(StatusCode.SUCCESS)
-        refused = self._service.rejection(survey, node)
+        evaluation = self._service.evaluate(asking)
+        refused = None if evaluation.fits(node) else evaluation.rejection(node)
         if refused is None:
             return volcano.predicate_result(StatusCode.SUCCESS)
         told = self._service.refusal("predicate", pod, {node: refused}, asking, 1)

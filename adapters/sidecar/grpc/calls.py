@@ -17,6 +17,7 @@ from adapters.sidecar.grpc import messages
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
+from core.requests.decision import Decision
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
@@ -131,12 +132,11 @@ class Calls:
         survey = service.evaluate(asking)
         fits = [name for name in names if survey.fits(name)]
         refused = survey.rejections([name for name in names if name not in set(fits)])
-        placement = service.decide(asking).placement
+        placement = survey.best()
+        decision = Decision(placement, {name: one.reason for name, one in refused.items()})
         return pb.ExplainResponse(
             dialect=asking.dialect.name,
-            summary=f"placed on {placement.node}"
-            if placement
-            else survey.decision(names).summary(),
+            summary=decision.summary(),
             best=placement.node if placement else "",
             fits=fits,
             refused={

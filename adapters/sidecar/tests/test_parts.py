@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.sidecar import settings as settings_module
-from adapters.sidecar.decide.feasibility import FeasibilityCache
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ports import BindError, DecisionRecord, Outcome
 from adapters.sidecar.decide.scores import scaled
@@ -21,17 +20,11 @@ from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tests.builders import run
 from adapters.stores.store import Change, Stored
-from adapters.wire.name_index import NameList
-from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
 from core.hardware.mig import Slice
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
-from core.requests.grant import Allocation, Placement
-from core.requests.reason import Reason
-from core.requests.request import Request
-from core.tests.builders import a_grant, a_request, an_ask, empty, held, like_cards
-from core.tests.strategies import clusters, requests
+from core.requests.grant import Allocation
+from core.tests.builders import a_grant, empty, held, like_cards
 
 # --- book -----------------------------------------------------------------------------------
 
@@ -125,38 +118,6 @@ def test_every_change_counts() -> None:
     seen.append(book.revision)
 
     assert sorted(set(seen)) == seen
-
-
-# --- verdicts -------------------------------------------------------------------------------
-
-
-@given(clusters(), requests(uid="new"))
-def test_verdicts_agree_with_fit_on_every_node(ledgers: list[NodeLedger], request: Request) -> None:
-    inventory, verdicts = Inventory(ledgers), FeasibilityCache()
-    names = inventory.names()
-    truth = {one.node.name for one in ledgers if isinstance(fit(request, one), Placement)}
-
-    for _ in range(2):  # the second time from memory
-        survey = verdicts.survey(request, inventory)
-        refused = survey.rejections(names)
-        asked = NameList.of([*reversed(names), "stranger"])
-        assert set(asked.some(survey.fitting(asked))) == truth
-        assert {name for name in names if survey.fits(name)} == truth
-        assert set(refused) == set(names) - truth
-        assert all(one.reason.node == name for name, one in refused.items())
-        assert {name for name in names if survey.values(name) is not None} == truth
-
-
-@given(clusters(), requests(uid="new"))
-def test_hopeless_means_that_an_empty_node_would_not_do_either(
-    ledgers: list[NodeLedger], request: Request
-) -> None:
-    survey = FeasibilityCache().survey(request, Inventory(ledgers))
-
-    for name, refused in survey.rejections([one.node.name for one in ledgers]).items():
-        node = next(one.node for one in ledgers if one.node.name == name)
-        alone = fit(request, NodeLedger.of(node))
-        assert refused.unresolvable == isinstance(alone, Reason)
 
 
 # --- scores ---------------------------------------------------------------------------------
@@ -419,14 +380,6 @@ def test_a_label_with_quotes_stays_one_label() -> None:
 )
 def test_only_an_answer_that_says_no_is_a_no(status: int, definite: bool) -> None:
     assert BindError(status, "said").definite is definite
-
-
-def test_an_ask_of_two_is_one_request() -> None:
-    request = a_request(an_ask(container="a"), an_ask(container="b"))
-
-    survey = FeasibilityCache().survey(request, Inventory([empty(*like_cards(1))]))
-
-    assert survey.fitting(NameList.of(["n"])).tolist() == [True]
 
 
 def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from adapters.sidecar.web import views
 from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
+from core.requests.decision import Decision
 
 Flow = Callable[[bytes], Awaitable[bytes]]
 Routes = dict[tuple[str, str], Route]
@@ -143,12 +144,12 @@ async def _explain(service: Service, call: Call) -> Answer:
     survey = service.evaluate(asking)
     fitting = [name for name in names if survey.fits(name)]
     refused = survey.rejections([name for name in names if name not in set(fitting)])
-    decision = service.decide(asking)
-    placement = decision.placement
+    placement = survey.best()
+    decision = Decision(placement, {name: one.reason for name, one in refused.items()})
     told = {
         "pod": full_name(pod),
         "dialect": asking.dialect.name,
-        "summary": survey.decision(names).summary() if placement is None else decision.summary(),
+        "summary": decision.summary(),
         "best": placement.node if placement else None,
         "fits": fitting,
         "nodes": {

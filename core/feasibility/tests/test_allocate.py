@@ -3,6 +3,8 @@ from dataclasses import replace
 from hypothesis import given
 
 from core.feasibility.allocate import allocate
+from core.feasibility.cache import FeasibilityCache
+from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.hardware.quantity import GIB
@@ -41,13 +43,17 @@ def obvious(request: Request, ledgers: list[NodeLedger]) -> Decision:
     return Decision(None if best is None else best[1], reasons)
 
 
+def evaluated(request: Request, inventory: Inventory) -> NodeEvaluation:
+    return FeasibilityCache().evaluate(request, inventory)
+
+
 def ledger(name: str, memory: int = 16 * GIB) -> NodeLedger:
     return empty(*like_cards(2, f"{name}-", memory), name=name)
 
 
 @given(clusters(), requests(uid="n0.0"))
 def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Request) -> None:
-    decision = allocate(request, Inventory(ledgers), explain=True)
+    decision = allocate(evaluated(request, Inventory(ledgers)), explain=True)
 
     assert decision == obvious(request, ledgers)
 
@@ -56,7 +62,7 @@ def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Req
 def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: Request) -> None:
     names = [ledger.node.name for ledger in reversed(ledgers)]
 
-    decision = allocate(request, Inventory(ledgers), names, explain=True)
+    decision = allocate(evaluated(request, Inventory(ledgers)), names, explain=True)
 
     assert decision == obvious(request, ledgers[::-1])
 
@@ -65,7 +71,7 @@ def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: 
 def test_reasons_come_unasked_only_when_nothing_fits(
     ledgers: list[NodeLedger], request: Request
 ) -> None:
-    decision = allocate(request, Inventory(ledgers))
+    decision = allocate(evaluated(request, Inventory(ledgers)))
 
     expected = obvious(request, ledgers)
     assert decision.placement == expected.placement
@@ -77,8 +83,8 @@ def test_a_full_node_is_preferred_by_binpack_and_shunned_by_spread() -> None:
     pack = replace(a_request(), ranking=Ranking(nodes=(NodeKey.FULLEST,)))
     spread = replace(a_request(), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
 
-    assert cards_of(allocate(pack, inventory).placement) == ["n1-0"]
-    assert cards_of(allocate(spread, inventory).placement) == ["n0-0"]
+    assert cards_of(allocate(evaluated(pack, inventory)).placement) == ["n1-0"]
+    assert cards_of(allocate(evaluated(spread, inventory)).placement) == ["n0-0"]
 
 
 def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
@@ -86,10 +92,10 @@ def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
     request = replace(
         a_request(an_ask(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
     )
-    first = allocate(request, inventory).placement
+    first = allocate(evaluated(request, inventory)).placement
     inventory.put(placed(inventory.ledger("n0"), request, first))
 
-    second = allocate(replace(request, uid="next"), inventory).placement
+    second = allocate(evaluated(replace(request, uid="next"), inventory)).placement
 
     assert cards_of(first) == ["n0-0", "n0-1"]
     assert cards_of(second) == ["n1-0", "n1-1"]
@@ -100,11 +106,11 @@ def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
     inventory = Inventory([ledger("n0", 32 * GIB), ledger("n1")])
     request = replace(a_request(), ranking=Ranking(nodes=keys))
 
-    assert cards_of(allocate(request, inventory).placement) == ["n1-0"]
+    assert cards_of(allocate(evaluated(request, inventory)).placement) == ["n1-0"]
 
 
 def test_a_named_node_that_nobody_knows_has_no_cards() -> None:
-    decision = allocate(a_request(), Inventory(), ["ghost"])
+    decision = allocate(evaluated(a_request(), Inventory()), ["ghost"])
 
     assert decision.placement is None
     assert decision.reasons == {"ghost": Reason("ghost", 0, cause=Cause.NO_CARDS)}
@@ -113,7 +119,7 @@ def test_a_named_node_that_nobody_knows_has_no_cards() -> None:
 def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
 
-    decision = allocate(a_request(an_ask(17 * GIB)), inventory)
+    decision = allocate(evaluated(a_request(an_ask(17 * GIB)), inventory))
 
     assert {name: reason.node for name, reason in decision.reasons.items()} == {
         "n0": "n0",
@@ -125,7 +131,7 @@ def test_forbidden_uuids_are_told_apart_on_nodes_of_one_kind() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
     request = replace(a_request(), deny_uuids=frozenset({"n0-0", "n0-1"}))
 
-    decision = allocate(request, inventory, explain=True)
+    decision = allocate(evaluated(request, inventory), explain=True)
 
     assert cards_of(decision.placement) == ["n1-0"]
     assert list(decision.reasons) == ["n0"]

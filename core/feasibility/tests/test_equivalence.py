@@ -1,6 +1,11 @@
 from dataclasses import replace
 
-from core.feasibility.equivalence import NodeClassIds, hardware_class, node_state
+from core.feasibility.equivalence import (
+    HardwareClassIds,
+    NodeClassIds,
+    hardware_class,
+    node_state,
+)
 from core.hardware.card import Level, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -43,11 +48,28 @@ def test_what_a_pod_is_called_does_not_count() -> None:
     assert node_state(one) == node_state(other)
 
 
-def test_past_the_limit_numbers_are_given_anew() -> None:
-    kinds = NodeClassIds(limit=1)
+def test_past_the_limit_ids_are_new_ones() -> None:
+    ids = NodeClassIds(limit=1)
     first, second = empty(a_card()), empty(a_card(), a_card("b", 1), name="m")
-    before = [kinds.of(first), kinds.of(second)]
+    before = [ids.of(first), ids.of(second)]
 
-    after = [kinds.of(second), kinds.of(first)]
+    after = [ids.of(second), ids.of(first)]
 
     assert len({*before, *after}) == 4
+
+
+def test_a_hardware_id_does_not_depend_on_what_is_allocated_nor_on_names() -> None:
+    ids = HardwareClassIds(limit=8)
+    used = empty(a_card()).adopt(held(a_grant()))
+    renamed = empty(a_card("b"), name="m")
+    larger = empty(a_card(), a_card("b", 1), name="l")
+
+    assert ids.of(used.node) == ids.of(renamed.node) != ids.of(larger.node)
+    assert ids.of(used.node) == ids.of(used.node)
+
+
+def test_past_the_limit_nodes_are_dropped_and_equal_hardware_keeps_one_id() -> None:
+    ids = HardwareClassIds(limit=1)
+    nodes = [empty(a_card(f"c{number}"), name=f"n{number}").node for number in range(5)]
+
+    assert len({ids.of(node) for node in nodes}) == 1

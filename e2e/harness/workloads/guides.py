@@ -13,6 +13,7 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import annotations, full_name
 from core.feasibility.allocate import allocate
+from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -53,7 +54,7 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
         if dialect is None or pod.spec.node_name:
             continue
         request = dialect.read_request(pod)
-        placement = allocate(request, inventory, list(nodes)).placement
+        placement = allocate(FeasibilityCache().evaluate(request, inventory), list(nodes)).placement
         if placement is None:
             continue
         node = placement.node

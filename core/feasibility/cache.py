@@ -1,0 +1,60 @@
+"""Results of earlier requests, for later ones that ask for the same.
+
+The pods of one workload ask for the same thing, and the nodes of one cluster are of few classes:
+``fit`` runs once for each pair.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Hashable
+from dataclasses import replace
+
+from core.feasibility.equivalence import HardwareClassIds
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.inventory import Inventory
+from core.feasibility.results import CLASSES, SignatureResults
+from core.requests.request import Request
+
+SIGNATURES = 128
+"""Request signatures whose results are kept; the least recently used one goes first."""
+
+RESULTS = 10 * CLASSES
+"""Results by node class that are kept, of all signatures together."""
+
+
+class FeasibilityCache:
+    """The results by request signature. A result holds for a class of node, so it never expires."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[Hashable, SignatureResults] = OrderedDict()
+        self._hardware_classes = HardwareClassIds(CLASSES)
+
+    def evaluate(
+        self, request: Request, inventory: Inventory, unreadable: Collection[str] = ()
+    ) -> NodeEvaluation:
+        """The request against all nodes as they are now.
+
+        Args:
+            request: what the pod asks for.
+            inventory: all nodes; the evaluation holds until the inventory changes.
+            unreadable: nodes that have a ledger which cannot be read. The inventory does not
+                know them; they are rejected for that reason until the ledger is repaired.
+        """
+        signature = request_signature(request)
+        results = self._results.get(signature)
+        if results is None:
+            results = self._results[signature] = SignatureResults(inventory)
+        self._results.move_to_end(signature)
+        self._evict()
+        results.prepare(inventory)
+        return NodeEvaluation(request, inventory, results, self._hardware_classes, unreadable)
+
+    def _evict(self) -> None:
+        kept = sum(len(results.by_class) for results in self._results.values())
+        while len(self._results) > (SIGNATURES if kept <= RESULTS else 1):
+            _, oldest = self._results.popitem(last=False)
+            kept -= len(oldest.by_class)
+
+
+def request_signature(request: Request) -> Hashable:
+    """What a request asks for, without the pod that asks: equal where every result is equal."""
+    return replace(request, uid="", pod="", notes=(), priority=0)
