@@ -124,11 +124,11 @@ def measure(tell: Callable[..., None], component: str = "containerd-2") -> None:
 
 @contextmanager
 def _runtime(component: str) -> Iterator[tuple["Containerd", "Cri", "Host"]]:
-    from e2e.harness.node import cgroups
     from e2e.harness.node.agent import Host
     from e2e.harness.node.containerd import start_containerd
     from e2e.harness.node.cri import Cri
     from e2e.harness.node.machine import start_machine
+    from e2e.harness.processes import cgroups
     from e2e.harness.processes.run import run
 
     if SHARED_MEMORY.is_dir():

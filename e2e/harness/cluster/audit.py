@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/apis/audit/v1/types.go.
 import json
 from pathlib import Path
 
-from e2e.harness.cluster.chart import NAMESPACE, RELEASE
+from e2e.harness.names import NAMESPACE, RELEASE
 
 LOG = "audit.log"
 

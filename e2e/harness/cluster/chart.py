@@ -4,20 +4,17 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.run import REPOSITORY
 from e2e.testbed import cache
 from e2e.testbed.versions import components
 
-if TYPE_CHECKING:
-    from e2e.harness.cluster.control_plane import ControlPlane
-
 CHART = REPOSITORY / "charts" / "dragoman"
-NAMESPACE, RELEASE = "dragoman-system", "dragoman"
 
 RIGHTS = frozenset(
     (
@@ -66,7 +63,7 @@ def render(values: Mapping[str, object] | Path) -> list[Object]:
     return [each for each in yaml.safe_load_all(template(values)) if each]
 
 
-def apply(plane: "ControlPlane", objects: Iterable[Object], *flags: str) -> None:
+def apply(plane: ControlPlane, objects: Iterable[Object], *flags: str) -> None:
     """Have the API server take objects, as a server-side apply.
 
     Args:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from e2e.harness.cluster import kubeconfig
 from e2e.harness.cluster.api import Api, ApiError
-from e2e.harness.cluster.chart import NAMESPACE, RELEASE
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.credentials import Entry
 from e2e.harness.cluster.target import Existing
+from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 

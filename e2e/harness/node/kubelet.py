@@ -6,8 +6,8 @@ from pathlib import Path
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import is_ready
-from e2e.harness.node import cgroups
 from e2e.harness.node.containerd import Containerd
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.flags import Flags, words
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.process import Process

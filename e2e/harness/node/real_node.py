@@ -12,12 +12,12 @@ from typing import Any
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.node import cgroups
 from e2e.harness.node.agent import Host, start_agent
 from e2e.harness.node.containerd import Containerd, start_containerd
 from e2e.harness.node.cri import Cri, CriError
 from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import Run
 from e2e.testbed.cache import NotBuiltError
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from e2e.harness.node import cgroups
 from e2e.harness.node.agent import Host, RunningAgent, start_agent
 from e2e.harness.node.containerd import Containerd, start_containerd
 from e2e.harness.node.cri import Cri, CriError, Sandbox
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import Run, run
 from e2e.harness.processes.waiting import within
 from e2e.testbed import cache

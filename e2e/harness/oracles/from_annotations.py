@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from e2e.harness.cluster.api import Object
-from e2e.harness.schedulers.koordinator import ALLOCATED, CORE
+from e2e.harness.names import ALLOCATED, CORE
 
 # volcano pkg/scheduler/api/devices/nvidia/vgpu/type.go
 VOLCANO = "volcano.sh/vgpu-ids-new"

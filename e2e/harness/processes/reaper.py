@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from e2e.harness.node import cgroups
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.identity import Identity
 
 

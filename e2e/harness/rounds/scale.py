@@ -21,6 +21,7 @@ from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import is_ready
 from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn
+from e2e.harness.names import LEDGERS
 from e2e.harness.processes.run import Run
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
@@ -30,7 +31,6 @@ from e2e.harness.schedulers.schedulers import (
     start_kube_scheduler,
 )
 from e2e.harness.schedulers.service import (
-    LEDGERS,
     Service,
     install,
     kube_like,

@@ -1,10 +1,7 @@
 """What tests of koord-scheduler share: its stock profile, and a node's devices."""
 
 from e2e.harness.cluster.api import Api, Object
-
-CORE, RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
-ALLOCATED = "scheduling.koordinator.sh/device-allocated"
-DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
+from e2e.harness.names import CORE, DEVICES, RATIO
 
 # The plugins of koordinator's own config/manager/scheduler-config.yaml.
 STOCK = {

@@ -19,6 +19,7 @@ from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import FAKE
 from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY
@@ -26,8 +27,6 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import define
 
 CONFIGS = REPOSITORY / "configs"
-LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
-NAMESPACE, ACCOUNT = chart.NAMESPACE, chart.RELEASE
 ADDRESS = "http://dragoman.dragoman-system.svc:9595"
 """Of the service, as the schedulers' example configurations have it."""
 
@@ -137,7 +136,7 @@ class Service:
             **self.more,
         }
         if "kubeconfig" not in settings:
-            settings["kubeconfig"] = str(account(self.plane, NAMESPACE, ACCOUNT))
+            settings["kubeconfig"] = str(account(self.plane, NAMESPACE, RELEASE))
         file.write_text(json.dumps(settings))
         return file
 
@@ -157,7 +156,7 @@ def install(plane: ControlPlane) -> None:
 def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     """Give the service the rights that the chart gives it with these settings."""
     known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
-    role = f"{chart.RELEASE}-service"
+    role = f"{RELEASE}-service"
     objects = chart.render({"service": {"settings": known}})
     chart.apply(
         plane,

@@ -9,8 +9,9 @@ from functools import partial
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, pod, turn
+from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, RATIO, profile
+from e2e.harness.schedulers.koordinator import profile
 from e2e.harness.schedulers.schedulers import start_koord_scheduler_alone, start_volcano_scheduler
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.nodes import fake_node
-from e2e.harness.schedulers.koordinator import CORE, DEVICES, RATIO
+from e2e.harness.names import CORE, DEVICES, RATIO
 
 MIB = 1 << 20
 SLOTS = 10

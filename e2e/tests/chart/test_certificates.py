@@ -16,10 +16,11 @@ from e2e.harness.cluster.api import Api, ApiError
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.ready_cluster import PODS, clear, pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import NAMESPACE, Service, hooks, install
+from e2e.harness.schedulers.service import Service, hooks, install
 
 pytestmark = pytest.mark.local
 

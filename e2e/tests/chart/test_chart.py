@@ -13,6 +13,7 @@ from adapters.sidecar import settings as service_settings
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.chart import CHART, ChartError
+from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.run import REPOSITORY
 
 pytestmark = pytest.mark.local
@@ -138,7 +139,7 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         for hook in hooks["webhooks"]:
             first = hook["namespaceSelector"]["matchExpressions"][0]
             assert first["operator"] == "NotIn"
-            assert {"kube-system", chart.NAMESPACE} <= set(first["values"])
+            assert {"kube-system", NAMESPACE} <= set(first["values"])
 
 
 @pytest.mark.parametrize(

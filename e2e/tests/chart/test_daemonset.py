@@ -14,13 +14,14 @@ import pytest
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.names import NAMESPACE
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.image import NAME
 from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import Run, run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import NAMESPACE, install
+from e2e.harness.schedulers.service import install
 
 pytestmark = [
     pytest.mark.local,

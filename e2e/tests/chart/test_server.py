@@ -14,6 +14,7 @@ from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.credentials import connect
 from e2e.harness.cluster.ready_cluster import PODS, bind, pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.testbed import cache
@@ -22,7 +23,6 @@ pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
 GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
-LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 ALIEN = "a node agent may write the record of its own node only"
 SHARE = {"volcano.sh/vgpu-number": "1"}
@@ -62,7 +62,7 @@ def plane() -> Iterator[ControlPlane]:
     """A control plane in which the chart is installed with its defaults; nothing runs."""
     with run() as this:
         plane = start_control_plane(this)
-        spaces = (chart.NAMESPACE, "volcano-system", "koordinator-system")
+        spaces = (NAMESPACE, "volcano-system", "koordinator-system")
         chart.apply(plane, map(of_schedulers, spaces))
         definitions = [foreign(group, kind) for group, kind in FOREIGN]
         objects = chart.render({})
@@ -104,10 +104,10 @@ def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> 
     with run() as this:
         plane = start_control_plane(this)
         config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
-        words = (chart.RELEASE, chart.CHART, f"--namespace={chart.NAMESPACE}", config)
+        words = (RELEASE, chart.CHART, f"--namespace={NAMESPACE}", config)
 
         told = chart.helm("install", *words, "--create-namespace")
-        secret = f"/api/v1/namespaces/{chart.NAMESPACE}/secrets/dragoman-tls"
+        secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/dragoman-tls"
         plane.api.merge(secret, {"data": {"tls.crt": "eA=="}})
         hooks = f"{CONFIGURATIONS}/dragoman"
         found = plane.api.get(hooks)
@@ -125,7 +125,7 @@ def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> 
         after = plane.api.get(hooks)["webhooks"]
         assert [hook["timeoutSeconds"] for hook in after] == [7, 7]
         assert [hook["clientConfig"]["caBundle"] for hook in after] == [AUTHORITY] * 2
-        chart.helm("uninstall", chart.RELEASE, f"--namespace={chart.NAMESPACE}", config)
+        chart.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", config)
         within(30, lambda: _answers(plane.api, LEDGERS))
         for gone in (hooks, secret, f"{RIGHTS}/clusterroles/dragoman-service"):
             with pytest.raises(ApiError, match="not found"):
@@ -198,11 +198,11 @@ def binding(name: str, node: str) -> Object:
 
 def as_account(plane: ControlPlane, name: str, on: str = "") -> Api:
     """The server as an account of the release sees it."""
-    return connect(account(plane, chart.NAMESPACE, name, on), plane.run.folder)
+    return connect(account(plane, NAMESPACE, name, on), plane.run.folder)
 
 
 def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: ControlPlane) -> None:
-    pods = f"/api/v1/namespaces/{chart.NAMESPACE}/pods"
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
     for node in ("n1", "n2"):
         plane.api.create("/api/v1/nodes", {"metadata": {"name": node}})
         record = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
@@ -237,7 +237,7 @@ def grant(api: Api, account_name: str, resource: str, verb: str) -> None:
     name = f"more-{account_name}"
     rule = {"apiGroups": ["dragoman.dev"], "resources": [resource], "verbs": [verb]}
     api.create(f"{RIGHTS}/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
-    who = {"kind": "ServiceAccount", "name": account_name, "namespace": chart.NAMESPACE}
+    who = {"kind": "ServiceAccount", "name": account_name, "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     body = {"metadata": {"name": name}, "roleRef": role, "subjects": [who]}
     api.create(f"{RIGHTS}/clusterrolebindings", body)

@@ -12,8 +12,8 @@ from e2e.harness.cluster.api import Api, ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.namespaces import namespace
 from e2e.harness.cluster.target import Target
+from e2e.harness.names import DEVICES
 from e2e.harness.processes.run import REPOSITORY
-from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.schedulers import define
 from e2e.testbed import cache
 

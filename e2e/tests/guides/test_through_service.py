@@ -12,10 +12,10 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
+from e2e.harness.names import DEVICES, LEDGERS
 from e2e.harness.processes.process import StartError
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import wait_for_cards
-from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.schedulers import (
     define,
     start_koord_scheduler_alone,
@@ -24,7 +24,6 @@ from e2e.harness.schedulers.schedulers import (
     start_volcano_scheduler,
 )
 from e2e.harness.schedulers.service import (
-    LEDGERS,
     Service,
     example,
     explained,

@@ -18,13 +18,13 @@ import yaml
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
+from e2e.harness.names import DEVICES
 from e2e.harness.node.real_node import LIBRARIES, RealNode, real_node
 from e2e.harness.oracles.expected import booked, expected_devices, expected_env
 from e2e.harness.oracles.from_annotations import given
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KUBE, Planes, prepare, start_schedulers
-from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.service import (
     CONFIGS,
     Service,

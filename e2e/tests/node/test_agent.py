@@ -27,7 +27,7 @@ from e2e.harness.node.cri import CriError
 from e2e.harness.node.runtime_node import Place
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
-from e2e.harness.workloads.guides import placed
+from e2e.tests.node.placed_guides import placed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 

@@ -14,15 +14,15 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import start_control_plane
-from e2e.harness.cluster.ledgers import PATH
-from e2e.harness.node import cgroups
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.node.agent import Host, start_agent
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.cri import Cri, CriError
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import ACCOUNT, NAMESPACE, install
+from e2e.harness.schedulers.service import install
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -49,10 +49,10 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
         runtime = start_containerd(start_machine(this), "containerd-2")
         install(plane)
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": "ai"}})
-        plane.api.create(PATH, record())
+        plane.api.create(LEDGERS, record())
         host = Host.make(this.folder / "host")
         configuration = host.configuration(runtime)
-        configuration["ledger"] = {"kubeconfig": str(account(plane, NAMESPACE, f"{ACCOUNT}-node"))}
+        configuration["ledger"] = {"kubeconfig": str(account(plane, NAMESPACE, f"{RELEASE}-node"))}
 
         def told(uid: str, reason: str) -> list[dict[str, Any]]:
             words = f"fieldSelector=involvedObject.uid={uid},reason={reason}"

@@ -16,7 +16,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
-from e2e.harness.cluster.ledgers import PATH
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.node.agent import Host, RunningAgent, start_agent
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.image import NAME
@@ -24,7 +24,7 @@ from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import ACCOUNT, NAMESPACE, install
+from e2e.harness.schedulers.service import install
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -38,7 +38,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, Running
         plane = start_control_plane(this)
         install(plane)
         host = Host.make(this.folder / "host")
-        kubeconfig = account(plane, NAMESPACE, f"{ACCOUNT}-node")
+        kubeconfig = account(plane, NAMESPACE, f"{RELEASE}-node")
         source = {"ledger": {"kubeconfig": str(kubeconfig)}}
         agent = start_agent(runtime, host, host.configuration(runtime) | source)
         start_kubelet(plane, runtime, "real")
@@ -95,7 +95,7 @@ def test_a_pod_starts_with_its_share_when_its_grant_has_come(
     agent.wait_for("container.refused")
     before = plane.api.get(f"{PODS}/shared")["status"].get("phase")
 
-    plane.api.create(PATH, record(uid))
+    plane.api.create(LEDGERS, record(uid))
     within(60, lambda: plane.api.get(f"{PODS}/shared")["status"].get("phase") == "Running")
 
     assert before == "Pending"

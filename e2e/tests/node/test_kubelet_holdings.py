@@ -12,6 +12,7 @@ import pytest
 from adapters.node.hook.other_injectors import VISIBLE
 from adapters.node.kubelet.checkpoint import PLACE, read
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.names import LEDGERS
 from e2e.harness.node.agent import Host, RunningAgent, start_agent
 from e2e.harness.node.containerd import Containerd, start_containerd
 from e2e.harness.node.device_plugin import start_device_plugin
@@ -20,7 +21,12 @@ from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import LEDGERS, Service, held, install, start_service
+from e2e.harness.schedulers.service import (
+    Service,
+    held,
+    install,
+    start_service,
+)
 
 PODS = "/api/v1/namespaces/default/pods"
 GPU = "nvidia.com/gpu"

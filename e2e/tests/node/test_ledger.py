@@ -20,14 +20,14 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
-from e2e.harness.cluster.ledgers import PATH
-from e2e.harness.node import cgroups
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.node.agent import Host, start_agent
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.cri import Cri
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
-from e2e.harness.schedulers.service import ACCOUNT, NAMESPACE, install
+from e2e.harness.schedulers.service import install
 
 RULES = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -73,7 +73,7 @@ def kubeconfig(cluster: ControlPlane, node: str) -> Path:
 
 def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: ControlPlane) -> None:
     config = kubeconfig(cluster, "watched")
-    cluster.api.create(PATH, node_ledger("other", "uid-other"))
+    cluster.api.create(LEDGERS, node_ledger("other", "uid-other"))
 
     async def follow() -> list[object]:
         grants = LedgerGrants()
@@ -88,15 +88,15 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
             seen.append((uid, standing))
 
         await asyncio.sleep(0.5)
-        await call(cluster.api.create, PATH, node_ledger("watched", "uid-1"))
+        await call(cluster.api.create, LEDGERS, node_ledger("watched", "uid-1"))
         await until("uid-1", GrantStatus.NOTHING)
-        held = await call(cluster.api.get, f"{PATH}/watched")
+        held = await call(cluster.api.get, f"{LEDGERS}/watched")
         changed = node_ledger("watched", "uid-2")
         changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
-        await call(cluster.api.replace, f"{PATH}/watched", changed)
+        await call(cluster.api.replace, f"{LEDGERS}/watched", changed)
         await until("uid-2", GrantStatus.NOTHING)
         seen.append(grants.of("uid-other", "none"))
-        await call(cluster.api.call, "DELETE", f"{PATH}/watched")
+        await call(cluster.api.call, "DELETE", f"{LEDGERS}/watched")
         await until("uid-2", GrantStatus.UNKNOWN)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -107,7 +107,7 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -> None:
-    config = account(cluster, NAMESPACE, f"{ACCOUNT}-node")
+    config = account(cluster, NAMESPACE, f"{RELEASE}-node")
     with run() as this:
         runtime = start_containerd(start_machine(this), "containerd-2")
         host = Host.make(this.folder / "host")
@@ -116,7 +116,7 @@ def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -
         with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
             cri.wait()
             sandbox = cri.sandbox("train", "uid-1", {"volcano.sh/vgpu-ids-new": "not read"})
-            cluster.api.create(PATH, node_ledger("real", "uid-1"))
+            cluster.api.create(LEDGERS, node_ledger("real", "uid-1"))
 
             container = cri.run(sandbox, "main")
 

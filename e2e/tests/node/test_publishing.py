@@ -19,13 +19,12 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, node_of, pod, turn
+from e2e.harness.names import LEDGERS, NAMESPACE
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
-    LEDGERS,
-    NAMESPACE,
     Service,
     explained,
     held,

@@ -14,11 +14,11 @@ import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.ready_cluster import bind
-from e2e.harness.node import cgroups
 from e2e.harness.node.containerd import Containerd, start_containerd
 from e2e.harness.node.image import NAME
 from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.testbed import cache

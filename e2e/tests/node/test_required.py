@@ -10,11 +10,11 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
-from e2e.harness.node import cgroups
 from e2e.harness.node.agent import Host, start_agent
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.cri import Cri, CriError
 from e2e.harness.node.machine import start_machine
+from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 

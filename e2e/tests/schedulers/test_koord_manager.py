@@ -14,10 +14,11 @@ from core.requests.request import Request
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, pod, turn
+from e2e.harness.names import ALLOCATED
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.ecosystem_webhooks import start_koord_manager
-from e2e.harness.schedulers.koordinator import ALLOCATED, profile
+from e2e.harness.schedulers.koordinator import profile
 from e2e.harness.schedulers.schedulers import define, start_koord_scheduler_alone
 from e2e.harness.workloads.inventory import Described, add_inventory, described, gpus, koordinator
 from e2e.testbed import cache

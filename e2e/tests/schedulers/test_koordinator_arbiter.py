@@ -11,6 +11,7 @@ import pytest
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, events, node_of, pod, turn
+from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
@@ -21,7 +22,6 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, RATIO
 from e2e.harness.schedulers.service import (
     Service,
     explained,

@@ -23,9 +23,10 @@ from e2e.harness.cluster.ready_cluster import (
 )
 from e2e.harness.doubles.captures import compare
 from e2e.harness.doubles.recorder import Call, Recorder, recorder
+from e2e.harness.names import ALLOCATED, CORE, DEVICES, RATIO
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, DEVICES, RATIO, add_device, profile
+from e2e.harness.schedulers.koordinator import add_device, profile
 from e2e.harness.schedulers.kube import agreeing, configuration
 from e2e.harness.schedulers.schedulers import define, start_koord_scheduler_alone
 from e2e.testbed import cache

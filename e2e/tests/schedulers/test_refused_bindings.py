@@ -13,9 +13,10 @@ from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, po
 from e2e.harness.doubles.captures import compare
 from e2e.harness.doubles.recorder import Call, Recorder, recorder
 from e2e.harness.doubles.webhook import allow, refuse, webhook
+from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.koordinator import ALLOCATED, CORE, RATIO, add_device, profile
+from e2e.harness.schedulers.koordinator import add_device, profile
 from e2e.harness.schedulers.schedulers import (
     start_koord_scheduler,
     start_kube_scheduler,

@@ -18,15 +18,8 @@ from e2e.harness.cluster.ready_cluster import PODS, add_priorities, node_of, pod
 from e2e.harness.cluster.shared_cluster import LABEL
 from e2e.harness.doubles.recorder import Call, recorder
 from e2e.harness.doubles.webhook import allow, refuse, webhook
+from e2e.harness.oracles.pod_watcher import PodWatcher as PodWatcher
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.driving import (
-    asleep,
-    bind_by,
-    counted,
-    refusal,
-    started,
-    wait_until_bound,
-)
 from e2e.harness.schedulers.full_stack import (
     KUBE,
     Planes,
@@ -46,7 +39,13 @@ from e2e.harness.schedulers.service import (
 )
 from e2e.harness.workloads.inventory import Described, Gpu, described, gpus, koordinator
 from e2e.harness.workloads.inventory import metax as metax_says
-from e2e.harness.workloads.storm import KINDS, Watcher, described_by_all, random_pod, untold
+from e2e.harness.workloads.storm import (
+    KINDS,
+    described_by_all,
+    random_pod,
+    untold,
+)
+from e2e.tests.service.driving import asleep, bind_by, counted, refusal, started, wait_until_bound
 
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{word}" for word in ("number", "memory", "cores"))
 SGPU, VCORE, VMEMORY = (f"metax-tech.com/{word}" for word in ("sgpu", "vcore", "vmemory"))
@@ -255,7 +254,7 @@ def test_case_06_all_vocabularies_and_whole_cards_on_one_node_never_exceed_a_car
     kinds = [kind for kind in KINDS for _ in range(12)]
     random.shuffle(kinds)
     selector = {"kubernetes.io/hostname": "case-6"}
-    with Watcher.of(plane.api, cards) as watcher:
+    with PodWatcher.of(plane.api, cards) as watcher:
         for number, kind in enumerate(kinds):
             made = random_pod(random, kind, f"{kind}-{number}", KUBE)
             made["spec"]["nodeSelector"] = selector

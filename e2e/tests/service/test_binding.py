@@ -24,6 +24,7 @@ from e2e.harness.cluster.ready_cluster import (
     pod,
 )
 from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import (
@@ -31,12 +32,11 @@ from e2e.harness.schedulers.schedulers import (
     start_kube_scheduler,
     start_volcano,
 )
-from e2e.harness.schedulers.service import ACCOUNT, NAMESPACE, install
+from e2e.harness.schedulers.service import install
 
 pytestmark = pytest.mark.local
 
 NODES = ("gpu-0", "gpu-1")
-LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 
 NUMBER, MEMORY, CORES = (f"volcano.sh/vgpu-{word}" for word in ("number", "memory", "cores"))
 SGPU, VCORE, VMEMORY = (f"metax-tech.com/{word}" for word in ("sgpu", "vcore", "vmemory"))
@@ -79,7 +79,7 @@ class Service:
         settings = {
             "listen": f"127.0.0.1:{self.clear}",
             "store": "kubernetes",
-            "kubeconfig": str(account(plane, NAMESPACE, ACCOUNT)),
+            "kubeconfig": str(account(plane, NAMESPACE, RELEASE)),
             "namespace": NAMESPACE,
             "tls": {
                 "listen": f"127.0.0.1:{self.secure}",

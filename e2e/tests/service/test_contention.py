@@ -24,7 +24,7 @@ from e2e.harness.schedulers.service import (
     start_service,
     wait_until_free,
 )
-from e2e.harness.workloads.eight_gpu_node import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
+from e2e.tests.service.eight_gpu_node import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
 
 pytestmark = pytest.mark.local
 

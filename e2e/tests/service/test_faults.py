@@ -26,12 +26,12 @@ from e2e.harness.doubles.faults import (
     slow,
 )
 from e2e.harness.doubles.proxy import Proxy, proxy
+from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.clock import Clock
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
     FREED,
-    NAMESPACE,
     Service,
     held,
     install,
@@ -39,7 +39,7 @@ from e2e.harness.schedulers.service import (
     start_service,
     wait_until_free,
 )
-from e2e.harness.workloads.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight, unsound
+from e2e.tests.service.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight, unsound
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 

@@ -16,8 +16,8 @@ from core.hardware.node import Node
 from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import cluster, wait_for_nodes
+from e2e.harness.names import DEVICES
 from e2e.harness.processes.usage import processor_seconds
-from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.schedulers import define
 from e2e.harness.workloads.inventory import (
     MIB,

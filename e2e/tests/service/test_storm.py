@@ -18,10 +18,12 @@ from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import FAKE
 from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.names import DEVICES
 from e2e.harness.node.image import NAME
 from e2e.harness.node.real_node import RealNode, real_node
 from e2e.harness.oracles.from_annotations import given
 from e2e.harness.oracles.observed_in_container import ContainerWatcher
+from e2e.harness.oracles.pod_watcher import PodWatcher as PodWatcher
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
@@ -33,7 +35,6 @@ from e2e.harness.schedulers.full_stack import (
     start_schedulers,
     wait_for_cards,
 )
-from e2e.harness.schedulers.koordinator import DEVICES
 from e2e.harness.schedulers.service import (
     FREED,
     Service,
@@ -44,7 +45,7 @@ from e2e.harness.schedulers.service import (
 )
 from e2e.harness.schedulers.volcano import GROUPS
 from e2e.harness.workloads.inventory import gpus
-from e2e.harness.workloads.storm import KINDS, Watcher, described_by_all, random_pod
+from e2e.harness.workloads.storm import KINDS, described_by_all, random_pod
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -89,7 +90,7 @@ def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
     plane = service.plane
     started = time.monotonic()
     deleted = 0
-    with Watcher.of(plane.api, CARDS) as watcher:
+    with PodWatcher.of(plane.api, CARDS) as watcher:
         for number in range(BATCHES):
             pods = [one(plane, random, number * BATCH + place) for place in range(BATCH)]
             create_all(plane.api, PODS, pods)
@@ -187,7 +188,7 @@ def test_what_containers_find_inside_never_exceeds_a_card(
 ) -> None:
     service, node = real
     api = service.plane.api
-    with Watcher.of(api, CARDS) as watcher, ContainerWatcher.of(node.cri, CARDS) as inside:
+    with PodWatcher.of(api, CARDS) as watcher, ContainerWatcher.of(node.cri, CARDS) as inside:
         for number in range(REAL_BATCHES):
             for place in range(REAL_BATCH):
                 api.create(PODS, runnable(one(service.plane, random, number * REAL_BATCH + place)))

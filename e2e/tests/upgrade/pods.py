@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from e2e.harness.schedulers.koordinator import CORE, RATIO
+from e2e.harness.names import CORE, RATIO
 from e2e.harness.schedulers.stock_sharing import CARD, HANDSHAKE
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import (

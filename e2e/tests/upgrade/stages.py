@@ -8,13 +8,11 @@ from functools import partial
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, bind, events, node_of, turn
+from e2e.harness.names import CORE, LEDGERS, NAMESPACE, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KOORD, KUBE, VOLCANO, starter
-from e2e.harness.schedulers.koordinator import CORE, RATIO
 from e2e.harness.schedulers.schedulers import CRDS
 from e2e.harness.schedulers.service import (
-    LEDGERS,
-    NAMESPACE,
     Service,
     explained,
     held,

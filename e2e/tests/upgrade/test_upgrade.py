@@ -8,7 +8,7 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import cluster
-from e2e.harness.schedulers.koordinator import DEVICES
+from e2e.harness.names import DEVICES
 from e2e.harness.schedulers.schedulers import define, start_volcano_controllers
 from e2e.harness.schedulers.stock_sharing import Share, shares
 from e2e.testbed import cache

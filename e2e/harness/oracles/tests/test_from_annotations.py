@@ -3,11 +3,11 @@ import json
 import pytest
 
 from e2e.harness.cluster.api import Object
+from e2e.harness.names import ALLOCATED
 from e2e.harness.oracles.from_annotations import METAX, VOLCANO, Share, given
 from e2e.harness.oracles.observed_in_container import shares_inside
-from e2e.harness.schedulers.koordinator import ALLOCATED
+from e2e.harness.oracles.pod_watcher import PodWatcher as Watcher
 from e2e.harness.workloads.inventory import Gpu
-from e2e.harness.workloads.storm import Watcher
 
 CARDS = (Gpu("GPU-0", memory=16384), Gpu("GPU-1", memory=16384))
 

@@ -1,0 +1,12 @@
+"""Names that several rooms of the harness use: Dragoman's own, and Koordinator's."""
+
+NAMESPACE, RELEASE = "dragoman-system", "dragoman"
+"""Of Dragoman's chart. The release is also the name of the service's account."""
+
+LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+"""Path of Dragoman's records."""
+
+# koordinator apis/extension/device_share.go
+CORE, RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+DEVICES = "/apis/scheduling.koordinator.sh/v1alpha1/devices"
