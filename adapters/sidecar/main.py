@@ -95,6 +95,7 @@ async def _serve(wish: StartOptions, settings: Settings, log: Logger) -> None:
         app = runtime.app(routes)
         tasks = Tasks(log)
         stack.push_async_callback(tasks.stop)
+        stack.callback(runtime.service.committer.close)
 
         def started(address: str) -> None:
             log.info("service.started", address=address, store=settings.store)

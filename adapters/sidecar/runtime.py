@@ -186,7 +186,11 @@ class ServiceRuntime:
     def _show(self) -> None:
         book = self.service.ledgers
         gauge = self.metrics.gauge
-        gauge("dragoman_holds", "Pods for which cards are held without a commit.", book.reserved)
+        gauge(
+            "dragoman_holds",
+            "Pods for which cards are held without a commit.",
+            book.reservation_count,
+        )
         gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(book.inventory))
         gauge(
             "dragoman_nodes_unreadable",

@@ -1,6 +1,7 @@
-"""The commit: the one place where cards are given away."""
+"""The commit: the one place that allocates cards to pods."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
@@ -14,19 +15,19 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 
-RESERVED = 60_000_000_000
-"""Nanoseconds for which cards are kept for a pod at most whose record is being written."""
+RESERVED_NS = 60_000_000_000
+"""Nanoseconds after which a reservation expires whose allocation is still not written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a pod holds now.
+    """The allocation that a pod has now.
 
     Attributes:
         placement: on its node.
-        fresh: False where the store had it before.
-        claimed: it is the choice that the asker came with.
-        since: of the allocation: it names this attempt to bind.
+        new: False where the store had the allocation before.
+        claim_accepted: it is the choice of cards that came with the request.
+        since: of the allocation: it identifies this attempt to bind.
     """
 
     placement: Placement
@@ -36,116 +37,140 @@ class Committed:
 
 
 class Committer:
-    """Gives cards away and takes them back."""
+    """Allocates cards and releases them."""
 
-    def __init__(self, book: LedgerCache, store: Store, clock: Clock, journal: DecisionLog) -> None:
-        self._book = book
+    def __init__(
+        self, ledgers: LedgerCache, store: Store, clock: Clock, decision_log: DecisionLog
+    ) -> None:
+        self._ledgers = ledgers
         self._clock = clock
-        self._writer = LedgerWriter(book, store, clock, journal)
+        self._writer = LedgerWriter(ledgers, store, clock, decision_log)
 
     async def commit(
-        self, asking: PodRequest, node: str, claimed: Sequence[Grant] = ()
+        self, pod_request: PodRequest, node: str, claimed: Sequence[Grant] = ()
     ) -> Committed | Reason:
-        """Give a pod its cards on a node. What it was given there before stays.
+        """Allocate cards of a node to a pod. An allocation that it has there already stays.
 
         Args:
-            asking: the pod.
+            pod_request: the pod.
             node: where it goes.
-            claimed: a choice that is taken if it is sound.
+            claimed: a choice of cards that is accepted if it is valid.
 
         Returns:
-            what it holds, or why it gets none.
+            the allocation, or why there is none.
 
         Raises:
-            Busy: others were faster each time, or the node's record cannot be read.
+            LedgerContended: other replicas wrote first each time, or the ledger cannot be read.
             OSError: the store did not answer; the write may have happened.
         """
-        uid, choice = asking.request.uid, tuple(claimed)
-        found: list[Committed | Reason] = []
+        uid, choice = pod_request.request.uid, tuple(claimed)
 
-        def decide(ledger: NodeLedger) -> NodeLedger:
-            made = self._decide(asking, ledger, choice)
-            found[:] = [made]
-            if isinstance(made, Reason):
-                return ledger
-            if not made.new:
-                # Written too: that the store still has it must be sure before the Binding, and
-                # a reconciler that is about to take it back must lose the race.
-                changed = ledger.renew(uid)
-            else:
-                allocation = Allocation.of(asking.request, made.placement)
+        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, Committed | Reason]:
+            decided = self._decide(pod_request, ledger, choice)
+            if isinstance(decided, Reason):
+                return ledger, decided
+            if decided.new:
+                allocation = Allocation.of(pod_request.request, decided.placement)
                 changed = ledger.release(uid).reserve(allocation).commit(uid)
-            found[:] = [replace(made, since=changed.allocations[uid].since)]
-            return changed
+            else:
+                # Written too: the store must still have it when the Binding is sent, and a
+                # reconciler that is about to release it must lose the race.
+                changed = ledger.renew(uid)
+            return changed, replace(decided, since=changed.allocations[uid].since)
 
-        reserved = self._reserve(asking, node, choice)
-        try:
-            written = await self._writer.change(node, decide)
-        except BaseException:
-            if reserved:
-                self._book.unreserve(uid, node)
-            raise
-        if not written and not found:
-            return Reason(node, 0, cause=Cause.NO_CARDS)
-        self._book.unreserve(uid)
-        return found[0]
+        with self._reserved(pod_request, node, choice):
+            committed = await self._writer.change(node, allocate)
+        return committed or Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
-        """Take back what a pod holds on a node.
+        """Release what a pod has on a node.
 
         Args:
-            uid: the pod's.
+            uid: of the pod.
             node: the node.
-            since: only if no later attempt to bind the pod has begun, here or elsewhere; that one
-                relies on the same cards.
+            since: release only the allocation of this attempt to bind. If a later attempt has
+                begun, here or in another replica, it relies on the same cards. None for any.
 
         Returns:
-            whether it held anything in the store.
+            whether the store had the allocation.
 
         Raises:
-            Busy: as ``commit``.
+            LedgerContended: as ``commit``.
             OSError: as ``commit``.
         """
-        self._book.unreserve(uid, node)
+        self._ledgers.unreserve(uid, node)
 
-        def let_go(ledger: NodeLedger) -> NodeLedger:
+        def without(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
             found = ledger.allocations.get(uid)
             if found is None or since not in (None, found.since):
-                return ledger
-            return ledger.release(uid)
+                return ledger, False
+            return ledger.release(uid), True
 
-        return await self._writer.change(node, let_go)
+        return bool(await self._writer.change(node, without))
 
-    def _reserve(self, asking: PodRequest, node: str, claimed: tuple[Grant, ...]) -> bool:
-        """Keep a pod's cards from others from now on, not only from when they are written."""
-        stored, uid = self._book.stored(node), asking.request.uid
+    def close(self) -> None:
+        """Cancel all writes in progress."""
+        self._writer.close()
+
+    @contextmanager
+    def _reserved(
+        self, pod_request: PodRequest, node: str, claimed: tuple[Grant, ...]
+    ) -> Iterator[None]:
+        """Reserve a pod's cards from now on, not only from when the allocation is written.
+
+        After the write the store has the allocation, or the node was rejected: the pod needs no
+        reservation any more. After an error, reservations that were there before stay.
+        """
+        uid = pod_request.request.uid
+        is_new = self._reserve(pod_request, node, claimed)
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                self._ledgers.unreserve(uid, node)
+            raise
+        self._ledgers.unreserve(uid)
+
+    def _reserve(self, pod_request: PodRequest, node: str, claimed: tuple[Grant, ...]) -> bool:
+        """Reserve what ``commit`` will probably allocate.
+
+        Returns:
+            whether a reservation was made that was not there before.
+        """
+        stored, uid = self._ledgers.stored(node), pod_request.request.uid
         if stored is None or uid in stored.ledger.allocations:
             return False
-        found, held = self._decide(asking, stored.ledger, claimed), self._book.reservation(uid)
-        if isinstance(found, Reason):
+        decided = self._decide(pod_request, stored.ledger, claimed)
+        if isinstance(decided, Reason):
             return False
-        if held is not None and (held.node, held.grants) == (node, found.placement.grants):
+        reserved = self._ledgers.reservation(uid)
+        if reserved is not None and (reserved.node, reserved.grants) == (
+            node,
+            decided.placement.grants,
+        ):
             return False
-        allocation = Allocation.of(asking.request, found.placement)
-        self._book.reserve(allocation, self._clock.now() + RESERVED)
+        allocation = Allocation.of(pod_request.request, decided.placement)
+        self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
         return True
 
     def _decide(
-        self, asking: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
+        self, pod_request: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
     ) -> Committed | Reason:
-        request, node = asking.request, stored.node.name
+        """What the pod has already, else its reservation, else its claim, else what fits."""
+        request, node = pod_request.request, stored.node.name
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
             return Committed(Placement(node, earlier.grants), new=False)
-        held = self._book.reservation(request.uid)
+        reserved = self._ledgers.reservation(request.uid)
         if (
-            held is not None
-            and held.node == node
-            and claimed in ((), held.grants)
-            and is_valid(request, held.grants, stored)
+            reserved is not None
+            and reserved.node == node
+            and claimed in ((), reserved.grants)
+            and is_valid(request, reserved.grants, stored)
         ):
-            return Committed(Placement(node, held.grants), new=True, claim_accepted=bool(claimed))
-        ledger = self._book.with_reservations(stored).release(request.uid)
+            placement = Placement(node, reserved.grants)
+            return Committed(placement, new=True, claim_accepted=bool(claimed))
+        ledger = self._ledgers.with_reservations(stored).release(request.uid)
         if claimed and is_valid(request, claimed, ledger):
             return Committed(Placement(node, claimed), new=True, claim_accepted=True)
         result = fit(request, ledger)

@@ -1,6 +1,6 @@
-"""All ledgers as this process knows them: what the store has, and its own holds on top.
+"""All ledgers as this process knows them: the store's records with its own reservations on top.
 
-No I/O and no clock: the store's records come in, and the time is passed.
+No I/O and no clock: the caller passes the records and the time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +17,8 @@ class LedgerCache:
     """The ledgers of all nodes.
 
     Attributes:
-        inventory: each node's committed allocations and this process's holds.
-        revision: counts the changes of anything that a decision depends on.
+        inventory: by node, committed allocations and this process's reservations.
+        revision: number of changes to anything that a decision depends on.
     """
 
     def __init__(self) -> None:
@@ -26,39 +26,39 @@ class LedgerCache:
         self.revision = 0
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
-        self._holds: dict[str, dict[str, Allocation]] = {}
+        self._reservations: dict[str, dict[str, Allocation]] = {}
 
     def load(self, stored: Mapping[str, Stored]) -> None:
-        """Start over from all records of the store, by name; holds stay where they still fit."""
+        """Replace all records with those of the store; reservations stay where they still fit."""
         self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
-        for node in [*self._holds]:
+        for node in [*self._reservations]:
             if node not in self._stored:
-                del self._holds[node]
+                del self._reservations[node]
         self.revision += 1
 
     def apply(self, change: Change) -> None:
-        """Take note of a record of the store, unless it is known, or a newer one."""
-        known = self._stored.get(change.node)
+        """Update from a watch event; one that is not newer than the cached record has no effect."""
+        cached = self._stored.get(change.node)
         newer = change.stored
-        if known and newer:
-            # What this process wrote itself is told again.
-            if newer.version == known.version:
+        if cached and newer:
+            # The watch also reports what this process wrote itself.
+            if newer.version == cached.version:
                 return
-            if newer.ledger.version < known.ledger.version:
+            if newer.ledger.version < cached.ledger.version:
                 return
         self.put(change)
 
     def put(self, change: Change) -> None:
-        """Take note of a record of the store, whatever was known before."""
+        """Replace the record of a node, whatever the cache had before."""
         if change.problem is None:
             self._problems.pop(change.node, None)
         else:
             self._problems[change.node] = change.problem
         if change.stored is None:
             self._stored.pop(change.node, None)
-            self._holds.pop(change.node, None)
+            self._reservations.pop(change.node, None)
             self.inventory.remove(change.node)
         else:
             self._stored[change.node] = self._same_node(change.stored)
@@ -66,19 +66,19 @@ class LedgerCache:
         self.revision += 1
 
     def stored(self, node: str) -> Stored | None:
-        """A node's record as it was last seen in the store."""
+        """A node's record as it was last read from the store."""
         return self._stored.get(node)
 
     def ledger(self, node: str) -> NodeLedger | None:
-        """A node's ledger with the holds; None where the node is not known or not readable."""
+        """A node's ledger with reservations; None where it is unknown or cannot be read."""
         return self.inventory.get(node)
 
     def with_reservations(self, ledger: NodeLedger) -> NodeLedger:
-        """A node's ledger with the holds on top, as far as they fit."""
+        """A node's ledger with the reservations that fit on top."""
         known = self._stored.get(ledger.node.name)
         if known is not None and known.ledger is ledger:
             return self.inventory.ledger(ledger.node.name)
-        for allocation in self._holds.get(ledger.node.name, {}).values():
+        for allocation in self._reservations.get(ledger.node.name, {}).values():
             with suppress(LedgerError):
                 ledger = ledger.reserve(allocation)
         return ledger
@@ -92,14 +92,18 @@ class LedgerCache:
         return self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:
-        """What a pod has been promised in the store, with the nodes."""
+        """The allocations that the store has for a pod, with their nodes."""
         for node in self.inventory.nodes_of(uid):
             found = self._stored[node].ledger.allocations.get(uid)
             if found is not None:
                 yield node, found
 
     def reserve(self, allocation: Allocation, expires: int) -> None:
-        """Hold cards for a pod until a time, in place of what was held for it before.
+        """Reserve cards for a pod; its earlier reservation ends.
+
+        Args:
+            allocation: what to reserve.
+            expires: when the reservation ends by itself, in nanoseconds of ``Clock.now``.
 
         Raises:
             LedgerError: it does not fit, or the node is not known. Nothing was changed.
@@ -107,73 +111,74 @@ class LedgerCache:
         ledger = self.inventory.get(allocation.node)
         if ledger is None:
             raise LedgerError(f"node {allocation.node} is not known")
-        held = replace(allocation, state=AllocationState.RESERVED, expires=expires)
-        changed = ledger.reserve(held)
+        reservation = replace(allocation, state=AllocationState.RESERVED, expires=expires)
+        changed = ledger.reserve(reservation)
         self.unreserve(allocation.uid)
-        self._holds.setdefault(allocation.node, {})[allocation.uid] = held
+        self._reservations.setdefault(allocation.node, {})[allocation.uid] = reservation
         earlier = self.inventory.ledger(allocation.node)
         self.inventory.put(changed if earlier is ledger else self._combined(allocation.node))
         self.revision += 1
 
     def unreserve(self, uid: str, node: str | None = None) -> bool:
-        """Let go of what is held for a pod, on one node or wherever it is.
+        """End the reservation of a pod, on one node or on any.
 
         Returns:
-            whether anything was held.
+            whether there was one.
         """
-        found = [name for name, held in self._holds.items() if uid in held]
+        found = [name for name, by_uid in self._reservations.items() if uid in by_uid]
         for name in found:
             if node in (None, name):
                 self._drop(name, uid)
         return bool(found) and node in (None, *found)
 
     def reservation(self, uid: str) -> Allocation | None:
-        """What is held for a pod."""
-        return next((held[uid] for held in self._holds.values() if uid in held), None)
+        """The reservation of a pod."""
+        found = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
+        return next(found, None)
 
-    def reserved(self) -> int:
-        """How many pods something is held for."""
-        return sum(map(len, self._holds.values()))
+    def reservation_count(self) -> int:
+        """How many pods have a reservation."""
+        return sum(map(len, self._reservations.values()))
 
     def expire(self, now: int) -> int:
-        """Let go of all holds whose time has come.
+        """End all reservations that have expired.
 
         Returns:
             how many there were.
         """
-        over = [
+        expired = [
             (node, uid)
-            for node, held in self._holds.items()
-            for uid, allocation in held.items()
+            for node, by_uid in self._reservations.items()
+            for uid, allocation in by_uid.items()
             if allocation.expires is not None and allocation.expires <= now
         ]
-        for node, uid in over:
+        for node, uid in expired:
             self._drop(node, uid)
-        return len(over)
+        return len(expired)
 
     def _drop(self, node: str, uid: str) -> None:
-        held = self._holds[node]
-        del held[uid]
-        if not held:
-            del self._holds[node]
+        by_uid = self._reservations[node]
+        del by_uid[uid]
+        if not by_uid:
+            del self._reservations[node]
         self.inventory.put(self._combined(node))
         self.revision += 1
 
     def _combined(self, node: str) -> NodeLedger:
-        """A node's record with the holds; those that do not fit any more are let go."""
+        """A node's record with its reservations; those that no longer fit end."""
         ledger = self._stored[node].ledger
-        held = self._holds.get(node, {})
-        for uid, allocation in [*held.items()]:
+        by_uid = self._reservations.get(node, {})
+        for uid, allocation in [*by_uid.items()]:
             try:
                 ledger = ledger.reserve(allocation)
             except LedgerError:
-                del held[uid]
-        if node in self._holds and not held:
-            del self._holds[node]
+                del by_uid[uid]
+        if node in self._reservations and not by_uid:
+            del self._reservations[node]
         return ledger
 
     def _same_node(self, stored: Stored) -> Stored:
-        """The record with the node object that is known, if it is equal: that is faster."""
+        """The record with the cached node object if both are equal: identity compares fast."""
         known = self.inventory.get(stored.ledger.node.name)
         if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
             return stored

@@ -70,7 +70,7 @@ def test_holds_stand_on_top_and_give_way_to_what_is_committed() -> None:
     taken = empty(*like_cards(1)).adopt(held(a_grant("c0", 16 * GIB), uid="real"))
     book.apply(Change("n", stored(taken)))
 
-    assert book.reserved() == 0
+    assert book.reservation_count() == 0
     assert book.inventory.nodes_of("plan") == ()
 
 

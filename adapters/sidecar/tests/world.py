@@ -234,6 +234,7 @@ class Life:
 
     async def die(self) -> None:
         self.gates.clear()
+        self.service.committer.close()
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

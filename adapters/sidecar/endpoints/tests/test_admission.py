@@ -209,7 +209,7 @@ def test_a_hold_becomes_the_commit_card_for_card() -> None:
     answer, bench, card = run(work())
 
     assert response(answer)["allowed"] is True
-    assert bench.service.ledgers.reserved() == 0
+    assert bench.service.ledgers.reservation_count() == 0
     ledger = bench.service.ledgers.inventory.ledger("n1")
     assert ledger.allocations["uid-p"].grants[0].card == card
 

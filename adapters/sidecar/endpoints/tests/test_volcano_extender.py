@@ -44,7 +44,7 @@ def event(pod: Json, node: str, status: int) -> bytes:
 
 
 def held(bench: Bench) -> int:
-    return bench.service.ledgers.reserved()
+    return bench.service.ledgers.reservation_count()
 
 
 def test_the_captured_questions_are_understood() -> None:
