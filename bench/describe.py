@@ -56,7 +56,7 @@ def measure() -> Iterator[service.Result]:
 
 
 async def _seconds() -> float:
-    mirror, store, cluster = ClusterCache(lambda _: None), DistantStore(), LocalCluster()
+    mirror, store, cluster = ClusterCache(), DistantStore(), LocalCluster()
     made = await service.composed([], cluster)
     live: Any = cluster
     reconciler = Reconciler(

@@ -67,8 +67,8 @@ class ServiceRuntime:
         service: which decides.
         metrics: of this process.
         journal: of its decisions.
-        lost: told the name of a node whose record somebody has deleted.
-        changed: told the name of a node whose record is another one.
+        ledger_deleted: called with the name of a node whose ledger was deleted.
+        ledger_changed: called with the name of a node whose ledger was written.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class ServiceRuntime:
             cluster.budgets,
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
-        self.lost: Callable[[str], None] = lambda _: None
-        self.changed: Callable[[str], None] = lambda _: None
+        self.ledger_deleted: Callable[[str], None] = lambda _: None
+        self.ledger_changed: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.ledgers, peers=settings.peer_metrics)
         self._required_plugin = settings.required_plugin
         self._seen = monotonic()
@@ -161,9 +161,9 @@ class ServiceRuntime:
                     if change.problem is not None:
                         self._log.error("ledger.unreadable", node=change.node, text=change.problem)
                     elif change.stored is None:
-                        self.lost(change.node)
+                        self.ledger_deleted(change.node)
                     else:
-                        self.changed(change.node)
+                        self.ledger_changed(change.node)
                     self._seen = monotonic()
                     count += 1
                     if count % BATCH == 0:

@@ -1,79 +1,65 @@
-"""What node agents say of their cards, in the status of ledgers that the store follows anyway."""
+"""Reports of the node agents: the status of the NodeLedgers that the store watches anyway."""
 
 from collections.abc import Callable
 
 from adapters.stores.kubernetes import LedgerHandler, LedgerObject, NamedObject
 from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode
 
-Telling = Callable[[str, NodeHardware | None], None]
-"""Told the name of a node, and what its agent says; None where it says nothing any more."""
+HardwareReported = Callable[[str, NodeHardware | None], None]
+"""Called with the name of a node and its agent's report; None where there is none any more."""
 
 
 class AgentStatusFeed:
-    """Keeps what was said until somebody wants to be told."""
+    """Decodes the agents' reports and hands them on."""
 
-    def __init__(self, unread: Callable[[str, str], None]) -> None:
-        """Nothing was said yet.
+    def __init__(self, reported: HardwareReported, invalid: Callable[[str, str], None]) -> None:
+        """Store the callbacks.
 
         Args:
-            unread: told the node and what is wrong with what its agent says.
+            reported: called for each status.
+            invalid: called with the node and the problem of a status that cannot be decoded.
         """
-        self._unread = unread
-        self._said: dict[str, NodeHardware] = {}
-        self._telling: Telling | None = None
+        self._reported = reported
+        self._invalid = invalid
 
-    def tell(self, telling: Telling) -> None:
-        """Tell what was said, and from now on whatever is."""
-        self._telling = telling
-        for node, hardware in self._said.items():
-            telling(node, hardware)
+    def tee(self, handler: LedgerHandler) -> LedgerHandler:
+        """Return a handler that feeds the reports from here and all else to another handler."""
+        return _Tee(handler, self)
 
-    def tee(self, sink: LedgerHandler) -> LedgerHandler:
-        """A sink that also listens to the agents."""
-        return _Beside(sink, self)
-
-    def heard(self, thing: LedgerObject) -> None:
-        """A status that may be new; one that cannot be read leaves what was known."""
-        node = thing.metadata.name
+    def updated(self, ledger: LedgerObject) -> None:
+        """Hand on a report; ignore one that cannot be decoded, so that the earlier one counts."""
+        node = ledger.metadata.name
         try:
-            hardware = decode(thing.status, node)
+            hardware = decode(ledger.status, node)
         except HardwareRecordError as error:
-            self._unread(node, str(error))
+            self._invalid(node, str(error))
             return
-        self._put(node, hardware)
+        self._reported(node, hardware)
 
-    def gone(self, node: str) -> None:
-        """There is no status any more."""
-        self._put(node, None)
-
-    def _put(self, node: str, hardware: NodeHardware | None) -> None:
-        if hardware is None:
-            self._said.pop(node, None)
-        else:
-            self._said[node] = hardware
-        if self._telling is not None:
-            self._telling(node, hardware)
+    def deleted(self, node: str) -> None:
+        """Hand on that a node has no report any more."""
+        self._reported(node, None)
 
 
-class _Beside:
-    def __init__(self, sink: LedgerHandler, agents: AgentStatusFeed) -> None:
-        self._sink = sink
+class _Tee:
+    def __init__(self, handler: LedgerHandler, agents: AgentStatusFeed) -> None:
+        self._handler = handler
         self._agents = agents
 
     def on_update(self, thing: LedgerObject) -> None:
-        """As in ``Sink``."""
-        self._agents.heard(thing)
-        self._sink.on_update(thing)
+        """See ``LedgerHandler``."""
+        self._agents.updated(thing)
+        self._handler.on_update(thing)
 
     def on_delete(self, what: NamedObject) -> None:
-        """As in ``Sink``."""
-        self._agents.gone(what.name)
-        self._sink.on_delete(what)
+        """See ``LedgerHandler``."""
+        self._agents.deleted(what.name)
+        self._handler.on_delete(what)
 
     def on_unreadable(self, what: NamedObject, problem: str) -> None:
-        """As in ``Sink``."""
-        self._sink.on_unreadable(what, problem)
+        """See ``LedgerHandler``."""
+        self._handler.on_unreadable(what, problem)
 
     def on_synced(self) -> None:
-        """As in ``Sink``."""
-        self._sink.on_synced()
+        """See ``LedgerHandler``."""
+        self._handler.on_synced()

@@ -1,7 +1,7 @@
-"""The cluster's pods, nodes and Devices as watches tell them, and what of it may need a look.
+"""The service's copy of the cluster's pods, nodes and Devices, as the watches report them.
 
-No I/O: reflectors feed the sinks. Of a pod that names no extended resource only its name, uid and
-node are kept.
+No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that requests no extended
+resource it keeps only name, namespace, uid, node and status.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from adapters.dialects.containers import resource_names
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
 
-ThingT = TypeVar("ThingT")
+ObjectT = TypeVar("ObjectT")
 
 Key = tuple[str, str]
 """Namespace and name."""
 
-Changed = Callable[[str], None]
-"""Told the name of a node whose ledger may not be what it should be."""
+NodeChanged = Callable[[str], None]
+"""Called with the name of a node whose ledger may need a repair."""
 
 
 class ObjectKey(Protocol):
-    """Which object; a new one of the same name has another uid."""
+    """Identity of an object; an object made again under its name has another uid."""
 
     @property
     def uid(self) -> str:
@@ -41,92 +41,112 @@ class ObjectKey(Protocol):
 
 
 class ClusterCache:
-    """What the cluster has.
+    """The newest reported state of each object.
 
     Attributes:
         nodes: by name.
         devices: Koordinator's inventories, by the name of their node.
-        hardware: what our agents say, by the name of their node.
-        unread: objects that cannot be read, with what is wrong.
+        hardware: reports of our node agents, by the name of their node.
     """
 
-    def __init__(self, changed: Changed) -> None:
+    def __init__(self, *subscribers: NodeChanged) -> None:
         self.nodes: dict[str, KubeNode] = {}
         self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
-        self.unread: dict[tuple[str, str, str], str] = {}
-        self._changed = changed
+        self._subscribers = list(subscribers)
         self._pods: dict[Key, Pod] = {}
-        self._on: dict[str, set[Key]] = {}
+        self._pods_of_node: dict[str, set[Key]] = {}
+
+    def subscribe(self, subscriber: NodeChanged) -> None:
+        """Call a function for each node that changes from now on."""
+        self._subscribers.append(subscriber)
+
+    def notify_all(self) -> None:
+        """Call the subscribers for every node, such as after a change of how nodes are read."""
+        for node in self.nodes:
+            self._notify(node)
+
+    def node_uid(self, name: str) -> str:
+        """Return the uid of a node; empty where there is no such node."""
+        node = self.nodes.get(name)
+        return "" if node is None else node.metadata.uid
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod as it was last told."""
+        """Return a pod; None where no watch has reported it, or where it was deleted."""
         return self._pods.get((namespace, name))
 
     def holding(self, node: str) -> list[Pod]:
-        """The pods that are bound to a node and may hold cards of it."""
-        found = (self._pods[key] for key in self._on.get(node, ()))
-        return [pod for pod in found if pod.spec.containers and may_use_cards(pod)]
+        """Return the pods that are bound to a node and may hold cards of it."""
+        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
+        return [pod for pod in pods if pod.spec.containers and may_use_cards(pod)]
 
     def put_pod(self, pod: Pod) -> None:
-        """A pod is new, or not what it was."""
+        """Add or replace a pod."""
         key = (pod.metadata.namespace, pod.metadata.name)
-        self._leave(key)
+        self._remove_pod(key)
         self._pods[key] = _trimmed(pod)
         node = pod.spec.node_name
         if node:
-            self._on.setdefault(node, set()).add(key)
+            self._pods_of_node.setdefault(node, set()).add(key)
             if self._pods[key].spec.containers:
-                self._changed(node)
+                self._notify(node)
 
-    def drop_pod(self, what: ObjectKey) -> None:
-        """A pod is gone: all its containers are."""
-        self._leave((what.namespace, what.name))
+    def drop_pod(self, key: ObjectKey) -> None:
+        """Remove a deleted pod; all its containers have ended."""
+        self._remove_pod((key.namespace, key.name))
 
     def put_node(self, node: KubeNode) -> None:
-        """A node is new, or not what it was."""
+        """Add or replace a node."""
         self.nodes[node.metadata.name] = node
-        self._changed(node.metadata.name)
+        self._notify(node.metadata.name)
 
-    def drop_node(self, what: ObjectKey) -> None:
-        """A node is gone."""
-        self.nodes.pop(what.name, None)
-        self._changed(what.name)
+    def drop_node(self, key: ObjectKey) -> None:
+        """Remove a deleted node."""
+        self.nodes.pop(key.name, None)
+        self._notify(key.name)
 
     def put_device(self, device: DeviceObject) -> None:
-        """A Device is new, or not what it was."""
+        """Add or replace a Device."""
         self.devices[device.metadata.name] = device
-        self._changed(device.metadata.name)
+        self._notify(device.metadata.name)
 
-    def drop_device(self, what: ObjectKey) -> None:
-        """A Device is gone."""
-        self.devices.pop(what.name, None)
-        self._changed(what.name)
+    def drop_device(self, key: ObjectKey) -> None:
+        """Remove a deleted Device."""
+        self.devices.pop(key.name, None)
+        self._notify(key.name)
 
     def put_hardware(self, node: str, hardware: NodeHardware | None) -> None:
-        """What an agent says is new, or nothing any more; nothing happens where it is as it was."""
+        """Add or replace an agent's report; None removes it.
+
+        Subscribers are called only where the report differs: agents write theirs again and again.
+        """
         if hardware == self.hardware.get(node):
             return
         if hardware is None:
             del self.hardware[node]
         else:
             self.hardware[node] = hardware
-        self._changed(node)
+        self._notify(node)
 
-    def _leave(self, key: Key) -> None:
+    def _notify(self, node: str) -> None:
+        for subscriber in self._subscribers:
+            subscriber(node)
+
+    def _remove_pod(self, key: Key) -> None:
         earlier = self._pods.pop(key, None)
         if earlier is None or not earlier.spec.node_name:
             return
-        here = self._on.get(earlier.spec.node_name, set())
+        node = earlier.spec.node_name
+        here = self._pods_of_node.get(node, set())
         here.discard(key)
         if not here:
-            self._on.pop(earlier.spec.node_name, None)
+            self._pods_of_node.pop(node, None)
         if earlier.spec.containers:
-            self._changed(earlier.spec.node_name)
+            self._notify(node)
 
 
 def _trimmed(pod: Pod) -> Pod:
-    """Without what nobody asks about, where no resource is named that may be a share of a card."""
+    """Return a pod without its containers where none requests what may be a share of a card."""
     if any("/" in name for name in resource_names(pod)):
         return pod
     meta = pod.metadata
@@ -134,48 +154,49 @@ def _trimmed(pod: Pod) -> Pod:
     return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
 
 
-class ClusterCacheHandler(Generic[ThingT]):
-    """Hands what a reflector tells of one kind to the mirror."""
+Update = Callable[[ObjectT], None]
+"""Called with a new or changed object."""
+
+Delete = Callable[[ObjectKey], None]
+"""Called with a deleted object."""
+
+
+class ClusterCacheHandler(Generic[ObjectT]):
+    """Puts what a reflector reports of one kind into the cache; an ``EventHandler``."""
 
     def __init__(
         self,
-        kind: str,
-        mirror: ClusterCache,
-        put: Callable[[ThingT], None],
-        drop: Callable[[ObjectKey], None],
+        update: Update[ObjectT],
+        delete: Delete,
         synced: Callable[[], None],
+        unreadable: Callable[[ObjectKey, str], None],
     ) -> None:
-        """Nothing is told yet.
+        """Store the callbacks.
 
         Args:
-            kind: of the objects, for people.
-            mirror: whose they are.
-            put: told what is new.
-            drop: told what is gone.
-            synced: told when all that there was has been told.
+            update: puts an object.
+            delete: drops an object.
+            synced: called after each full list.
+            unreadable: called with an object that cannot be decoded, and why; the cache keeps its
+                earlier state.
         """
-        self._kind = kind
-        self._mirror = mirror
-        self._put = put
-        self._drop = drop
+        self._update = update
+        self._delete = delete
         self._synced = synced
+        self._unreadable = unreadable
 
-    def on_update(self, thing: ThingT) -> None:
-        """It is new, or not what it was."""
-        if self._mirror.unread:
-            meta = getattr(thing, "metadata", Metadata())
-            self._mirror.unread.pop((self._kind, meta.namespace, meta.name), None)
-        self._put(thing)
+    def on_update(self, thing: ObjectT) -> None:
+        """Put a new or changed object."""
+        self._update(thing)
 
     def on_delete(self, what: ObjectKey) -> None:
-        """It is no more."""
-        self._mirror.unread.pop((self._kind, what.namespace, what.name), None)
-        self._drop(what)
+        """Drop a deleted object."""
+        self._delete(what)
 
     def on_unreadable(self, what: ObjectKey, problem: str) -> None:
-        """It is there, and nobody can read it: what was known of it stays."""
-        self._mirror.unread[(self._kind, what.namespace, what.name)] = problem
+        """Report an object that cannot be decoded."""
+        self._unreadable(what, problem)
 
     def on_synced(self) -> None:
-        """All that there was has been told."""
+        """Report a full list."""
         self._synced()

@@ -15,7 +15,7 @@ from adapters.cluster.tests.server import client, serving
 from adapters.sidecar.decide.ports import BindError, Outcome
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
-from adapters.sidecar.in_cluster.node_locks import ClusterNodeLocks
+from adapters.sidecar.in_cluster.ports import ClusterNodeLocks
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.settings import SettingsError, read
 from adapters.sidecar.tests.builders import (
@@ -72,7 +72,7 @@ class Rig:
         return (await asked(Admission(self.bench.service).bindings(question)))["response"]
 
 
-def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, locking: bool = True) -> T:
+def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, synced: bool = True) -> T:
     """Run something with a service on a MetaX node ``mx`` and a Volcano node ``vc``."""
     objects = Objects()
     nodes = (a_metax_node("mx"), a_node("vc"))
@@ -83,14 +83,14 @@ def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, locking: bool = Tru
 
     async def main() -> T:
         async with serving(objects) as server, client(server) as api:
+            cache = ClusterCache()
             locks = ClusterNodeLocks(
                 NodeLockClient(NodeClient(api), PodClient(api), lambda: NOW),
-                lambda *_: pytest.fail("kept"),
+                cache,
+                lambda *_: pytest.fail("not released"),
             )
-            if locking:
-                locks.mirror = ClusterCache(lambda _: None)
-                for node in nodes:
-                    locks.mirror.put_node(node)
+            for node in nodes if synced else ():
+                cache.put_node(node)
             bench = await a_service(*nodes, pods=pods, locks=locks)
             return await work(Rig(bench, objects))
 
@@ -167,18 +167,20 @@ def test_the_lock_is_given_back_where_there_are_no_cards_or_no_ledger() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "node", "locking"),
+    ("pod", "node", "synced"),
     [
         (a_pod("a"), "vc", True),
         (a_pod("a", limits={"cpu": 1}), "mx", True),
         (a_share("a"), "mx", False),
     ],
 )
-def test_nobody_else_is_locked_for(pod: Json, node: str, locking: bool) -> None:
+def test_other_pods_and_unknown_nodes_are_bound_without_the_lock(
+    pod: Json, node: str, synced: bool
+) -> None:
     async def work(rig: Rig) -> tuple[str, str | None, int]:
         return await rig.bind("a", node), rig.lock, rig.bench.store.writes
 
-    error, lock, writes = rigged(work, pod, locking=locking)
+    error, lock, writes = rigged(work, pod, synced=synced)
 
     assert (error, lock) == ("", None)
     assert writes <= 1

@@ -1,4 +1,4 @@
-"""What stands for the cluster, against a server that answers as it is told to."""
+"""The service in a cluster: its check at the start, and all its tasks together."""
 
 import asyncio
 import json
@@ -8,17 +8,13 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from adapters.cluster.objects.binding import BindingClient
-from adapters.cluster.objects.pods import PodClient
-from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
-from adapters.sidecar.decide.ports import BindError
-from adapters.sidecar.in_cluster.tasks import ClusterBinder, ClusterPods, InCluster
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.cluster.tests.objects import Objects
+from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
+from adapters.sidecar.in_cluster.readiness import WATCHED, Sync
+from adapters.sidecar.in_cluster.tasks import InCluster
+from adapters.sidecar.observe.decision_log import logger
+from adapters.sidecar.runtime import ServiceRuntime
 from adapters.sidecar.settings import Settings, SettingsError
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
-from core.requests.pod_ref import PodRef
-
-POD = {"metadata": {"name": "a", "namespace": "default", "uid": "u1"}, "spec": {}}
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -36,119 +32,103 @@ def kubeconfig(folder: Path, server: str) -> Path:
 
 
 def checked(folder: Path, *steps: Step) -> list[str]:
-    """What is logged when the service looks whether it can start."""
-    told = LogCapture()
+    """Return the events that the service logs when it checks whether it can start."""
+    capture = LogCapture()
     level = structlog.make_filtering_bound_logger("debug")
-    log = structlog.wrap_logger(None, processors=[told], wrapper_class=level)
+    log = structlog.wrap_logger(None, processors=[capture], wrapper_class=level)
 
     async def main() -> None:
         async with serving(*steps) as server:
             settings = Settings(store="kubernetes", kubeconfig=kubeconfig(folder, server.server))
-            there = InCluster(settings, log)
+            in_cluster = InCluster(settings, log)
             try:
-                await there.check()
+                await in_cluster.check()
             finally:
-                await there.close()
+                await in_cluster.close()
 
     asyncio.run(main())
-    return [row["event"] for row in told.entries]
+    return [row["event"] for row in capture.entries]
 
 
-def test_a_cluster_without_our_definition_is_told_at_once(tmp_path: Path) -> None:
+def test_a_cluster_without_our_custom_resource_ends_the_start(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="install configs"):
         checked(tmp_path, refusal(404, {"kind": "Status", "code": 404, "reason": "NotFound"}))
 
 
-def test_a_cluster_that_only_will_not_say_is_waited_for(tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_the_check_is_logged_and_no_error(tmp_path: Path) -> None:
     assert checked(tmp_path, refusal(403, {"kind": "Status", "code": 403})) == [
         "cluster.unreachable"
     ]
     assert checked(tmp_path, ok({"items": []})) == []
 
 
-def bound(*steps: Step) -> BindError:
-    async def main() -> BindError:
-        async with serving(*steps) as server, client(server) as api:
-            with pytest.raises(BindError) as refused:
-                await ClusterBinder(BindingClient(api)).bind(
-                    PodRef("default", "a", "u1"), "n1", {"k": "v"}, {}
-                )
-            return refused.value
+class WatchedObjects(Objects):
+    """The objects, with a watch of each collection that begins with what there is."""
 
-    return asyncio.run(main())
-
-
-def test_a_refused_binding_is_sure_not_to_have_happened() -> None:
-    error = bound(refusal(403, {"kind": "Status", "code": 403, "message": "no"}))
-
-    assert (error.status, error.definite) == (403, True)
-    assert error.message == "no"
-
-
-def test_a_binding_without_an_answer_may_have_happened() -> None:
-    assert not bound(cut).definite
-    assert not bound(refusal(500, {"kind": "Status", "code": 500}), ok(POD)).definite
-
-
-def test_a_pod_is_asked_for_only_where_no_watch_has_told_it() -> None:
-    async def main() -> tuple[Pod | None, Pod | None, int]:
-        async with serving(ok(POD)) as server, client(server) as api:
-            pods = ClusterPods(PodClient(api))
-            asked = await pods.get(PodRef("default", "a"))
-            pods.mirror = ClusterCache(lambda _: None)
-            pods.mirror.put_pod(a_pod("a", "n1"))
-            return asked, await pods.get(PodRef("default", "a")), len(server.requests)
-
-    asked, seen, requests = asyncio.run(main())
-    assert asked is not None
-    assert seen is not None
-    assert (asked.spec.node_name, seen.spec.node_name, requests) == (None, "n1", 1)
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if "watch" not in request.query:
+            await super().__call__(request, reply)
+            return
+        group, _, plural = request.path.rpartition("/")
+        end = {"k8s.io/initial-events-end": "true"}
+        bookmark = {"metadata": {"resourceVersion": "1", "annotations": end}}
+        sent: dict[str, str] = {}
+        await reply.begin()
+        while True:
+            for path, thing in [*self.at.items()]:
+                version = thing["metadata"]["resourceVersion"]
+                ours = path.startswith(group) and path.split("/")[-2] == plural
+                if ours and sent.get(path) != version:
+                    sent[path] = version
+                    await reply.lines({"type": "ADDED", "object": thing})
+            if bookmark:
+                await reply.lines({"type": "BOOKMARK", "object": bookmark})
+                bookmark = {}
+            await asyncio.sleep(0.01)
 
 
-def test_a_pod_as_it_is_now_is_asked_for_past_what_a_watch_has_told() -> None:
-    async def main() -> Pod | None:
-        async with serving(ok(POD)) as server, client(server) as api:
-            pods = ClusterPods(PodClient(api))
-            pods.mirror = ClusterCache(lambda _: None)
-            pods.mirror.put_pod(a_pod("a", "n1", uid="u0"))
-            return await pods.newest(PodRef("default", "a"))
+def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
+    tmp_path: Path,
+) -> None:
+    cards = "GPU-0,10,8192,100,NVIDIA-A100,0,true,hami-core:"
+    register = {"volcano.sh/node-vgpu-register": cards}
+    limits = {"volcano.sh/vgpu-number": "1"}
+    pod = {
+        "metadata": {"name": "a", "namespace": "default", "uid": "u1"},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "main", "resources": {"limits": limits}}],
+        },
+    }
+    objects = WatchedObjects()
+    objects.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "annotations": register}})
+    objects.put("/api/v1/namespaces/default/pods/a", pod)
 
-    found = asyncio.run(main())
-    assert found is not None
-    assert found.metadata.uid == "u1"
+    async def main() -> tuple[frozenset[str], list[str], list[str], str]:
+        async with serving(objects) as server:
+            settings = Settings(store="kubernetes", kubeconfig=kubeconfig(tmp_path, server.server))
+            log = logger("error", "json")
+            in_cluster = InCluster(settings, log)
+            runtime = ServiceRuntime(settings, {}, in_cluster.store, in_cluster.cluster(), log)
+            running = [
+                asyncio.create_task(each) for each in (*in_cluster.tasks(runtime), runtime.follow())
+            ]
+            waited_for = runtime.service.missing
+            async with asyncio.timeout(20):
+                while runtime.service.missing or not runtime.service.ledgers.inventory.get("n1"):
+                    await asyncio.sleep(0.01)
+            ledger = runtime.service.ledgers.inventory.get("n1")
+            assert ledger is not None
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await in_cluster.close()
+            uuids = [card.uuid for card in ledger.node.cards]
+            return waited_for, uuids, [*ledger.allocations], runtime.metrics.text().decode()
 
+    waited_for, uuids, allocated, metrics = asyncio.run(main())
 
-def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
-    container = Container("main", Resources(limits={resource: "1"}))
-    return Pod(
-        Metadata(name=name, namespace="default", uid=more.pop("uid", name)),
-        PodSpec((container,), node_name=node),
-        PodStatus(**more),
-    )
-
-
-def test_the_mirror_names_the_nodes_whose_pods_have_changed() -> None:
-    named: list[str] = []
-    mirror = ClusterCache(named.append)
-
-    mirror.put_pod(a_pod("a"))
-    assert named == []
-    mirror.put_pod(a_pod("a", "n1"))
-    mirror.put_pod(a_pod("plain", "n1", "cpu"))
-    assert named == ["n1"]
-    assert [pod.metadata.name for pod in mirror.holding("n1")] == ["a"]
-    mirror.put_pod(a_pod("a", "n1", phase="Succeeded"))
-    assert mirror.holding("n1") == []
-    mirror.drop_pod(a_pod("a").metadata)
-    assert named == ["n1"] * 4
-    assert mirror.pod("default", "a") is None
-
-
-def test_the_mirror_keeps_little_of_a_pod_that_names_no_extended_resource() -> None:
-    mirror = ClusterCache(lambda _: None)
-    mirror.put_pod(a_pod("plain", "n1", "cpu"))
-
-    kept = mirror.pod("default", "plain")
-
-    assert kept is not None
-    assert (kept.metadata.uid, kept.spec.node_name, kept.spec.containers) == ("plain", "n1", ())
+    assert waited_for == {*WATCHED, Sync.ADOPTION, "ledgers"}
+    assert (uuids, allocated) == (["GPU-0"], ["u1"])
+    assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
+    assert "dragoman_reconciler_drift 0.0" in metrics

@@ -34,35 +34,36 @@ def thing(status: bytes) -> LedgerObject:
     return LedgerObject(Metadata(name="a"), msgspec.Raw(b"{}"), msgspec.Raw(status))
 
 
-def test_what_was_said_before_anybody_listened_is_told_and_then_each_change_once() -> None:
+def test_the_cache_gets_each_change_of_an_agents_report_once() -> None:
     named: list[str] = []
-    agents, inner, mirror = AgentStatusFeed(lambda *_: None), Inner(), ClusterCache(named.append)
+    inner, cache = Inner(), ClusterCache(named.append)
+    agents = AgentStatusFeed(cache.put_hardware, lambda *_: None)
     sink = agents.tee(inner)
 
     sink.on_update(thing(encode(HARDWARE)))
     sink.on_synced()
-    agents.tell(mirror.put_hardware)
     sink.on_update(thing(encode(HARDWARE)))
     sink.on_update(thing(b""))
     sink.on_update(thing(encode(HARDWARE)))
     sink.on_delete(Metadata(name="a"))
 
     assert named == ["a"] * 4
-    assert mirror.hardware == {}
+    assert cache.hardware == {}
     assert inner.told == ["changed a", "synced", *["changed a"] * 3, "gone a"]
 
 
-def test_a_status_that_cannot_be_read_leaves_what_was_known_and_is_told() -> None:
+def test_a_status_that_cannot_be_read_is_reported_and_leaves_the_earlier_one() -> None:
     unread: list[str] = []
-    agents, inner = AgentStatusFeed(lambda node, text: unread.append(f"{node}: {text}")), Inner()
-    mirror = ClusterCache(lambda _: None)
-    agents.tell(mirror.put_hardware)
+    inner, cache = Inner(), ClusterCache()
+    agents = AgentStatusFeed(
+        cache.put_hardware, lambda node, text: unread.append(f"{node}: {text}")
+    )
     sink = agents.tee(inner)
     sink.on_update(thing(encode(HARDWARE)))
 
     sink.on_update(thing(b"[]"))
     sink.on_unreadable(Metadata(name="a"), "what a mess")
 
-    assert mirror.hardware == {"a": HARDWARE}
+    assert cache.hardware == {"a": HARDWARE}
     assert unread[0].startswith("a: the status of the ledger cannot be read")
     assert inner.told == ["changed a", "changed a", "a: what a mess"]

@@ -318,7 +318,7 @@ class Rig:
 
 async def a_rig(node: KubeNode | None = None) -> Rig:
     bench = await a_service(a_node("n1"))
-    mirror = ClusterCache(lambda _: None)
+    mirror = ClusterCache()
     pods, witness = FakePods(), FakeWitness()
     made = Reconciler(
         bench.service, mirror, bench.store, pods, RecordingDecisionLog(), witness=witness
@@ -534,7 +534,7 @@ def test_where_the_watches_agree_nobody_is_asked() -> None:
     async def main() -> list[int]:
         bench, mirror, store = (
             await a_service(a_node("n1")),
-            ClusterCache(lambda _: None),
+            ClusterCache(),
             CountingStore(),
         )
         made = Reconciler(bench.service, mirror, store, FakePods(), RecordingDecisionLog())

@@ -32,7 +32,7 @@ def a_record(*pods: Pod) -> Change:
 class Rig:
     def __init__(self, record: Change) -> None:
         self.named: list[str] = []
-        self.book, self.mirror = LedgerCache(), ClusterCache(lambda _: None)
+        self.book, self.mirror = LedgerCache(), ClusterCache()
         self.leftover = UnboundScanner(self.book, self.mirror, self.named.append)
         self.tell(record)
 

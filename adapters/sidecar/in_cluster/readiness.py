@@ -1,0 +1,18 @@
+"""What the service waits for in a cluster before it decides."""
+
+from enum import StrEnum
+
+
+class Sync(StrEnum):
+    """One thing to wait for; ``/readyz`` shows the value."""
+
+    PODS = "pods"
+    NODES = "nodes"
+    DEVICES = "devices"
+    SCHEDULER_CONFIG = "the schedulers' settings"
+    ADOPTION = "adoption of bound pods"
+    CERTIFICATE = "the certificate"
+
+
+WATCHED = frozenset((Sync.PODS, Sync.NODES, Sync.DEVICES, Sync.SCHEDULER_CONFIG))
+"""Complete after the first list of each watch; the reconciler starts then."""

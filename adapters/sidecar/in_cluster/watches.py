@@ -1,0 +1,108 @@
+"""The watches of the service: each reflector with its handler."""
+
+import math
+from collections.abc import Coroutine
+from typing import Any
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
+from adapters.cluster.watch.event_handler import EventHandler
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.in_cluster.readiness import Sync
+from adapters.sidecar.in_cluster.scheduler_config import (
+    SchedulerConfig,
+    SchedulerConfigHandler,
+    config_map_names,
+)
+from adapters.sidecar.observe.decision_log import Logger
+from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
+from adapters.sidecar.reconcile.cluster_cache import (
+    ClusterCache,
+    ClusterCacheHandler,
+    Delete,
+    ObjectKey,
+    Update,
+)
+from adapters.stores.kubernetes import LedgerHandler, LedgerObject
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
+
+
+class Watches:
+    """Makes reflectors of one API server and logs their errors."""
+
+    def __init__(self, client: KubeClient, log: Logger) -> None:
+        self._client = client
+        self._log = log
+
+    def reflector(
+        self, selection: Selection, kind: type[Any], handler: EventHandler[Any]
+    ) -> "Reflector[Any]":
+        """Return a reflector; it lists nothing before it runs."""
+
+        def failed(error: ClusterError) -> None:
+            self._log.warning("watch.failed", kind=selection.resource.plural, text=str(error))
+
+        return Reflector(self._client, selection, kind, handler, report=failed)
+
+    def cluster(self, cache: ClusterCache, service: Service) -> dict[str, "Reflector[Any]"]:
+        """Return the reflectors that fill the cluster cache, by the names of their metrics."""
+
+        def pod_deleted(key: ObjectKey) -> None:
+            service.forget(key.uid)
+            cache.drop_pod(key)
+
+        def handler(sync: Sync, update: Update[Any], delete: Delete) -> ClusterCacheHandler[Any]:
+            def synced() -> None:
+                service.mark_synced(sync)
+
+            def unreadable(key: ObjectKey, problem: str) -> None:
+                self._log.warning(
+                    "watch.object_invalid",
+                    kind=sync.value,
+                    object=f"{key.namespace}/{key.name}",
+                    text=problem,
+                )
+
+            return ClusterCacheHandler(update, delete, synced, unreadable)
+
+        pods = handler(Sync.PODS, cache.put_pod, pod_deleted)
+        nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
+        devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
+        return {
+            "pods": self.reflector(Selection(PODS), Pod, pods),
+            "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
+            "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
+        }
+
+    def scheduler_config(self, config: SchedulerConfig) -> list["Reflector[Any]"]:
+        """Return the reflectors of the schedulers' config maps, one for each name."""
+        return [
+            self.reflector(
+                Selection(CONFIG_MAPS, fields=f"metadata.name={name}"),
+                ConfigMap,
+                SchedulerConfigHandler(name, config),
+            )
+            for name in sorted(config_map_names())
+        ]
+
+
+class LedgerWatch:
+    """The watch of NodeLedgers: the store reads the spec of each, the agents' feed its status."""
+
+    def __init__(self, watches: Watches, agents: AgentStatusFeed) -> None:
+        self._watches = watches
+        self._agents = agents
+        self._reflector: Reflector[Any] | None = None
+
+    def follow(self, handler: LedgerHandler) -> Coroutine[object, object, None]:
+        """Hand all NodeLedgers and their changes to the store, until cancelled."""
+        both = self._agents.tee(handler)
+        self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, both)
+        return self._reflector.run()
+
+    def staleness(self) -> float:
+        """Return the seconds since the watch was up to date; infinite before its first list."""
+        return math.inf if self._reflector is None else self._reflector.staleness()
