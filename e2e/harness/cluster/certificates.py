@@ -1,37 +1,9 @@
-"""A certificate authority for one run, and certificates for servers and users.
+"""A certificate authority for one run, and certificates for servers and users."""
 
-Made by the openssl command, which every machine that runs these tests has; a Python library for
-it would be one more dependency for four calls.
-"""
-
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# -x509 with -CA signs in one step. The sections say what a certificate may be used for; Python
-# 3.13 refuses one without key identifiers.
-CONFIGURATION = """\
-[req]
-distinguished_name = name
-[name]
-[ca]
-basicConstraints = critical, CA:TRUE
-keyUsage = critical, keyCertSign, cRLSign
-subjectKeyIdentifier = hash
-[server]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth
-subjectAltName = DNS:localhost, IP:127.0.0.1, IP:{address}
-subjectKeyIdentifier = hash
-authorityKeyIdentifier = keyid
-[user]
-basicConstraints = critical, CA:FALSE
-keyUsage = critical, digitalSignature
-extendedKeyUsage = clientAuth
-subjectKeyIdentifier = hash
-authorityKeyIdentifier = keyid
-"""
+import trustme
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +16,18 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Signs certificates that everything in one run trusts."""
+    """Signs certificates that everything in one run trusts.
+
+    Attributes:
+        folder: of all files.
+        pair: the authority's own.
+        address: of its servers, besides localhost and 127.0.0.1.
+    """
 
     folder: Path
     pair: Pair
+    address: str
+    _ca: trustme.CA
 
     @classmethod
     def create(cls, folder: Path, address: str = "127.0.0.1") -> "Authority":
@@ -55,31 +35,33 @@ class Authority:
 
         Args:
             folder: made for its files.
-            address: that its servers have besides 127.0.0.1.
+            address: of its servers, besides localhost and 127.0.0.1.
         """
         folder.mkdir()
-        (folder / "openssl.cnf").write_text(CONFIGURATION.format(address=address))
-        return cls(folder=folder, pair=_make(folder, "ca", "/CN=dragoman-e2e", "ca", None))
+        ca = trustme.CA(organization_name="dragoman-e2e")
+        pair = _write(folder, "ca", ca.cert_pem, ca.private_key_pem)
+        return cls(folder=folder, pair=pair, address=address, _ca=ca)
 
     def server(self, name: str) -> Pair:
         """A certificate for a server on this machine."""
-        return _make(self.folder, name, f"/CN={name}", "server", self.pair)
+        addresses = dict.fromkeys(("localhost", "127.0.0.1", self.address))
+        made = self._ca.issue_cert(*addresses, common_name=name)
+        return _write(self.folder, name, made.cert_chain_pems[0], made.private_key_pem)
 
-    def user(self, name: str, *groups: str) -> Pair:
-        """A certificate with which Kubernetes knows a user and his groups."""
-        subject = "".join(f"/O={group}" for group in groups) + f"/CN={name}"
-        return _make(self.folder, name.replace(":", "-"), subject, "user", self.pair)
+    def user(self, name: str, group: str = "") -> Pair:
+        """A certificate with which Kubernetes knows a user and one group of the user.
+
+        Without a group the organization is one that no role names. The name of a host is there
+        because trustme marks the list of such names critical, and Go refuses an empty one.
+        """
+        organization = group or "dragoman-e2e"
+        made = self._ca.issue_cert("user.invalid", common_name=name, organization_name=organization)
+        file = name.replace(":", "-")
+        return _write(self.folder, file, made.cert_chain_pems[0], made.private_key_pem)
 
 
-def _make(folder: Path, name: str, subject: str, section: str, signer: Pair | None) -> Pair:
+def _write(folder: Path, name: str, certificate: trustme.Blob, key: trustme.Blob) -> Pair:
     pair = Pair(certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
-    words = ["openssl", "req", "-x509", "-config", str(folder / "openssl.cnf")]
-    words += ["-extensions", section, "-days", "2", "-subj", subject, "-nodes"]
-    words += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    words += ["-keyout", str(pair.key), "-out", str(pair.certificate)]
-    if signer is not None:
-        words += ["-CA", str(signer.certificate), "-CAkey", str(signer.key)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"openssl made no certificate for {name}: {done.stderr}")
+    certificate.write_to_path(pair.certificate)
+    key.write_to_path(pair.key)
     return pair

@@ -39,11 +39,11 @@ class ControlPlane:
     address: str = "127.0.0.1"
     values: Mapping[str, object] = field(default_factory=dict[str, object])
 
-    def kubeconfig(self, user: str, *groups: str) -> Path:
+    def kubeconfig(self, user: str, group: str = "") -> Path:
         """A kubeconfig for this user, made when it is asked for first."""
         path = self.run.folder / f"{user.replace(':', '-')}.kubeconfig"
         if not path.exists():
-            pair = self.authority.user(user, *groups)
+            pair = self.authority.user(user, group)
             kubeconfig(path, port=self.server_port, authority=self.authority.pair, user=pair)
         return path
 
@@ -58,7 +58,7 @@ class ControlPlane:
 
     def as_user(self, user: str, group: str = "") -> Api:
         """The server, as this user."""
-        pair = self.authority.user(user, *filter(None, [group]))
+        pair = self.authority.user(user, group)
         return Api.connect(self.server_port, self.authority.pair, pair)
 
 

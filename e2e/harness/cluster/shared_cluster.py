@@ -52,10 +52,11 @@ class Guest(ControlPlane):
 
     entry: Entry
 
-    def kubeconfig(self, user: str, *groups: str) -> Path:
+    def kubeconfig(self, user: str, group: str = "") -> Path:
         """A kubeconfig by which the administrator speaks for this user, or for himself."""
         path = self.run.folder / f"{user.replace(':', '-')}.kubeconfig"
-        spoken = {} if "system:masters" in groups else {"as": user, "as-groups": list(groups)}
+        groups = [group] if group else []
+        spoken = {} if group == "system:masters" else {"as": user, "as-groups": groups}
         return kubeconfig.write(path, self.entry.cluster, {**self.entry.user, **spoken})
 
     def with_token(self, token: Path) -> Path:

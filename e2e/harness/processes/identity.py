@@ -1,9 +1,15 @@
-"""A process that can be told from a later one with the same number."""
+"""A process, even where a later one has its number."""
 
 import os
 import signal
 from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
+
+SAME = 1.0
+"""Seconds by which two readings of one start may differ: the clock may be set between them."""
+
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,31 +17,26 @@ class Identity:
     """Number and start time of a process.
 
     Attributes:
-        started: clock ticks after boot, field 22 of ``/proc/PID/stat``.
+        started: seconds since 1970.
     """
 
     pid: int
-    started: int
+    started: float
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
         """The process that has this number now.
 
         Raises:
-            ProcessLookupError: there is none.
+            psutil.NoSuchProcess: no process has it.
         """
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except FileNotFoundError:
-            raise ProcessLookupError(pid) from None
-        # The second field is the program's name, which may contain anything but ends with ")".
-        return cls(pid=pid, started=int(stat.rpartition(")")[2].split()[19]))
+        return cls(pid=pid, started=psutil.Process(pid).create_time())
 
     @classmethod
     def parse(cls, text: str) -> "Identity":
         """As written by ``str``."""
         pid, started = text.split()
-        return cls(pid=int(pid), started=int(started))
+        return cls(pid=int(pid), started=float(started))
 
     def __str__(self) -> str:
         return f"{self.pid} {self.started}"
@@ -43,12 +44,11 @@ class Identity:
     def is_alive(self) -> bool:
         """Whether this very process is still there; one that waits for its parent is not."""
         try:
-            if Identity.of(self.pid) != self:
-                return False
-            stat = Path(f"/proc/{self.pid}/stat").read_text()
-        except (ProcessLookupError, FileNotFoundError):
+            found = psutil.Process(self.pid)
+            same = abs(found.create_time() - self.started) < SAME
+            return same and found.status() not in _ENDED
+        except psutil.NoSuchProcess:
             return False
-        return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
     def signal_group(self, number: signal.Signals) -> None:
         """Signal the process group that this process leads, if it is still there."""
