@@ -90,7 +90,7 @@ class WatchedObjects(Objects):
 def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     tmp_path: Path,
 ) -> None:
-    cards = "GPU-0,10,8192,100,NVIDIA-A100,0,true,hami-core:"
+    cards = "GPU-0,10,81920,NVIDIA-A100,true,hami-core:"
     register = {"volcano.sh/node-vgpu-register": cards}
     limits = {"volcano.sh/vgpu-number": "1"}
     pod = {
@@ -131,4 +131,4 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     assert waited_for == {*WATCHED, Sync.ADOPTION, "ledgers"}
     assert (uuids, allocated) == (["GPU-0"], ["u1"])
     assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
-    assert "dragoman_reconciler_drift 0.0" in metrics
+    assert "dragoman_reconciler_drift 1.0" in metrics
