@@ -1,4 +1,5 @@
-"""The three vocabularies: read a pod, read a node, read and write a result.
+"""The dialects: each reads pods and nodes, and reads and writes results, in one ecosystem's format.
 
-Pure, and strangers to each other. A fourth dialect is one file and one line in the registry.
+Pure functions; no dialect imports another one. A new dialect is one package and one entry in
+``registry.DIALECTS``.
 """

@@ -1,4 +1,7 @@
-"""What a bound pod holds, as its own record says; where it says nothing readable, everything."""
+"""Adopts bound pods: reads the allocation of each from the pod's own record.
+
+A pod without a usable record blocks every card that it may use.
+"""
 
 from collections.abc import Sequence
 
@@ -17,26 +20,26 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
 
 MAX_COMPUTE = 1 << 20
-"""Percent of a card; a record that holds more is not believed."""
+"""Percent of a card; a record with more than this is invalid."""
 
 UNKNOWN = "unknown"
-"""The dialect of an allocation whose pod cannot be read at all."""
+"""The dialect of an allocation whose pod cannot be parsed at all."""
 
 
 def may_use_cards(pod: Pod) -> bool:
-    """Whether a pod can hold cards: it is bound, and its containers are not all gone.
+    """Whether a pod may use cards: it is bound, and not all of its containers are gone.
 
-    A terminating pod still holds.
+    A terminating pod still uses its cards.
     """
     return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
 
 
 def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
-    """The allocation of a pod that is bound to a node; None where it asks for no share.
+    """The allocation of a pod that is bound to a node; None where the pod requests no share.
 
-    What admission would refuse and a peer has bound is read by that peer's rules. An allocation
-    whose record is missing or cannot be understood blocks every card that the pod may hold: it is
-    never free, and ``unread`` says why.
+    Where another scheduler bound a pod that admission would reject, the rules of that scheduler
+    apply. An allocation whose record is missing or cannot be parsed blocks every card that the
+    pod may use: these cards count as in use, and ``unread`` says why.
     """
     try:
         dialect = dialect_of(pod, dialects)
@@ -56,7 +59,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         why = str(error)
     if found is None and record.KEY not in annotations(pod):
         try:
-            found = _bound(pod, node, dialect)
+            found = _adopted(pod, node, dialect)
         except DialectError as error:
             why = str(error)
     if found is None:
@@ -67,20 +70,20 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     return found
 
 
-def _bound(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
-    held = dialect.read_adopted(pod, node)
-    if held is None:
+def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
+    adopted = dialect.read_adopted(pod, node)
+    if adopted is None:
         return None
     return Allocation(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=dialect.name,
         node=node.name,
-        grants=held.grants,
-        task_class=held.task_class,
-        qos=held.qos,
-        group=held.group,
-        exclusions=held.exclusions,
+        grants=adopted.grants,
+        task_class=adopted.task_class,
+        qos=adopted.qos,
+        group=adopted.group,
+        exclusions=adopted.exclusions,
         priority=pod.spec.priority or 0,
     )
 
@@ -97,11 +100,11 @@ def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: st
         node=node.name,
         grants=(),
         unread=why,
-        blocked=frozenset(card.uuid for card in node.cards if _may_hold(request, card)),
+        blocked=frozenset(card.uuid for card in node.cards if _may_use(request, card)),
     )
 
 
-def _may_hold(request: Request | None, card: Card) -> bool:
+def _may_use(request: Request | None, card: Card) -> bool:
     if request is None:
         return True
     if request.vendor is not None:

@@ -1,4 +1,4 @@
-"""The containers of a pod in start order, and the amounts that they ask for."""
+"""The containers of a pod in start order, and the amounts that they request."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class PodContainer:
     """One container of a pod.
 
     Attributes:
-        container: as it stands in the pod.
+        container: of the pod, unchanged.
         phase: when it runs.
-        path: where it stands, for error messages.
+        path: for error texts, such as ``spec.containers[main]``.
     """
 
     container: Container
@@ -44,10 +44,10 @@ def resource_names(pod: Pod) -> frozenset[str]:
 
 
 def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | None:
-    """Where a container names a resource, and the amount: its limit, else its request.
+    """The path and the amount of a resource in a container: its limit, else its request.
 
     Raises:
-        DialectError: limit and request differ, which Kubernetes allows for no extended resource.
+        DialectError: limit and request differ, which Kubernetes forbids for extended resources.
     """
     limits = member.container.resources.limits or {}
     requests = member.container.resources.requests or {}
@@ -71,7 +71,7 @@ def is_zero(amount: Amount) -> bool:
 
 
 def requests_any(member: PodContainer, resources: Iterable[str]) -> bool:
-    """Whether a container names any of some resources in an amount other than 0.
+    """Whether a container names any of these resources in an amount other than 0.
 
     Raises:
         DialectError: as for ``stated``.
@@ -90,16 +90,16 @@ def _equal(one: Amount, other: Amount) -> bool:
 
 
 def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> int | None:
-    """The whole amount of a resource that a container names; None where it names none.
+    """The amount of a resource in a container, a whole number; None where it does not name it.
 
     Args:
         member: the container.
         resource: the resource's name.
-        low: least amount that can be meant.
-        high: largest amount that can be meant.
+        low: the smallest valid amount.
+        high: the largest valid amount.
 
     Raises:
-        DialectError: no whole number, or outside the bounds.
+        DialectError: the amount is not a whole number, or outside the bounds.
     """
     found = stated_amount(member, resource)
     if found is None:

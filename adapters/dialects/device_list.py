@@ -1,10 +1,11 @@
-"""The list of devices that HAMi and Volcano write on a pod, read as their own programs read it.
+"""The device lists that HAMi and Volcano write on a pod, parsed as their own programs parse them.
 
 ``list := (uuid "," type "," memory "," cores ["," more] ":")*``, one for each container; HAMi
-closes every list with ``;``, Volcano puts ``;`` between them. A device of a cut card has a place
-in brackets behind its uuid.
+ends every list with ``;``, Volcano separates lists by ``;``. The uuid of a partitioned card is
+followed by the name of the slice in brackets.
 
-The peers pass over what they cannot read, which makes the card look free; here it is an error.
+HAMi and Volcano ignore what they cannot parse, so that the card counts as free; here it is an
+error.
 Sources: HAMi v2.10.0 pkg/device/devices.go:451-556, the same since v2.4 (there in
 pkg/util/util.go); volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go:102-168.
 """
@@ -21,7 +22,7 @@ from core.requests.grant import Grant
 from core.requests.request import Phase
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
-_ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<place>[^\s\[\]]*)\])?", re.ASCII)
+_ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<slice>[^\s\[\]]*)\])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class ListedDevice:
 
     Attributes:
         uuid: of the card.
-        place: what stands in brackets; None where nothing does.
-        memory: in the record's unit; 0 for no bound, as HAMi-core reads it.
+        slice_name: the text in brackets; None where there are no brackets.
+        memory: in the unit of the record; 0 for no limit, as HAMi-core reads it.
         compute: percent, 0 to 100.
     """
 
@@ -45,10 +46,10 @@ DeviceLists = tuple[tuple[ListedDevice, ...], ...]
 
 
 def read_device_lists(field: str, text: str) -> DeviceLists:
-    """The lists of a text, one for each container that it tells of.
+    """Parse the lists of a text, one for each container that the text covers.
 
     Raises:
-        DialectError: something stands there that is no device.
+        DialectError: an entry is not a device.
     """
     lists = text.split(";")
     if not lists[-1].strip():
@@ -60,9 +61,9 @@ def read_device_lists(field: str, text: str) -> DeviceLists:
 
 
 def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list[tuple[str, Phase]]:
-    """Whose each list is: the first of some sequences of containers that is as long.
+    """The container and phase of each list: from the first candidate of the same length.
 
-    Where none is, and where the record gives nothing, all containers of the pod see the cards.
+    Where no candidate has this length, all containers of the pod see the cards (name ``""``).
     """
     for candidate in candidates:
         members = list(candidate)
@@ -74,25 +75,27 @@ def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list
 def listed_grant(
     field: str, listed: ListedDevice, owner: tuple[str, Phase], node: Node, unit: int
 ) -> Grant:
-    """A device of a card that is not cut as the grant that it is.
+    """The grant for a listed device of a card that is not partitioned.
 
-    All compute makes a holder exclusive for the peers too. No bound on memory is all of it.
+    A share of all compute is exclusive for HAMi and Volcano too. No limit means all memory.
 
     Args:
-        field: where the record stands, for the error.
+        field: path of the record, for the error.
         listed: the device.
-        owner: whose it is.
+        owner: name and phase of its container.
         node: where the pod runs.
         unit: bytes of one unit of memory.
 
     Raises:
-        DialectError: there is no bound, and the node does not have the card.
+        DialectError: there is no limit, and the node does not have the card.
     """
     memory = listed.memory * unit
     if not memory:
         memory = next((card.memory for card in node.cards if card.uuid == listed.uuid), 0)
     if not memory:
-        raise DialectError(field, listed.uuid, f"is no card of {node.name}, and has no bound")
+        raise DialectError(
+            field, listed.uuid, f"is not a card of {node.name}, and has no memory limit"
+        )
     container, phase = owner
     return Grant(container, listed.uuid, memory, listed.compute, listed.compute == FULL, phase)
 
@@ -105,5 +108,5 @@ def _listed(field: str, text: str, device: str) -> ListedDevice:
         raise DialectError(field, text, "every device must read uuid,type,memory,cores")
     memory, compute = map(int, numbers)
     if compute > FULL:
-        raise DialectError(field, text, f"card {match['uuid']} cannot give so much")
-    return ListedDevice(match["uuid"], match["place"], memory, compute)
+        raise DialectError(field, text, f"card {match['uuid']} has less than this record states")
+    return ListedDevice(match["uuid"], match["slice"], memory, compute)

@@ -1,4 +1,4 @@
-"""What a vocabulary must be able to do, and the values that pass through it."""
+"""The interface of a dialect, and the values that pass through it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from core.requests.request import Request, TaskClass
 
 
 class DialectError(ValueError):
-    """Something that its author wrote and that cannot be meant.
+    """A pod, a record or a settings file has an invalid value; its author has to change it.
 
     Attributes:
-        field: where it stands, such as ``spec.containers[main].resources.limits[a/b]``.
-        value: what stands there.
+        field: path of the value, such as ``spec.containers[main].resources.limits[a/b]``.
+        value: the invalid value.
         problem: what is wrong with it and what would be right.
     """
 
@@ -29,7 +29,7 @@ class DialectError(ValueError):
 
 
 class Policy(Enum):
-    """The two policies that all three vocabularies know, for nodes and for cards."""
+    """The two policies that every dialect has, for nodes and for cards."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
@@ -37,11 +37,11 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the operator sets for pods that do not say; what a pod says wins.
+    """The operator's settings for pods that set no policy; what a pod sets wins.
 
     Attributes:
-        node_policy: in place of the vocabulary's own default; None keeps it.
-        card_policy: in place of the vocabulary's own default; None keeps it.
+        node_policy: replaces the dialect's own default; None keeps it.
+        card_policy: replaces the dialect's own default; None keeps it.
         topology_aware: whether links count in the choice of the node; None keeps the default.
     """
 
@@ -51,27 +51,27 @@ class Defaults:
 
 
 Document = tuple[str, str]
-"""A settings file: the name of its config map, and its key there."""
+"""A settings file of a scheduler: the name of its ConfigMap, and the key in it."""
 
 Documents = Mapping[Document, object]
-"""The settings files that there are, parsed from YAML into plain objects."""
+"""The settings files that exist, parsed from YAML into plain objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """What one vocabulary, or somebody else, says of one node.
+    """What one source, usually a dialect, reports about one node.
 
     Attributes:
-        cards: by ascending index, all with this vocabulary alone in ``dialects``.
-        precision: bytes; the vocabulary states a card's memory no finer than this.
-        slots_stated: False where ``Card.slots`` is only this vocabulary's default.
-        isolation: as of ``Node``.
-        partitions: as of ``Node``.
-        partitions_bind: as of ``Node``.
-        losses: as of ``Node``.
-        gains: as of ``Node``.
-        problems: what could not be read, as sentences; such cards are left out.
-        author: who says it, where that is no vocabulary.
+        cards: by ascending index; ``dialects`` of each has this dialect only.
+        precision: bytes; the source states a card's memory in multiples of this.
+        slots_stated: False where ``Card.slots`` is only the default of this dialect.
+        isolation: as in ``Node``.
+        partitions: as in ``Node``.
+        partitions_bind: as in ``Node``.
+        losses: as in ``Node``.
+        gains: as in ``Node``.
+        problems: what could not be parsed, as sentences; ``cards`` omits such cards.
+        source: name of the source where it is not a dialect.
     """
 
     cards: tuple[Card, ...] = ()
@@ -88,7 +88,7 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is written on a pod for its ecosystem's node components.
+    """The metadata that a bound pod gets for the node components of its ecosystem.
 
     Attributes:
         annotations: by key.
@@ -101,14 +101,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedAllocation:
-    """What a bound pod holds, by the record and the rules of the scheduler that bound it.
+    """What another scheduler allocated to a pod, by the record and the rules of that scheduler.
 
     Attributes:
-        grants: in start order of the containers; none where that scheduler gave none.
-        task_class: as of ``Request``.
-        qos: as of ``Request``.
-        group: as of ``Request``.
-        exclusions: as of ``Request``.
+        grants: in start order of the containers; empty where that scheduler allocated nothing.
+        task_class: as in ``Request``.
+        qos: as in ``Request``.
+        group: as in ``Request``.
+        exclusions: as in ``Request``.
     """
 
     grants: tuple[Grant, ...]
@@ -119,57 +119,57 @@ class AdoptedAllocation:
 
 
 NO_ALLOCATION = AdoptedAllocation(())
-"""Of a pod whose amounts are all 0 for its scheduler, so that it was given no card."""
+"""For a pod whose amounts are all 0 for its scheduler, so that the scheduler chose no card."""
 
 
 class Dialect(Protocol):
-    """One vocabulary, with the settings of its ecosystem."""
+    """One dialect, configured with the settings of its ecosystem."""
 
     @property
     def name(self) -> str:
-        """The word by which requests and cards are told apart."""
+        """The name that requests and cards carry."""
         ...
 
     @property
     def result_keys(self) -> frozenset[str]:
-        """The annotations and labels that only a scheduler may write."""
+        """Annotations and labels that only a scheduler may write."""
         ...
 
     @property
     def companions(self) -> frozenset[str]:
-        """Resources of other vocabularies that may stand beside its own and then ask nothing."""
+        """Resources of other dialects that a pod may name too, without any effect there."""
         ...
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        """Whether the pod names any resource of this dialect, in whatever amount."""
         ...
 
     def read_request(self, pod: Pod) -> Request:
-        """What a pod that ``asks`` wants.
+        """Read what a pod that ``matches`` requests.
 
         Raises:
-            DialectError: it cannot be meant, or is out of scope.
+            DialectError: the request is invalid, or out of scope.
         """
         ...
 
     def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
-        """The annotations that the vocabulary's own admission writes where the author says none.
+        """The annotations that the ecosystem's own webhook adds where the author sets none.
 
         Args:
-            pod: the pod, about to be created.
-            request: what was read from it.
+            pod: the pod that the API server is about to create.
+            request: what it requests.
         """
         ...
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
-        """The cards of a node; nothing of what stands there is an error for the caller."""
+        """Read the cards of a node; invalid values become problems, never an exception."""
         ...
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """What its own components would have a node state, by the name of the resource.
+        """The extended resources that the ecosystem's own components would publish for a node.
 
-        Only what schedulers and the kubelet count is named. Nothing where the vocabulary
-        describes none of the cards; cards that are not healthy do not count.
+        By the name of the resource, and only those that schedulers and the kubelet count. Empty
+        where the dialect describes none of the cards; cards that are not healthy do not count.
 
         Args:
             cards: all of one node.
@@ -177,53 +177,53 @@ class Dialect(Protocol):
         ...
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """Whether the node's device plugin learns by a lock on the node which pod it serves.
+        """Whether the node's device plugin finds the pod that it serves by a lock on the node.
 
-        Then the lock must be the pod's when it is bound, and nobody else's.
+        The service must then hold the lock for this pod, and for no other one, while it binds it.
 
         Args:
-            request: what was read from the pod.
-            node: where it goes.
+            request: what the pod requests.
+            node: the node that the pod is bound to.
         """
         ...
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod carries this vocabulary's record of what it was given."""
+        """Whether the pod has this dialect's record of an allocation."""
         ...
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-        """What a pod was given, in start order of its containers.
+        """Read the record of an allocation; grants are in start order of the containers.
 
-        Cards that the node does not have are named as they stand.
+        A grant can name a card that the node does not have.
 
         Raises:
-            DialectError: the record cannot be understood.
+            DialectError: the record cannot be parsed.
         """
         ...
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """What a pod holds that was bound by its ecosystem's own scheduler, by that one's rules.
+        """Read an allocation by the rules of the ecosystem's own scheduler, which bound the pod.
 
-        For pods that ``read_pod`` or ``read_result`` refuse: the record is then the truth, and
-        not what the pod asks for. Cards that the node does not have are named as they stand.
+        For pods that ``read_request`` or ``read_result`` reject: the record then decides, and not
+        what the pod requests. A grant can name a card that the node does not have.
 
         Returns:
-            None where the pod was given cards and no record says which.
+            None where that scheduler allocated cards and no record names them.
 
         Raises:
-            DialectError: the record cannot be understood by these rules either.
+            DialectError: the record cannot be parsed by these rules either.
         """
         ...
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
-        """The record of a placement.
+        """Write the record of a placement.
 
         Args:
             pod: the pod.
-            request: what was read from it.
-            placement: what it gets.
+            request: what it requests.
+            placement: the cards that it gets.
             node: the node of the placement.
             now: nanoseconds since 1970.
         """

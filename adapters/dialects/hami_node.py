@@ -1,11 +1,11 @@
-"""NVIDIA's cards as HAMi's device plugin describes them on a node.
+"""NVIDIA's cards as HAMi's device plugin describes them in an annotation of the node.
 
-HAMi is no vocabulary here: nobody can ask for a card because of it. But pods of HAMi hold such
-cards, and what one holds must be known before somebody else is given any of it.
+HAMi is not a dialect: no pod gets a card by this annotation. But pods that HAMi's scheduler bound
+use such cards, and the ledger must know these cards before another dialect allocates them.
 
-The text is a JSON list, in which what is 0 or false is left out; of older plugins it is
+The text is a JSON list that omits values of 0 and false; older plugins write
 ``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. Compute is 100
-unless the operator oversells it, which is not followed.
+unless the operator overcommits it, which Dragoman ignores.
 Source: HAMi v2.10.0 pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go and
 pkg/device/devices.go, DeviceInfo, MarshalNodeDevices, and DecodeNodeDevices for the older text
 (a whole one stands in volcano-sh/volcano issue 4511).
@@ -31,16 +31,16 @@ NAME = "HAMi"
 # HAMi v2.10.0 pkg/device/nvidia/device.go; mps is shared by the driver, by memory and compute too.
 _MODES = {"": Mode.SHARED, "hami-core": Mode.SHARED, "mps": Mode.SHARED, "mig": Mode.MIG}
 _NVIDIA = "NVIDIA"
-_MOST = 2**31 - 1
+_MAX = 2**31 - 1
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _FLAGS = {"true": True, "false": False}
 _SHORT, _LONG = 7, 9
 
-_Number = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
-_Many = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX)]
+_Many = Annotated[int, msgspec.Meta(ge=1, le=_MAX)]
 
 
-class _Device(msgspec.Struct, frozen=True):
+class _NvidiaDevice(msgspec.Struct, frozen=True):
     id: str
     count: _Many
     devmem: _Many
@@ -52,9 +52,9 @@ class _Device(msgspec.Struct, frozen=True):
 
 
 def read_hami_node(node: KubeNode) -> NodeDescription:
-    """The cards of a node; what cannot be read is left out and told.
+    """Read the cards of a node; an invalid entry becomes a problem.
 
-    NUMA node 0 is also written where the node is not known, so that it says nothing.
+    HAMi also writes NUMA node 0 where it does not know the NUMA node, so 0 means unknown.
 
     Args:
         node: the node.
@@ -67,8 +67,8 @@ def read_hami_node(node: KubeNode) -> NodeDescription:
         if isinstance(found, Card) and found.uuid not in cards:
             cards[found.uuid] = found
             continue
-        problem = f"card {found.uuid} stands there twice" if isinstance(found, Card) else found
-        problems.append(f"{NODE_DEVICES}, entry {position}: {problem}; left out")
+        problem = f"card {found.uuid} is listed twice" if isinstance(found, Card) else found
+        problems.append(f"{NODE_DEVICES}, entry {position}: {problem}; ignored")
     return NodeDescription(
         cards=tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid))),
         precision=MIB,
@@ -78,17 +78,17 @@ def read_hami_node(node: KubeNode) -> NodeDescription:
 
 
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:
-    """What stands there, one for each card, whatever it is."""
+    """The entries of the text, one for each card, not yet validated, and problems."""
     if not text.startswith(("[", "null")):
         return [_fields(entry) for entry in text.split(":") if entry.strip()], []
     try:
         return msgspec.json.decode(text, type=list[object] | None) or [], []
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-        return [], [f"{NODE_DEVICES} is no list of cards: {error}"]
+        return [], [f"{NODE_DEVICES} is not a list of cards: {error}"]
 
 
 def _fields(entry: str) -> dict[str, object] | str:
-    """An entry of the older text, with the words of the newer one."""
+    """An entry of the older format, with the keys of the newer one; or what is wrong with it."""
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) not in (_SHORT, _LONG):
         return f"has {len(fields)} fields, not {_SHORT} or {_LONG}"
@@ -108,13 +108,13 @@ def _card(node: str, entry: object) -> Card | str:
     if isinstance(entry, str):
         return entry
     try:
-        device = msgspec.convert(entry, _Device)
+        device = msgspec.convert(entry, _NvidiaDevice)
     except msgspec.ValidationError as error:
         return str(error)
     if not is_card_uuid(device.id):
-        return f"{device.id!r} cannot be a card's uuid"
+        return f"{device.id!r} is not a valid card uuid"
     if _NVIDIA not in device.type:
-        return f"has type {device.type!r}, which is no {_NVIDIA} card"
+        return f"has type {device.type!r}, which is not an {_NVIDIA} card"
     if device.mode not in _MODES:
         return f"has mode {device.mode!r}, not {', '.join(mode for mode in _MODES if mode)}"
     return Card(

@@ -1,7 +1,7 @@
-"""The two texts in which HAMi and the MetaX device plugin keep what a pod was given.
+"""The two formats in which HAMi and the MetaX device plugin record the allocation of a pod.
 
-Both list the pod's containers in start order, one entry for each, empty where a container has no
-card. Memory is in whole MiB. Source: HAMi v2.10.0 pkg/device/devices.go:451-556 and
+Both have one entry for each container of the pod, in start order; it is empty where a container
+has no card. Memory is in whole MiB. Source: HAMi v2.10.0 pkg/device/devices.go:451-556 and
 pkg/device/metax/protocol.go:67-144.
 """
 
@@ -26,18 +26,18 @@ NVIDIA_ALLOCATED = "hami.io/vgpu-devices-allocated"
 
 # HAMi v2.10.0 pkg/util/types.go:21; a label too: pkg/util/util.go:188
 NODE_KEY = "hami.io/vgpu-node"
-"""The node that the record is for. HAMi's vGPUmonitor finds the pods of its node by the label."""
+"""The node of the record. HAMi's vGPUmonitor finds the pods of its node by the label."""
 
 # int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73
-_MOST_MIB = 2**31 - 1
-# Printable ASCII without the marks between devices and fields.
+_MAX_MIB = 2**31 - 1
+# Printable ASCII without the separators of devices and fields.
 _UUID = re.compile("(?:(?![,:;])[!-~])+")
 _NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class HamiShare:
-    """A share of one card, as a record tells it.
+    """A share of one card in a record.
 
     Attributes:
         card: the card's uuid.
@@ -54,53 +54,53 @@ ContainerShares = tuple[tuple[HamiShare, ...], ...]
 """The shares of each container of a pod, in start order."""
 
 
-class _Device(
+class _MetaxShare(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
     uuid: str
     compute: Annotated[int, msgspec.Meta(ge=0, le=FULL)] = 0
-    v_ram: Annotated[int, msgspec.Meta(ge=0, le=_MOST_MIB)] = 0
+    v_ram: Annotated[int, msgspec.Meta(ge=0, le=_MAX_MIB)] = 0
 
 
 def is_card_uuid(uuid: str) -> bool:
-    """Whether both texts can name a card."""
+    """Whether both formats can contain this uuid."""
     return _UUID.fullmatch(uuid) is not None
 
 
-def check_node(said: Text, node: Node) -> None:
-    """See that a record is for the node where its pod runs; HAMi writes it before it binds.
+def check_node(texts: Text, node: Node) -> None:
+    """Verify that a record is for the node where its pod runs; HAMi writes it before it binds.
 
     Raises:
-        DialectError: it is for another.
+        DialectError: it is for another node.
     """
-    if said.get(NODE_KEY, node.name) != node.name:
+    if texts.get(NODE_KEY, node.name) != node.name:
         field = f"metadata.annotations[{NODE_KEY}]"
-        raise DialectError(field, said[NODE_KEY], f"the pod is bound to {node.name}")
+        raise DialectError(field, texts[NODE_KEY], f"the pod is bound to {node.name}")
 
 
 def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:
-    """What the MetaX device plugin reads under ``METAX_ALLOCATED``.
+    """Write the annotation ``METAX_ALLOCATED``, which the MetaX device plugin reads.
 
     Args:
         containers: the grants of every container of the pod, in start order.
     """
     return msgspec.json.encode(
         [
-            [_Device(grant.card, grant.compute, grant.memory // MIB) for grant in grants]
+            [_MetaxShare(grant.card, grant.compute, grant.memory // MIB) for grant in grants]
             for grants in containers
         ]
     ).decode()
 
 
 def decode_metax(text: str) -> ContainerShares:
-    """The shares of a text that ``encode_metax`` could have written.
+    """Read the shares of a text in the format of ``encode_metax``.
 
     Raises:
-        DialectError: the text is none.
+        DialectError: the text does not have this format.
     """
     field = f"metadata.annotations[{METAX_ALLOCATED}]"
     try:
-        found = msgspec.json.decode(text, type=list[list[_Device]])
+        found = msgspec.json.decode(text, type=list[list[_MetaxShare]])
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise DialectError(field, text, f"not a MetaX record: {error}") from None
     return _checked(
@@ -111,10 +111,10 @@ def decode_metax(text: str) -> ContainerShares:
 
 
 def encode_devices(kind: str, containers: Sequence[Sequence[Grant]]) -> str:
-    """HAMi's device string.
+    """Write HAMi's device string.
 
     Args:
-        kind: HAMi's word for the sort of card.
+        kind: HAMi's name of the type of card.
         containers: the grants of every container of the pod, in start order.
     """
     return "".join(
@@ -124,15 +124,15 @@ def encode_devices(kind: str, containers: Sequence[Sequence[Grant]]) -> str:
 
 
 def decode_devices(kind: str, field: str, text: str) -> ContainerShares:
-    """The shares of a text that ``encode_devices`` could have written.
+    """Read the shares of a text in the format of ``encode_devices``.
 
     Args:
-        kind: HAMi's word for the sort of card.
-        field: where the text stands, for the error.
+        kind: HAMi's name of the type of card.
+        field: path of the text, for the error.
         text: the text.
 
     Raises:
-        DialectError: the text is none.
+        DialectError: the text does not have this format.
     """
     *segments, end = text.split(";")
     if end:
@@ -165,9 +165,11 @@ def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -
     for shares in containers:
         for share in shares:
             if not is_card_uuid(share.card):
-                raise DialectError(field, text, f"{share.card!r} cannot be a card's uuid")
-            if share.compute > FULL or share.memory > _MOST_MIB * MIB:
-                raise DialectError(field, text, f"card {share.card} cannot give so much")
+                raise DialectError(field, text, f"{share.card!r} is not a valid card uuid")
+            if share.compute > FULL or share.memory > _MAX_MIB * MIB:
+                raise DialectError(
+                    field, text, f"card {share.card} has less than this record states"
+                )
         if len({share.card for share in shares}) < len(shares):
             raise DialectError(field, text, "names a card twice for one container")
     return tuple(tuple(shares) for shares in containers)

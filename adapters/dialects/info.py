@@ -57,7 +57,7 @@ class DialectInfo:
         vendor: of the only cards that the dialect can describe; None where it describes cards of
             several vendors.
         needs_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
-            node; see ``Dialect.pairs_by_lock``.
+            node; see ``Dialect.needs_node_lock``.
         runtime_hook: the ecosystem's own hook on the node; None where there is none.
     """
 

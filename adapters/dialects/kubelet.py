@@ -1,13 +1,18 @@
-"""What a bound pod holds by the kubelet's account, where no record on the pod can be read.
+"""Adopts pods whose own record cannot be parsed, from the devices that the kubelet assigned.
 
-Pods of NVIDIA's own device plugin say nothing of their cards; those of Volcano's older one say a
-number, by which the driver counts and nobody else. The node agent tells what the kubelet gave.
+Pods of NVIDIA's own device plugin have no record of their cards; those of Volcano's older plugin
+have a number that only the driver understands. The node agent reports what the kubelet assigned.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from adapters.dialects.containers import PodContainer, pod_containers, resource_names, whole_amount
+from adapters.dialects.containers import (
+    PodContainer,
+    pod_containers,
+    resource_names,
+    whole_amount,
+)
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
@@ -16,7 +21,10 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.requests.grant import Allocation, Grant
 
-_MOST = 2**31 - 1
+_MAX = 2**31 - 1
+
+_Attribution = Sequence[tuple[PodContainer, DeviceHolding]]
+"""Containers of a pod, each with devices that the kubelet assigned to it."""
 
 
 def adopt_from_kubelet(
@@ -26,69 +34,79 @@ def adopt_from_kubelet(
     dialects: Sequence[Dialect],
     holdings: Sequence[DeviceHolding],
 ) -> Allocation:
-    """An allocation that could not be read, as far as the kubelet tells it.
+    """Complete an allocation that could not be parsed, as far as the kubelet's devices allow.
 
-    It must tell of everything that the pod asks for: of each container as many devices as that
-    asks, all of cards that the node has. Otherwise the allocation stays as it is. Cards of which
-    others may have a part are blocked, and no others; cards that are the pod's alone are held.
+    The kubelet's devices must cover everything that the pod requests: for each container as many
+    as it requests, all of cards that the node has. Otherwise the allocation stays as it is. If
+    other pods may share the cards, they are blocked, and no others; else the pod gets grants of
+    them.
 
     Args:
-        found: what the pod itself says.
-        pod: which is bound to the node.
-        node: where.
-        dialects: the vocabularies.
-        holdings: what the node's agent tells; of other pods too.
+        found: the allocation as read from the pod itself.
+        pod: bound to the node.
+        node: of the pod.
+        dialects: all dialects.
+        holdings: what the node's agent reports, also of other pods.
     """
-    if found.unread is None:
+    if found.unread is None or _requests_more(pod, dialects):
         return found
-    mine = [holding for holding in holdings if holding.pod == pod.metadata.uid]
     cards = {card.uuid: card for card in node.cards}
-    if not mine or _asks_for_more(pod, dialects):
+    attribution = _attribute(pod, cards, holdings)
+    if attribution is None:
         return found
-    if not all(cards.keys() >= set(holding.cards) for holding in mine):
-        return found
-    try:
-        owners = [
-            (member, holding) for member in pod_containers(pod) for holding in _of(member, mine)
-        ]
-    except DialectError:
-        return found
-    if len(owners) != len(mine):
-        return found
-    if any(holding.shared for _, holding in owners):
-        held = frozenset(uuid for _, holding in owners for uuid in holding.cards)
-        why = "the kubelet tells its cards, and nobody which part of them is its own"
-        return replace(found, blocked=held, unread=why)
+    if any(holding.shared for _, holding in attribution):
+        blocked = frozenset(uuid for _, holding in attribution for uuid in holding.cards)
+        why = "the kubelet assigned its cards, and no record says which part of them is its own"
+        return replace(found, blocked=blocked, unread=why)
     return replace(
         found,
         dialect=KUBELET,
-        grants=tuple(grant for owner in owners for grant in _grants(*owner, cards)),
+        grants=tuple(grant for each in attribution for grant in _grants(*each, cards)),
         priority=pod.spec.priority or 0,
         unread=None,
         blocked=frozenset(),
     )
 
 
-def _asks_for_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod names, in whatever amount, any resource of which the kubelet is not asked."""
+def _requests_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
+    """Whether a pod names, in whatever amount, a dialect's resource that the agent does not report.
+
+    ``REPORTED`` has the resources of which the agent reports the kubelet's devices.
+    """
     others: dict[str, Amount] = dict.fromkeys(resource_names(pod) - REPORTED, 1)
     spec = PodSpec(containers=(Container("", Resources(limits=others)),))
     return any(dialect.matches(Pod(pod.metadata, spec)) for dialect in dialects)
 
 
-def _of(member: PodContainer, mine: Sequence[DeviceHolding]) -> list[DeviceHolding]:
-    """What a container holds.
+def _attribute(
+    pod: Pod, cards: Mapping[str, Card], holdings: Sequence[DeviceHolding]
+) -> _Attribution | None:
+    """The pod's devices by container; None where they are not exactly what the pod requests."""
+    own = [holding for holding in holdings if holding.pod == pod.metadata.uid]
+    if not own or not all(cards.keys() >= set(holding.cards) for holding in own):
+        return None
+    try:
+        found = [
+            (member, holding) for member in pod_containers(pod) for holding in _of(member, own)
+        ]
+    except DialectError:
+        return None
+    return found if len(found) == len(own) else None
+
+
+def _of(member: PodContainer, own: Sequence[DeviceHolding]) -> list[DeviceHolding]:
+    """The devices of a container.
 
     Raises:
-        DialectError: that is not all that it asks for, or more.
+        DialectError: they are more or less than the container requests.
     """
-    held = [holding for holding in mine if holding.container == member.container.name]
+    found = [holding for holding in own if holding.container == member.container.name]
     for resource in REPORTED:
-        asked = whole_amount(member, resource, 0, _MOST)
-        counts = [holding.count for holding in held if holding.resource == resource]
-        if counts != ([asked] if asked else []):
-            raise DialectError(member.path, counts, f"is not what it asks for of {resource}")
-    return held
+        requested = whole_amount(member, resource, 0, _MAX)
+        counts = [holding.count for holding in found if holding.resource == resource]
+        if counts != ([requested] if requested else []):
+            raise DialectError(member.path, counts, f"is not the requested number of {resource}")
+    return found
 
 
 def _grants(member: PodContainer, holding: DeviceHolding, cards: Mapping[str, Card]) -> list[Grant]:

@@ -1,4 +1,4 @@
-"""One node out of what several vocabularies say of it: a card that two describe is one card."""
+"""Merges what several sources report about a node: a card that two describe is one card."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import show
 
 MAX_MEMORY = 1 << 50
-"""Bytes. A card that is said to have more is not believed, nor a record that holds more of one."""
+"""Bytes of a card. A description or a record with more than this is invalid."""
 
 MAX_INDEX = (1 << 31) - 1
 
@@ -25,41 +25,42 @@ def read_node(
     dialects: Sequence[Dialect],
     agent: NodeHardware | None = None,
 ) -> tuple[Node, tuple[str, ...]]:
-    """A node as all vocabularies together, HAMi, and our agent on it, describe it.
+    """Merge what all dialects, HAMi, and our agent on the node report about it.
 
-    Where two state the memory of a card and the difference is more than the coarser of them rounds
-    off, the smaller counts and the difference is told. A card is healthy if all say so. Numbers
-    that are written back (its index) come from the vocabulary that states memory most finely, and
-    from the agent only for a card that no vocabulary describes.
+    Where two sources state the memory of a card and the difference is more than the coarser one
+    rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
+    if all sources report it healthy. Numbers that results contain (its index) come from the
+    dialect that states memory most precisely, and from the agent only for a card that no dialect
+    describes.
 
     Args:
         node: the node object.
-        device: Koordinator's inventory of it, if there is one.
-        dialects: the vocabularies.
-        agent: what our agent on the node says, if there is one.
+        device: Koordinator's inventory of it; None where there is none.
+        dialects: all dialects.
+        agent: what our agent on the node reports; None where there is none.
 
     Returns:
-        the node, and as sentences what could not be read or does not agree.
+        the node, and as sentences what could not be parsed or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
     described.append(hami_node.read_hami_node(node))
     finest_first = sorted(described, key=lambda one: one.precision)
     if agent is not None:
-        own = _own(agent)
-        described.append(own)
-        finest_first.append(own)
+        described_by_agent = _agent_description(agent)
+        described.append(described_by_agent)
+        finest_first.append(described_by_agent)
     problems = [problem for one in described for problem in one.problems]
-    sayings: dict[str, list[tuple[Card, NodeDescription]]] = {}
+    reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
     for one in finest_first:
         for card in one.cards:
             if card.memory > MAX_MEMORY or card.index > MAX_INDEX:
-                said_to = f"number {card.index} and {show(card.memory)}"
-                problems.append(f"card {card.uuid}: {said_to} are not believed; it is left out")
+                stated = f"number {card.index} and {show(card.memory)}"
+                problems.append(f"card {card.uuid}: {stated} are out of range; it is ignored")
             else:
-                sayings.setdefault(card.uuid, []).append((card, one))
+                reports.setdefault(card.uuid, []).append((card, one))
     cards: list[Card] = []
-    for said in sayings.values():
-        card, disagreement = _merge(said)
+    for reported in reports.values():
+        card, disagreement = _merge(reported)
         cards.append(card)
         problems += disagreement
     merged = Node(
@@ -74,23 +75,23 @@ def read_node(
     return merged, tuple(problems)
 
 
-def _merge(said: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
-    base, finest = said[0]
-    cards = [card for card, _ in said]
+def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
+    base, finest = reports[0]
+    cards = [card for card, _ in reports]
     memory = base.memory
     problems: list[str] = []
-    for card, one in said[1:]:
+    for card, one in reports[1:]:
         coarse = max(finest.precision, one.precision)
         if base.memory // coarse != card.memory // coarse:
             memory = min(memory, card.memory)
             problems.append(
-                f"card {base.uuid}: {_by(base, finest)} states {show(base.memory)}, "
-                f"{_by(card, one)} {show(card.memory)}; the smaller counts"
+                f"card {base.uuid}: {_source(base, finest)} states {show(base.memory)}, "
+                f"{_source(card, one)} {show(card.memory)}; the smaller counts"
             )
     return replace(
         base,
         memory=memory,
-        slots=min((c.slots for c, one in said if one.slots_stated), default=base.slots),
+        slots=min((c.slots for c, one in reports if one.slots_stated), default=base.slots),
         healthy=all(card.healthy for card in cards),
         mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
         numa=next((card.numa for card in cards if card.numa is not None), None),
@@ -101,8 +102,8 @@ def _merge(said: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
     ), problems
 
 
-def _own(agent: NodeHardware) -> NodeDescription:
-    """What our agent says, as one more description; the built-in layouts are those of MIG cards."""
+def _agent_description(agent: NodeHardware) -> NodeDescription:
+    """What our agent reports; MIG cards get the built-in layouts of their model."""
     return NodeDescription(
         cards=tuple(
             replace(card, geometry=geometry((card.model, *card.names)))
@@ -125,5 +126,5 @@ def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
     return tuple(scopes[level] for level in sorted(scopes))
 
 
-def _by(card: Card, one: NodeDescription) -> str:
+def _source(card: Card, one: NodeDescription) -> str:
     return one.source or "/".join(sorted(card.dialects))

@@ -1,7 +1,7 @@
-"""Dragoman's own record of an allocation, for what an ecosystem's record cannot say.
+"""Dragoman's own record of an allocation, for what the record of an ecosystem cannot express.
 
-Written beside the ecosystem's own annotation where that would lose which container has which
-share; read in its place when it is there.
+A dialect writes it beside the ecosystem's own annotation where that does not say which container
+has which share. Where it exists, dialects read it instead of the ecosystem's annotation.
 """
 
 import msgspec
@@ -13,18 +13,18 @@ from core.requests.grant import Grant
 KEY = "dragoman.dev/allocation"
 
 MARK = "DRAGOMAN_SHARE"
-"""A variable that admission sets on each container that asks for a share; its value is not read."""
+"""Admission sets this variable in each container that requests a share; any value will do."""
 
 _decoder = msgspec.json.Decoder(list[GrantRecord])
 
 
 def encode(grants: tuple[Grant, ...]) -> str:
-    """Grants as compact JSON."""
+    """Write grants as compact JSON."""
     return msgspec.json.encode([grant_record(each) for each in grants]).decode()
 
 
 def decode(text: str) -> tuple[Grant, ...]:
-    """The grants of an encoded text.
+    """Read the grants of an encoded text.
 
     Raises:
         DialectError: the text is not such a record.
@@ -32,4 +32,6 @@ def decode(text: str) -> tuple[Grant, ...]:
     try:
         return tuple(map(grant, _decoder.decode(text)))
     except msgspec.MsgspecError as error:
-        raise DialectError(f"metadata.annotations[{KEY}]", text, f"not readable: {error}") from None
+        raise DialectError(
+            f"metadata.annotations[{KEY}]", text, f"cannot be parsed: {error}"
+        ) from None

@@ -54,22 +54,22 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
 
 
 def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
-    """The vocabulary in which a pod asks; None where it asks for no share.
+    """The dialect that a pod uses; None where it requests no share.
 
     Raises:
-        DialectError: it asks in several, and none of them allows the others beside it.
+        DialectError: it uses several, and none of them allows the others beside it.
     """
-    asking = [dialect for dialect in dialects if dialect.matches(pod)]
-    for dialect in asking:
+    matching = [dialect for dialect in dialects if dialect.matches(pod)]
+    for dialect in matching:
         plain = _without(pod, dialect.companions)
-        if not any(other.matches(plain) for other in asking if other is not dialect):
+        if not any(other.matches(plain) for other in matching if other is not dialect):
             return dialect
-    if not asking:
+    if not matching:
         return None
     raise DialectError(
         "spec.containers[*].resources",
         ", ".join(sorted(name for name in resource_names(pod) if "/" in name)),
-        f"mixes the vocabularies {', '.join(dialect.name for dialect in asking)}; use one of them",
+        f"mixes the dialects {', '.join(dialect.name for dialect in matching)}; use one of them",
     )
 
 

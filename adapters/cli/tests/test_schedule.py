@@ -144,7 +144,7 @@ def test_a_pod_that_mixes_vocabularies_fails_at_admission() -> None:
 
     line = of(found, "pod-a")
     assert (line["dialect"], line["placed"], line["phase"]) == (None, False, "admission")
-    assert "mixes the vocabularies volcano, metax" in line["explanation"]["summary"]
+    assert "mixes the dialects volcano, metax" in line["explanation"]["summary"]
 
 
 def test_a_node_that_takes_no_pods_is_left_out_and_told() -> None:

@@ -1,7 +1,7 @@
-"""What a pod holds that another scheduler has bound, whatever the pod asks for.
+"""Adopts pods that another scheduler bound: its record counts, not what the pod requests.
 
-``device-allocated`` is koord-scheduler's record. Whole cards (``nvidia.com/gpu``) are HAMi's word
-too, which keeps a record of its own.
+``device-allocated`` is koord-scheduler's record. HAMi's scheduler allocates ``nvidia.com/gpu``
+(whole cards here) too, and writes a record of its own.
 """
 
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any
@@ -17,31 +17,31 @@ from core.requests.grant import Grant
 from core.requests.request import Phase
 
 _GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
-_ASKING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
+_REQUESTING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
 
 
 def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
-    """What a pod holds; see ``Dialect``.
+    """Read the allocation of a pod; see ``Dialect``.
 
-    Koordinator drops amounts of 0, and gives no GPU for its other devices (RDMA, FPGA).
+    Koordinator ignores amounts of 0, and allocates no GPU for its other devices (RDMA, FPGA).
 
     Raises:
-        DialectError: the record cannot be understood.
+        DialectError: the record cannot be parsed.
     """
-    asking = [member for member in pod_containers(pod) if requests_any(member, _ASKING)]
-    if not asking:
+    requesting = [member for member in pod_containers(pod) if requests_any(member, _REQUESTING)]
+    if not requesting:
         return NO_ALLOCATION
     if keys.ALLOCATED in annotations(pod):
-        return AdoptedAllocation(_of_koordinator(pod, node, asking))
+        return AdoptedAllocation(_of_koordinator(pod, node, requesting))
     grants = _of_hami(pod, node)
     return AdoptedAllocation(grants) if grants else None
 
 
-def _of_koordinator(pod: Pod, node: Node, asking: list[PodContainer]) -> tuple[Grant, ...]:
-    """The record tells of the pod; with one container that asks, it is that container's."""
+def _of_koordinator(pod: Pod, node: Node, requesting: list[PodContainer]) -> tuple[Grant, ...]:
+    """Grants of the pod; if only one container requests cards, grants of that container."""
     name, phase = ("", Phase.MAIN)
-    if len(asking) == 1:
-        name, phase = asking[0].container.name, asking[0].phase
+    if len(requesting) == 1:
+        name, phase = requesting[0].container.name, requesting[0].phase
     return tuple(
         Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
         for e in allocated.read_allocated(annotations(pod), node)
@@ -49,12 +49,16 @@ def _of_koordinator(pod: Pod, node: Node, asking: list[PodContainer]) -> tuple[G
 
 
 def _of_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
-    """Of a card that is cut, the record says which part only in HAMi's own tables."""
+    """Grants by HAMi's record.
+
+    For a partitioned card the record names the slice by HAMi's own tables, which are not read:
+    the grant then has no slice.
+    """
     check_node(annotations(pod), node)
     place = annotation_path(NVIDIA_ALLOCATED)
     lists = read_device_lists(place, annotations(pod).get(NVIDIA_ALLOCATED, ""))
-    everybody = tuple(pod_containers(pod))
-    whose = list_owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
+    containers = tuple(pod_containers(pod))
+    whose = list_owners(lists, containers, (one for one in containers if one.phase is Phase.MAIN))
     return tuple(
         listed_grant(place, listed, owner, node, MIB)
         for owner, devices in zip(whose, lists, strict=True)

@@ -1,6 +1,6 @@
-"""The text of ``device-allocated``: which cards a pod has, and how much of each.
+"""The annotation ``device-allocated``: which cards a pod has, and how much of each.
 
-The pod's containers are not told apart. Source: koordinator-sh/koordinator
+It does not distinguish the containers of the pod. Source: koordinator-sh/koordinator
 apis/extension/device_share.go:119-137,265-279.
 """
 
@@ -22,14 +22,14 @@ from core.hardware.quantity import FULL, part, percent
 
 @dataclass(frozen=True, slots=True)
 class AllocatedCard:
-    """What a pod has of one card.
+    """A pod's share of one card.
 
     Attributes:
         minor: the card's number on its node.
-        uuid: the card's.
+        uuid: of the card.
         memory: bytes.
         ratio: percent of the card's memory.
-        compute: percent; 0 where none was asked for.
+        compute: percent; 0 where the pod requests none.
     """
 
     minor: int
@@ -39,38 +39,40 @@ class AllocatedCard:
     compute: int = 0
 
 
-class _Device(msgspec.Struct, frozen=True, omit_defaults=True):
+class _AllocatedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     minor: Annotated[int, msgspec.Meta(ge=0)]
     resources: dict[str, Amount] | None
     id: str = ""
 
 
-class _Devices(msgspec.Struct, frozen=True):
-    gpu: tuple[_Device, ...] | None = None
+class _AllocatedDevices(msgspec.Struct, frozen=True):
+    gpu: tuple[_AllocatedDevice, ...] | None = None
 
 
 def encode_allocated(entries: Sequence[AllocatedCard]) -> str:
-    """The annotation's text, byte for byte as koord-scheduler writes it.
+    """Write the annotation, byte for byte as koord-scheduler writes it.
 
     Args:
-        entries: in the order in which the containers shall see the cards.
+        entries: in the order in which the containers see the cards.
     """
-    devices = tuple(_Device(entry.minor, _resources(entry), entry.uuid) for entry in entries)
-    return msgspec.json.encode(_Devices(devices)).decode()
+    devices = tuple(
+        _AllocatedDevice(entry.minor, _resources(entry), entry.uuid) for entry in entries
+    )
+    return msgspec.json.encode(_AllocatedDevices(devices)).decode()
 
 
 def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
-    """What the annotation says, in its order; devices that are no GPUs are passed over.
+    """Read the annotation, in its order; the function ignores devices other than GPUs.
 
     Args:
         annotations: of the pod.
-        node: where the pod runs. It names the cards that the text gives by minor only, and
-            completes amounts that are given in percent only.
+        node: where the pod runs. It resolves cards that the text names by minor only, and amounts
+            that the text states in percent only.
 
     Raises:
-        DialectError: the text cannot be understood.
+        DialectError: the text is invalid.
     """
-    found = decode(annotations, keys.ALLOCATED, _Devices)
+    found = decode(annotations, keys.ALLOCATED, _AllocatedDevices)
     cards = [card for card in node.cards if keys.NAME in card.dialects]
     entries = tuple(_entry(device, cards) for device in (found.gpu if found else None) or ())
     if not entries:
@@ -78,7 +80,7 @@ def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
             annotation_path(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU"
         )
     if len({entry.uuid for entry in entries}) < len(entries):
-        _refuse("gpu", annotations[keys.ALLOCATED], "names a card twice")
+        _reject("gpu", annotations[keys.ALLOCATED], "names a card twice")
     return entries
 
 
@@ -87,7 +89,7 @@ def _resources(entry: AllocatedCard) -> dict[str, Amount]:
     return {**compute, keys.MEMORY: binary(entry.memory), keys.RATIO: decimal(entry.ratio)}
 
 
-def _entry(device: _Device, cards: Sequence[Card]) -> AllocatedCard:
+def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
     card = _card(device, cards)
     compute = _amount(device, keys.CORE, FULL)
     memory = _amount(device, keys.MEMORY, None)
@@ -95,24 +97,24 @@ def _entry(device: _Device, cards: Sequence[Card]) -> AllocatedCard:
     if memory is None and ratio and card is not None:
         memory = part(card.memory, ratio)
     if not memory:
-        _refuse(f"gpu[minor {device.minor}].resources", device.resources, "gives no memory")
+        _reject(f"gpu[minor {device.minor}].resources", device.resources, "states no memory")
     if ratio is None:
         ratio = FULL if card is None else min(percent(memory, card.memory), FULL)
     uuid = device.id if card is None else card.uuid
     return AllocatedCard(device.minor, uuid, memory, ratio, compute or 0)
 
 
-def _card(device: _Device, cards: Sequence[Card]) -> Card | None:
-    """The card that is meant; None where it is named by an id that the node does not have."""
+def _card(device: _AllocatedDevice, cards: Sequence[Card]) -> Card | None:
+    """The card of a device; None where the node has no card with its id."""
     for card in cards:
         if card.uuid == device.id or (not device.id and card.index == device.minor):
             return card
     if not device.id:
-        _refuse("gpu[].minor", device.minor, "is no card of this node")
+        _reject("gpu[].minor", device.minor, "is not a card of this node")
     return None
 
 
-def _amount(device: _Device, name: str, high: int | None) -> int | None:
+def _amount(device: _AllocatedDevice, name: str, high: int | None) -> int | None:
     resources = device.resources or {}
     stated = resources.get(name, resources.get(keys.DEPRECATED[name]))
     if stated is None:
@@ -121,11 +123,11 @@ def _amount(device: _Device, name: str, high: int | None) -> int | None:
     try:
         amount = parse_int(str(stated))
     except QuantityError:
-        _refuse(place, stated, "must be a whole number")
+        _reject(place, stated, "must be a whole number")
     if amount < 0 or (high is not None and amount > high):
-        _refuse(place, stated, "must be 0 or more" if high is None else f"must be 0 to {high}")
+        _reject(place, stated, "must be 0 or more" if high is None else f"must be 0 to {high}")
     return amount
 
 
-def _refuse(place: str, value: object, problem: str) -> NoReturn:
+def _reject(place: str, value: object, problem: str) -> NoReturn:
     raise DialectError(f"{annotation_path(keys.ALLOCATED)}.{place}", value, problem)

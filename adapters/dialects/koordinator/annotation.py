@@ -1,4 +1,4 @@
-"""JSON that stands in annotations."""
+"""JSON in annotations."""
 
 from typing import TypeVar
 
@@ -11,15 +11,15 @@ _Shape = TypeVar("_Shape")
 
 
 def annotation_path(key: str) -> str:
-    """Where an annotation stands, for error messages."""
+    """The path of an annotation, for error texts."""
     return f"metadata.annotations[{key}]"
 
 
 def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:
-    """What an annotation says; None where there is none, or ``null``.
+    """Parse an annotation; None where it does not exist, or is ``null``.
 
     Raises:
-        DialectError: it is no JSON of this shape.
+        DialectError: it is not JSON of this shape.
     """
     text = annotations.get(key)
     if text is None or text.strip() == "null":
@@ -27,4 +27,4 @@ def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:
     try:
         return msgspec.json.decode(text, type=shape)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DialectError(annotation_path(key), text, f"not readable: {error}") from None
+        raise DialectError(annotation_path(key), text, f"cannot be parsed: {error}") from None

@@ -1,6 +1,6 @@
-"""What one container asks for: Koordinator's webhook and scheduler as one rule.
+"""What one container requests: the rules of Koordinator's webhook and scheduler together.
 
-The peer sums up the containers of a pod before it looks at them; here each keeps its own share.
+Koordinator adds up the containers of a pod before it reads them; here each keeps its own share.
 Source: koordinator-sh/koordinator pkg/webhook/pod/mutating/device_resource_spec.go:33-132 and
 pkg/scheduler/plugins/deviceshare/{utils.go:39-320,devicehandler_gpu.go:53-96}.
 """
@@ -19,9 +19,9 @@ MAX_CARDS = 1024
 """More cards than any node has."""
 
 MAX_BYTES = 2**63 - 1
-"""The largest quantity that Kubernetes keeps exactly."""
+"""The largest quantity that Kubernetes stores exactly."""
 
-_HIGHEST = {
+_MAX_AMOUNTS = {
     **dict.fromkeys(keys.WHOLE_CARDS, MAX_CARDS),
     keys.GPU: MAX_CARDS * FULL,
     keys.CORE: MAX_CARDS * FULL,
@@ -32,24 +32,24 @@ _HIGHEST = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Amount:
+class _ContainerAmount:
     place: str
     number: int
 
-    def refuse(self, problem: str) -> NoReturn:
+    def reject(self, problem: str) -> NoReturn:
         raise DialectError(self.place, self.number, problem)
 
 
-_Amounts = Mapping[str, _Amount]
+_Amounts = Mapping[str, _ContainerAmount]
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerAmounts:
-    """What one container asks for.
+    """What one container requests.
 
     Attributes:
-        ask: the shares.
-        vendor: the only vendor whose cards will do, or None.
+        request: the shares.
+        vendor: the only vendor whose cards the container can use; None for any.
     """
 
     request: ContainerRequest
@@ -57,27 +57,28 @@ class ContainerAmounts:
 
 
 def read_container_amounts(member: PodContainer) -> ContainerAmounts | None:
-    """What a container asks for; None where it names nothing of this vocabulary.
+    """Read what a container requests; None where it names no resource of this dialect.
 
-    The number of cards is ``gpu.shared``, else what a multiple of 100 percent above 100 says, else
-    one; compute and memory are divided by it, memory rounded down to the byte. A card is
-    exclusive if all of its memory is asked for in percent, or all of its compute.
+    The number of cards is ``gpu.shared``; else a percentage that is a multiple of 100 and above
+    100, divided by 100; else one. Each card gets an equal part of compute and memory, memory
+    rounded down to the byte. A card is exclusive if the container requests 100 percent of its
+    memory, or of its compute.
 
     Raises:
-        DialectError: a combination or an amount that cannot be meant, or a device that is no GPU.
+        DialectError: an invalid combination or amount, or a device that is not a GPU.
     """
-    _refuse_other_devices(member)
+    _reject_other_devices(member)
     amounts = _amounts(member)
     cards = [name for name in keys.WHOLE_CARDS if name in amounts]
     shares = [name for name in amounts if name not in keys.WHOLE_CARDS]
     if cards and (shares or len(cards) > 1):
         other = (shares or cards[1:])[0]
-        amounts[other].refuse(f"cannot stand beside {cards[0]}, which asks for whole cards")
+        amounts[other].reject(f"cannot be combined with {cards[0]}, which requests whole cards")
     if cards:
         return ContainerAmounts(
             _whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]]
         )
-    return ContainerAmounts(_share(member, _spelled_out(amounts))) if shares else None
+    return ContainerAmounts(_share(member, _expand_gpu(amounts))) if shares else None
 
 
 def _whole(member: PodContainer, cards: int) -> ContainerRequest:
@@ -92,49 +93,49 @@ def _whole(member: PodContainer, cards: int) -> ContainerRequest:
     )
 
 
-def _refuse_other_devices(member: PodContainer) -> None:
+def _reject_other_devices(member: PodContainer) -> None:
     for name in keys.OUT_OF_SCOPE:
         amount = _amount(member, name, MAX_BYTES)
         if amount is not None and amount.number:
-            amount.refuse("is no GPU; Dragoman gives GPUs only, remove it from this pod")
+            amount.reject("is not a GPU; Dragoman allocates GPUs only, remove it from this pod")
 
 
-def _amounts(member: PodContainer) -> dict[str, _Amount]:
-    """All amounts above 0 by the name that is valid today; the peer drops zeros as well."""
-    found = {name: _amount(member, name, high) for name, high in _HIGHEST.items()}
+def _amounts(member: PodContainer) -> dict[str, _ContainerAmount]:
+    """All amounts above 0, by the current name; Koordinator ignores amounts of 0 as well."""
+    found = {name: _amount(member, name, high) for name, high in _MAX_AMOUNTS.items()}
     named = {name: amount for name, amount in found.items() if amount is not None}
     above = {name: amount for name, amount in named.items() if amount.number}
     for name, amount in named.items():
         if not above and name not in keys.WHOLE_CARDS:
-            amount.refuse("asks for nothing; must be 1 or more, or be left out")
+            amount.reject("requests nothing; must be 1 or more, or be omitted")
     return above
 
 
-def _amount(member: PodContainer, name: str, high: int) -> _Amount | None:
+def _amount(member: PodContainer, name: str, high: int) -> _ContainerAmount | None:
     for spelling in (name, keys.DEPRECATED.get(name, name)):
         found = stated_amount(member, spelling)
         if found is not None:
-            return _Amount(found[0], whole_amount(member, spelling, 0, high) or 0)
+            return _ContainerAmount(found[0], whole_amount(member, spelling, 0, high) or 0)
     return None
 
 
-def _spelled_out(amounts: _Amounts) -> _Amounts:
-    """``gpu`` in the words that it is short for."""
+def _expand_gpu(amounts: _Amounts) -> _Amounts:
+    """Replace ``gpu`` by the two resources that it abbreviates."""
     if keys.GPU not in amounts:
         return amounts
     for name in (keys.CORE, keys.MEMORY, keys.RATIO):
         if name in amounts:
-            amounts[name].refuse(f"cannot stand beside {keys.GPU}, which is short for it")
+            amounts[name].reject(f"cannot be combined with {keys.GPU}, which includes it")
     both = amounts[keys.GPU]
     return {**amounts, keys.CORE: both, keys.RATIO: both}
 
 
 def _share(member: PodContainer, amounts: _Amounts) -> ContainerRequest:
     if keys.MEMORY in amounts and keys.RATIO in amounts:
-        amounts[keys.MEMORY].refuse(f"cannot stand beside {keys.RATIO}; leave one of them out")
+        amounts[keys.MEMORY].reject(f"cannot be combined with {keys.RATIO}; remove one of them")
     if keys.MEMORY not in amounts and keys.RATIO not in amounts:
         first = amounts.get(keys.CORE) or amounts[keys.SHARED]
-        first.refuse(f"needs {keys.MEMORY} or {keys.RATIO} beside it")
+        first.reject(f"needs {keys.MEMORY} or {keys.RATIO} beside it")
     cards = _cards(amounts)
     compute = _per_card(amounts, keys.CORE, cards) or 0
     ratio = _per_card(amounts, keys.RATIO, cards)
@@ -165,14 +166,14 @@ def _per_card(amounts: _Amounts, name: str, cards: int) -> int | None:
     amount = amounts[name]
     for_cards = "for 1 card" if cards == 1 else f"for {cards} cards"
     if amount.number % cards:
-        amount.refuse(f"must be a multiple of {cards} {for_cards}")
+        amount.reject(f"must be a multiple of {cards} {for_cards}")
     if amount.number > cards * FULL:
         instead = "" if keys.SHARED in amounts else "; whole cards are a multiple of 100"
-        amount.refuse(f"must be at most {cards * FULL} {for_cards}{instead}")
+        amount.reject(f"must be at most {cards * FULL} {for_cards}{instead}")
     return amount.number // cards
 
 
-def _bytes_per_card(amount: _Amount, cards: int) -> int:
+def _bytes_per_card(amount: _ContainerAmount, cards: int) -> int:
     if amount.number < cards:
-        amount.refuse(f"must be at least {cards}, one byte for each card")
+        amount.reject(f"must be at least {cards}, one byte for each card")
     return amount.number // cards

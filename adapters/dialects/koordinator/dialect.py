@@ -1,4 +1,4 @@
-"""Koordinator as a vocabulary."""
+"""Koordinator's dialect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Koordinator:
     """``koordinator.sh/gpu*`` and whole cards, with the settings of koord-scheduler.
 
     Attributes:
-        scheduling: how to choose, and what cannot be shared.
+        scheduling: the policy of koord-scheduler, and the cards that it does not share.
         ranking: the order of nodes and cards that follows from it.
     """
 
@@ -37,27 +37,27 @@ class Koordinator:
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> "Koordinator":
-        """The vocabulary with the settings of its scheduler.
+        """Create the dialect with the settings of its scheduler.
 
         Raises:
-            DialectError: a setting cannot be meant.
+            DialectError: a setting is invalid.
         """
         scheduling = read_scheduling(settings)
         return cls(scheduling, ranking(scheduling, defaults))
 
     @property
     def name(self) -> str:
-        """The word by which requests and cards are told apart."""
+        """The name that requests and cards carry."""
         return keys.NAME
 
     @property
     def result_keys(self) -> frozenset[str]:
-        """The annotations and labels that only a scheduler may write."""
+        """Annotations and labels that only a scheduler may write."""
         return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:
-        """What triggers MetaX's device plugin, beside what Koordinator decides."""
+        """The resource that makes the kubelet call MetaX's device plugin; Koordinator decides."""
         return frozenset({keys.METAX_TRIGGER})
 
     def matches(self, pod: Pod) -> bool:
@@ -65,35 +65,35 @@ class Koordinator:
         return matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
-        """What a pod wants; see ``Dialect``."""
+        """Read what a pod requests; see ``Dialect``."""
         return read_pod_request(pod, self.ranking)
 
     def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """None; see ``Dialect``."""
+        """Empty: Koordinator's webhook adds no annotation that matters here."""
         return {}
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
-        """The cards of a node's Device object; see ``Dialect``."""
+        """Read the cards of a node's Device object; see ``Dialect``."""
         return read_cards(node, device, self.scheduling)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """As koord-manager sums them up; see ``Dialect``."""
+        """As koord-manager adds them up; see ``Dialect``."""
         return resources(cards)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Never: its node components read the pod itself."""
+        """Never: Koordinator's node components read the pod itself."""
         return False
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod carries ``device-allocated``."""
+        """Whether the pod has ``device-allocated``."""
         return keys.ALLOCATED in annotations(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-        """What a pod was given; see ``Dialect``."""
+        """Read the record of an allocation; see ``Dialect``."""
         return result.read_result(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """What koord-scheduler, or HAMi's scheduler, gave a pod; see ``Dialect``."""
+        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``."""
         return read_adopted(pod, node)
 
     def write_result(
@@ -102,7 +102,7 @@ class Koordinator:
         request: Request,
         placement: Placement,
         node: Node,
-        now: int,  # noqa: ARG002 - Koordinator's record tells no time
+        now: int,  # noqa: ARG002 - Koordinator's record has no time
     ) -> Result:
-        """The record of a placement; see ``Dialect``."""
+        """Write the record of a placement; see ``Dialect``."""
         return result.write_result(pod, request, placement, node)

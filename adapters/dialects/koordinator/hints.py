@@ -1,7 +1,7 @@
-"""What a pod's annotations say of how its cards are to be chosen.
+"""Annotations by which a pod influences the choice of its cards.
 
 Source: koordinator-sh/koordinator apis/extension/{device_share.go:119-248,numa_aware.go:73-172,
-multi_scheduler.go:41-60}. A word that would change the choice and is not supported is refused.
+multi_scheduler.go:41-60}. A value that would change the choice and is not supported is an error.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ _SCOPES = {"": None, "Node": None, "Device": None, "NUMANode": Level.NUMA, "PCIe
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The pod's wishes beside its resources.
+    """The constraints of a pod in addition to its resources.
 
     Attributes:
-        topology: how the cards of one container shall be connected.
-        exclusive: nobody else may hold a share of the pod's cards.
-        notes: what has no effect here, as sentences.
+        topology: how the cards of one container must be connected.
+        exclusive: no other pod may have a share of the pod's cards.
+        notes: which annotations have no effect here, as sentences.
     """
 
     topology: TopologyConstraint
@@ -67,24 +67,24 @@ class _SchedulingHint(msgspec.Struct, frozen=True):
 _DeviceHints = dict[str, _DeviceHint | None]
 
 
-def read_hints(pod: Pod, asks: Sequence[ContainerRequest]) -> Hints:
-    """What a pod's annotations and labels say.
+def read_hints(pod: Pod, requests: Sequence[ContainerRequest]) -> Hints:
+    """Read the hints in a pod's annotations and labels.
 
     Args:
         pod: the pod.
-        asks: what its containers ask for.
+        requests: what its containers request.
 
     Raises:
-        DialectError: a hint cannot be read, cannot be met, or is not supported.
+        DialectError: a hint cannot be parsed, cannot be satisfied, or is not supported.
     """
-    _refuse_unsupported(pod)
-    hints = _device_hint(pod, _PLAIN, asks)
-    hints = _partition_spec(pod, hints, asks)
-    hints = _numa_spec(pod, hints, asks)
-    return _designation(pod, hints)
+    _reject_unsupported(pod)
+    hints = _device_hint(pod, _PLAIN, requests)
+    hints = _partition_spec(pod, hints, requests)
+    hints = _numa_spec(pod, hints, requests)
+    return _scheduling_hints(pod, hints)
 
 
-def _refuse_unsupported(pod: Pod) -> None:
+def _reject_unsupported(pod: Pod) -> None:
     for key in (
         keys.JOINT_ALLOCATE,
         keys.RESERVATION_AFFINITY,
@@ -92,14 +92,14 @@ def _refuse_unsupported(pod: Pod) -> None:
         keys.RESERVE_POD,
     ):
         if key in annotations(pod):
-            problem = "is not supported; Dragoman knows neither joint devices nor reservations"
+            problem = "is not supported; Dragoman has neither joint allocation nor reservations"
             raise DialectError(annotation_path(key), annotations(pod)[key], problem)
     if labels(pod).get(keys.PRE_ALLOCATION_REQUIRED) == "true":
         place = f"metadata.labels[{keys.PRE_ALLOCATION_REQUIRED}]"
-        raise DialectError(place, "true", "is not supported; Dragoman knows no reservations")
+        raise DialectError(place, "true", "is not supported; Dragoman has no reservations")
 
 
-def _device_hint(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
+def _device_hint(pod: Pod, hints: Hints, requests: Sequence[ContainerRequest]) -> Hints:
     found = decode(annotations(pod), keys.ALLOCATE_HINT, _DeviceHints) or {}
     place = annotation_path(keys.ALLOCATE_HINT)
     for device in found:
@@ -113,26 +113,26 @@ def _device_hint(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hi
         problem = "is not supported; a GPU has no virtual functions"
         raise DialectError(f"{place}.gpu.vfSelector", hint.vf_selector, problem)
     if hint.allocate_strategy:
-        told = f"{place}.gpu.allocateStrategy has no effect on GPUs"
-        hints = replace(hints, notes=(*hints.notes, told))
+        note = f"{place}.gpu.allocateStrategy has no effect on GPUs"
+        hints = replace(hints, notes=(*hints.notes, note))
     scope = hint.required_topology_scope
-    _check_word(f"{place}.gpu.requiredTopologyScope", scope, *_SCOPES)
-    if scope == "Device" and any(ask.count > 1 for ask in asks):
+    _check_choice(f"{place}.gpu.requiredTopologyScope", scope, *_SCOPES)
+    if scope == "Device" and any(request.count > 1 for request in requests):
         problem = "several cards cannot be one device; must be PCIe, NUMANode or Node"
         raise DialectError(f"{place}.gpu.requiredTopologyScope", scope, problem)
-    _check_word(f"{place}.gpu.exclusivePolicy", hint.exclusive_policy, "", "DeviceLevel")
+    _check_choice(f"{place}.gpu.exclusivePolicy", hint.exclusive_policy, "", "DeviceLevel")
     return replace(
-        _require(hints, _SCOPES[scope], asks), exclusive=hint.exclusive_policy == "DeviceLevel"
+        _require(hints, _SCOPES[scope], requests), exclusive=hint.exclusive_policy == "DeviceLevel"
     )
 
 
-def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
+def _partition_spec(pod: Pod, hints: Hints, requests: Sequence[ContainerRequest]) -> Hints:
     if keys.PARTITION_SPEC not in annotations(pod):
         return hints
     place = annotation_path(keys.PARTITION_SPEC)
     found = decode(annotations(pod), keys.PARTITION_SPEC, _PartitionSpec)
     spec = found or _PartitionSpec()
-    _check_word(f"{place}.allocatePolicy", spec.allocate_policy, "", "BestEffort", "Restricted")
+    _check_choice(f"{place}.allocatePolicy", spec.allocate_policy, "", "BestEffort", "Restricted")
     topology = replace(
         hints.topology,
         must_partition=True,
@@ -140,9 +140,9 @@ def _partition_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) ->
         bandwidth=_bandwidth(f"{place}.ringBusBandwidth", spec.ring_bus_bandwidth),
     )
     notes = [
-        f"{place} counts for whole cards only, so not for container {ask.container}"
-        for ask in asks
-        if not ask.exclusive
+        f"{place} applies to whole cards only, not to container {request.container}"
+        for request in requests
+        if not request.exclusive
     ]
     return replace(hints, topology=topology, notes=(*hints.notes, *notes))
 
@@ -159,15 +159,15 @@ def _bandwidth(place: str, stated: Amount | None) -> int:
     return amount
 
 
-def _numa_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hints:
+def _numa_spec(pod: Pod, hints: Hints, requests: Sequence[ContainerRequest]) -> Hints:
     spec = decode(annotations(pod), keys.NUMA_SPEC, _NumaSpec) or _NumaSpec()
     place = annotation_path(keys.NUMA_SPEC)
     policy, alone = spec.numa_topology_policy, spec.single_numa_node_exclusive
-    known = ("", "BestEffort", "Restricted", "SingleNUMANode")
-    _check_word(f"{place}.numaTopologyPolicy", policy, *known)
-    _check_word(f"{place}.singleNUMANodeExclusive", alone, "", "Preferred", "Required")
+    policies = ("", "BestEffort", "Restricted", "SingleNUMANode")
+    _check_choice(f"{place}.numaTopologyPolicy", policy, *policies)
+    _check_choice(f"{place}.singleNUMANodeExclusive", alone, "", "Preferred", "Required")
     if policy == "SingleNUMANode":
-        hints = _require(hints, Level.NUMA, asks)
+        hints = _require(hints, Level.NUMA, requests)
     notes = list(hints.notes)
     if policy:
         notes.append(f"{place}: the cards of each container are chosen, not its CPUs")
@@ -176,7 +176,7 @@ def _numa_spec(pod: Pod, hints: Hints, asks: Sequence[ContainerRequest]) -> Hint
     return replace(hints, notes=tuple(notes))
 
 
-def _designation(pod: Pod, hints: Hints) -> Hints:
+def _scheduling_hints(pod: Pod, hints: Hints) -> Hints:
     notes = list(hints.notes)
     for key in keys.SCHEDULING_HINTS:
         hint = decode(annotations(pod), key, _SchedulingHint) or _SchedulingHint()
@@ -185,14 +185,14 @@ def _designation(pod: Pod, hints: Hints) -> Hints:
     return replace(hints, notes=tuple(notes))
 
 
-def _require(hints: Hints, level: Level | None, asks: Sequence[ContainerRequest]) -> Hints:
-    """One card alone meets every demand."""
+def _require(hints: Hints, level: Level | None, requests: Sequence[ContainerRequest]) -> Hints:
+    """Require this closeness, except where each container requests one card only."""
     closest = max(level or Level.NODE, hints.topology.required or Level.NODE)
-    if closest is Level.NODE or all(ask.count == 1 for ask in asks):
+    if closest is Level.NODE or all(request.count == 1 for request in requests):
         return hints
     return replace(hints, topology=replace(hints.topology, required=closest))
 
 
-def _check_word(place: str, word: str, *known: str) -> None:
-    if word not in known:
-        raise DialectError(place, word, f"must be one of {', '.join(filter(None, known))}")
+def _check_choice(place: str, value: str, *choices: str) -> None:
+    if value not in choices:
+        raise DialectError(place, value, f"must be one of {', '.join(filter(None, choices))}")

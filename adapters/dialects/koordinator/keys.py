@@ -1,4 +1,4 @@
-"""Every word of the vocabulary, once, with the file in koordinator-sh/koordinator it comes from."""
+"""Every key of the dialect, once, with the file in koordinator-sh/koordinator that defines it."""
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Document
@@ -17,7 +17,7 @@ RDMA = "koordinator.sh/rdma"
 FPGA = "koordinator.sh/fpga"
 
 WHOLE_CARDS = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon"}
-"""Resources that count whole cards, and the vendor of those."""
+"""Resources that count whole cards, and the vendor of the cards."""
 
 # apis/extension/deprecated.go:21-60
 DEPRECATED = {
@@ -28,7 +28,7 @@ DEPRECATED = {
     RDMA: "kubernetes.io/rdma",
     FPGA: "kubernetes.io/fpga",
 }
-"""Earlier names, by the name that wins where both stand."""
+"""Earlier names, by the name that wins where a pod has both."""
 
 NPU_PREFIX = "huawei.com/npu-"
 
@@ -36,9 +36,9 @@ OUT_OF_SCOPE = (RDMA, FPGA, "huawei.com/npu-core", "huawei.com/npu-cpu", "huawei
 """Resources that Koordinator schedules and Dragoman does not."""
 
 OWN = frozenset((GPU, CORE, MEMORY, RATIO, SHARED, *OUT_OF_SCOPE, *DEPRECATED.values()))
-"""Resources that nobody but Koordinator reads."""
+"""Resources that only Koordinator reads."""
 
-# Stands beside Koordinator's own names only to make kubelet call the MetaX device plugin:
+# Pods have it beside Koordinator's own names to make the kubelet call the MetaX device plugin:
 # koordinator-sh/koordinator pull request 2734.
 METAX_TRIGGER = "metax-tech.com/sgpu"
 
@@ -47,7 +47,7 @@ METAX_TRIGGER = "metax-tech.com/sgpu"
 NVIDIA = "nvidia"
 METAX = "metax"
 
-# --- what a pod may say: apis/extension/device_share.go:30-41 -------------------------------------
+# --- what a pod may set: apis/extension/device_share.go:30-41 -------------------------------------
 
 ISOLATION = "koordinator.sh/gpu-isolation-provider"
 HAMI_CORE = "HAMi-core"
@@ -68,7 +68,7 @@ SCHEDULING_HINTS = (
 )
 DEVICE_SHARE = "DeviceShare"
 
-# --- what a node or a Device says: apis/extension/device_share.go:61-70 ---------------------------
+# --- what a node or a Device reports: apis/extension/device_share.go:61-70 ------------------------
 
 PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"
 PARTITION_POLICY = "node.koordinator.sh/gpu-partition-policy"
@@ -76,7 +76,7 @@ HONOR = "Honor"
 VENDOR = "node.koordinator.sh/gpu-vendor"
 MODEL = "node.koordinator.sh/gpu-model"
 
-# --- what is written on a placed pod --------------------------------------------------------------
+# --- what a placed pod gets ----------------------------------------------------------------------
 
 # apis/extension/device_share.go:31
 ALLOCATED = "scheduling.koordinator.sh/device-allocated"

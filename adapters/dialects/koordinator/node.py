@@ -1,4 +1,4 @@
-"""The cards that a Device object lists.
+"""Reads the cards of a node from its Device object.
 
 Source: koordinator-sh/koordinator apis/scheduling/v1alpha1/device_types.go.
 """
@@ -15,20 +15,20 @@ from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import FULL
 
-# pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: gpu.shared is
-# published as 100 for each healthy card.
+# pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: koord-manager
+# publishes gpu.shared as 100 for each healthy card.
 SLOTS = 100
 
 
 def read_cards(
     node: KubeNode, device: DeviceObject | None, scheduling: KoordinatorScheduling
 ) -> NodeDescription:
-    """What Koordinator says of a node; nothing where it has no Device object.
+    """Read what Koordinator reports about a node; empty where it has no Device object.
 
     Args:
         node: the node object.
         device: the Device object of the same name.
-        scheduling: its ``unshareable`` cards go as a whole only.
+        scheduling: the service allocates its ``unshareable`` cards as a whole only.
     """
     if device is None:
         return NodeDescription(slots_stated=False)
@@ -45,10 +45,10 @@ def read_cards(
         problem = _problem(info, minors[info.minor], uuids[info.id])
         if info.minor is None or memory is None or problem is not None:
             named = info.id or f"minor {info.minor}"
-            told = problem or f"{keys.MEMORY} must be a whole number of bytes, 1 or more"
-            problems.append(f"Device {device.metadata.name}: GPU {named}: {told}; it is left out")
+            problem = problem or f"{keys.MEMORY} must be a whole number of bytes, 1 or more"
+            problems.append(f"Device {device.metadata.name}: GPU {named}: {problem}; it is ignored")
             continue
-        numa, links = _place(info.topology)
+        numa, links = _topology(info.topology)
         cards.append(
             Card(
                 uuid=info.id,
@@ -78,10 +78,10 @@ def read_cards(
 
 
 def resources(cards: Sequence[Card]) -> dict[str, int]:
-    """What koord-manager writes to the status of a node with these cards; memory in bytes.
+    """The resources that koord-manager publishes for a node with these cards; memory in bytes.
 
-    Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. The sum
-    of shared cards is there behind the gate EnableSyncGPUSharedResource; pods ask for it.
+    Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. It
+    publishes the sum of shared cards behind the gate EnableSyncGPUSharedResource; pods request it.
 
     Args:
         cards: of one node.
@@ -101,7 +101,7 @@ def resources(cards: Sequence[Card]) -> dict[str, int]:
 
 
 def _label(node: KubeNode, device: DeviceObject, key: str) -> str:
-    """koord-manager copies the labels of the Device to the node; the Device is the fresher."""
+    """A label of the Device, else of the node, to which koord-manager copies it later."""
     return labels(device).get(key) or labels(node).get(key) or ""
 
 
@@ -111,11 +111,11 @@ def _problem(info: DeviceInfo, same_minor: int, same_uuid: int) -> str | None:
     if not info.id:
         return "id is missing"
     if same_minor > 1:
-        return f"minor {info.minor} is there {same_minor} times"
+        return f"minor {info.minor} is listed {same_minor} times"
     if same_uuid > 1:
-        return f"its id is there {same_uuid} times"
+        return f"its id is listed {same_uuid} times"
     if any(name.startswith(keys.NPU_PREFIX) for name in info.resources or ()):
-        return "an NPU, which Dragoman does not give"
+        return "an NPU, which Dragoman does not allocate"
     return None
 
 
@@ -129,8 +129,8 @@ def _memory(info: DeviceInfo) -> int | None:
     return memory if memory > 0 else None
 
 
-def _place(topology: DeviceTopology | None) -> tuple[int | None, tuple[Scope, ...]]:
-    """NUMA node and scopes; koordlet writes -1 for a number that it does not know."""
+def _topology(topology: DeviceTopology | None) -> tuple[int | None, tuple[Scope, ...]]:
+    """NUMA node and scopes; koordlet writes -1 for an unknown NUMA node."""
     if topology is None:
         return None, ()
     numa = topology.node_id if topology.node_id >= 0 else None

@@ -1,4 +1,4 @@
-"""Which cards a node's fabric joins.
+"""Which cards of a node the fabric (NVSwitch) can join into a partition.
 
 Source: koordinator-sh/koordinator pkg/scheduler/plugins/deviceshare/
 {allocator_gpu_helper.go:28-163,device_cache.go:532-545}.
@@ -20,7 +20,7 @@ HOPPER = tuple(
     for size in (1, 2, 4, 8)
     for indexes in zip(*(range(first, 8, size) for first in range(size)), strict=True)
 )
-"""Eight cards on NVSwitch, as the peer builds it in."""
+"""Eight cards on NVSwitch: the table that is built into koord-scheduler."""
 
 # koordlet's label is NVML's product name, such as H100-80GB-HBM3. H200 is another product, and the
 # PCIe and NVL boards have no NVSwitch.
@@ -36,7 +36,7 @@ class _Ring(msgspec.Struct, frozen=True, rename="camel"):
 def read_partitions(
     node: KubeNode, device: DeviceObject, vendor: str, model: str
 ) -> tuple[tuple[Partition, ...], bool, tuple[str, ...]]:
-    """A node's partition table.
+    """Read the partition table of a node.
 
     Args:
         node: the node object.
@@ -45,8 +45,8 @@ def read_partitions(
         model: of its cards.
 
     Returns:
-        the partitions in the order of the table; whether groups of whole cards must be one; as
-        sentences what could not be read.
+        the partitions in the order of the table; whether groups of whole cards must be a
+        partition; as sentences what could not be parsed.
     """
     if not annotations(device).get(keys.PARTITIONS):
         known = vendor == keys.NVIDIA and _HOPPER_MODEL.fullmatch(model) is not None
@@ -64,7 +64,7 @@ def read_partitions(
         for ring in rings or ():
             partition = _partition(size, ring)
             if partition is None:
-                problems.append(f"{place}: no partition of {size}: {ring}")
+                problems.append(f"{place}: not a partition of {size}: {ring}")
             else:
                 partitions.append(partition)
     return tuple(partitions), bind, tuple(problems)

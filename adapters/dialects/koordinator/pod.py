@@ -1,4 +1,4 @@
-"""What a pod asks for in Koordinator's words."""
+"""Reads what a pod requests of Koordinator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,25 +29,25 @@ def matches(pod: Pod) -> bool:
 
 
 def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
-    """What a pod wants.
+    """Read what a pod requests.
 
     Raises:
-        DialectError: it cannot be meant, or is out of scope.
+        DialectError: the request is invalid, or out of scope.
     """
     found = [(member, read_container_amounts(member)) for member in pod_containers(pod)]
-    wanted = tuple(wish.request for _, wish in found if wish is not None)
-    if not wanted:
-        raise DialectError("spec.containers[*].resources", "", "asks for no GPU")
-    bound = [(member.path, _vendor(member, wish)) for member, wish in found]
-    vendor = _only({path: vendor for path, vendor in bound if vendor is not None})
-    hints = read_hints(pod, wanted)
-    divided = any(ask.memory_percent != FULL for ask in wanted)
+    requests = tuple(amounts.request for _, amounts in found if amounts is not None)
+    if not requests:
+        raise DialectError("spec.containers[*].resources", "", "requests no GPU")
+    vendors = [(member.path, _vendor(member, amounts)) for member, amounts in found]
+    vendor = _only({path: vendor for path, vendor in vendors if vendor is not None})
+    hints = read_hints(pod, requests)
+    divided = any(request.memory_percent != FULL for request in requests)
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
         containers=tuple(
-            replace(ask, exclusive=ask.exclusive or hints.exclusive) for ask in wanted
+            replace(request, exclusive=request.exclusive or hints.exclusive) for request in requests
         ),
         modes=frozenset({Mode.SHARED}) if divided else frozenset({Mode.SHARED, Mode.WHOLE}),
         vendor=vendor,
@@ -59,31 +59,31 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
     )
 
 
-def _vendor(member: PodContainer, wish: ContainerAmounts | None) -> str | None:
-    """The vendor that a container is bound to; a MetaX trigger is checked on the way."""
+def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | None:
+    """The only vendor whose cards a container can use; checks a MetaX trigger too."""
     cards = whole_amount(member, keys.METAX_TRIGGER, 1, MAX_CARDS)
     if cards is None:
-        return None if wish is None else wish.vendor
+        return None if amounts is None else amounts.vendor
     place = f"{member.path}.resources[{keys.METAX_TRIGGER}]"
-    if wish is None or wish.vendor is not None:
+    if amounts is None or amounts.vendor is not None:
         raise DialectError(place, cards, f"needs {keys.RATIO} or {keys.MEMORY} in its container")
-    ask = wish.request
-    if cards != ask.count:
-        raise DialectError(place, cards, f"must be {ask.count}, the cards that are asked for")
-    if ask.memory is not None and ask.memory < MIB:
+    request = amounts.request
+    if cards != request.count:
+        raise DialectError(place, cards, f"must be {request.count}, the number of requested cards")
+    if request.memory is not None and request.memory < MIB:
         raise DialectError(
             f"{member.path}.resources[{keys.MEMORY}]",
-            ask.memory,
+            request.memory,
             f"must be at least {show(MIB)} of each card: MetaX counts in MiB",
         )
     return keys.METAX
 
 
 def _only(vendors: Mapping[str, str]) -> str | None:
-    """The one vendor of all containers that are bound to one."""
+    """The one vendor of all containers that need a vendor."""
     if len(set(vendors.values())) > 1:
-        told = ", ".join(f"{path}: {vendor}" for path, vendor in vendors.items())
+        found = ", ".join(f"{path}: {vendor}" for path, vendor in vendors.items())
         raise DialectError(
-            "spec.containers[*].resources", told, "a pod's cards must be of one vendor"
+            "spec.containers[*].resources", found, "a pod's cards must be of one vendor"
         )
     return next(iter(vendors.values()), None)

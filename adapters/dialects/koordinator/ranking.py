@@ -1,4 +1,4 @@
-"""The order of nodes and cards that Koordinator's scoring means."""
+"""Translates Koordinator's scoring into an order of nodes and cards."""
 
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.dialects.koordinator.settings import KoordinatorScheduling
@@ -6,7 +6,7 @@ from core.requests.request import CardKey, NodeKey, Ranking
 
 
 def ranking(scheduling: KoordinatorScheduling, defaults: Defaults) -> Ranking:
-    """The order; what the operator sets for all vocabularies wins."""
+    """The order; what the operator sets for all dialects wins."""
     cards = defaults.card_policy or scheduling.policy
     nodes = defaults.node_policy or scheduling.policy
     node_keys = (NodeKey.FULLEST if nodes is Policy.BINPACK else NodeKey.EMPTIEST,)

@@ -1,4 +1,4 @@
-"""What Koordinator's node components read of a placement, and what was written of one."""
+"""Writes and reads the record of a placement, as Koordinator's node components expect it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,40 +23,44 @@ MAX_LABEL_LENGTH = 63
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
-    """The record of a placement.
+    """Write the record of a placement.
 
-    Several asking containers are told apart by Dragoman's own record; ``device-allocated`` then
-    says what the pod has of each card at its peak. Cards of MetaX are told to MetaX's device plugin
-    as well. HAMi's monitor finds the pods that it measures by a label.
+    If several containers request cards, Dragoman's own record distinguishes them, and
+    ``device-allocated`` states the pod's peak use of each card. For MetaX cards the result also
+    has the annotation of MetaX's device plugin. HAMi's monitor finds the pods that it measures by
+    a label.
 
     Args:
         pod: the pod.
-        request: what was read from it.
-        placement: what it gets.
+        request: what it requests.
+        placement: the cards that it gets.
         node: the node of the placement.
     """
-    told = {keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))}
+    written = {
+        keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))
+    }
     if len(request.containers) > 1:
-        told[record.KEY] = record.encode(placement.grants)
+        written[record.KEY] = record.encode(placement.grants)
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
-        told[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
+        written[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
     measured = request.isolation == keys.HAMI_CORE and len(node.name) <= MAX_LABEL_LENGTH
-    return Result(told, {NODE_KEY: node.name} if measured else {})
+    return Result(written, {NODE_KEY: node.name} if measured else {})
 
 
 def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-    """What a pod was given.
+    """Read the record of an allocation.
 
-    Where ``device-allocated`` alone is there and several containers ask, the shares are the pod's.
+    Without Dragoman's own record, and if several containers request cards, the grants are the
+    pod's and name no container.
 
     Args:
         pod: the pod.
-        request: what was read from it.
+        request: what it requests.
         node: where it runs.
 
     Raises:
-        DialectError: the record cannot be understood, or Dragoman's own record says otherwise.
+        DialectError: the record cannot be parsed, or differs from Dragoman's own record.
     """
     entries = allocated.read_allocated(annotations(pod), node)
     own = annotations(pod).get(record.KEY)
@@ -67,35 +71,40 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
                 annotation_path(record.KEY), own, f"must agree with {keys.ALLOCATED}"
             )
         return grants
-    ask, *others = request.containers
+    wanted, *others = request.containers
     if others:
         return tuple(
             Grant("", e.uuid, e.memory, e.compute, exclusive=FULL in (e.ratio, e.compute))
             for e in entries
         )
     return tuple(
-        Grant(ask.container, e.uuid, e.memory, e.compute, ask.exclusive, ask.phase) for e in entries
+        Grant(wanted.container, e.uuid, e.memory, e.compute, wanted.exclusive, wanted.phase)
+        for e in entries
     )
 
 
 def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[AllocatedCard]:
     cards = {card.uuid: card for card in node.cards}
-    asks = {ask.container: ask for ask in request.containers}
-    return [_entry(request, asks, cards[uuid], here) for uuid, here in _by_card(grants).items()]
+    by_container = {wanted.container: wanted for wanted in request.containers}
+    return [
+        _entry(request, by_container, cards[uuid], here) for uuid, here in _by_card(grants).items()
+    ]
 
 
 def _entry(
-    request: Request, asks: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
+    request: Request, by_container: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
 ) -> AllocatedCard:
-    """What was asked for in percent is told as it was asked; the other member is derived."""
-    held = shares_by_card(request, grants)
-    ratio = percent(held.memory, card.memory)
-    percents = [asks[g.container].memory_percent for g in grants if g.container in asks]
+    """A share requested in percent keeps its percentage; otherwise it follows from the bytes."""
+    share = shares_by_card(request, grants)
+    ratio = percent(share.memory, card.memory)
+    percents = [
+        by_container[g.container].memory_percent for g in grants if g.container in by_container
+    ]
     stated = [value for value in percents if value is not None]
     if len(stated) == len(grants):
         shares = [replace(g, memory=p) for g, p in zip(grants, stated, strict=True)]
         ratio = shares_by_card(request, shares).memory
-    return AllocatedCard(card.index, card.uuid, held.memory, min(ratio, FULL), held.compute)
+    return AllocatedCard(card.index, card.uuid, share.memory, min(ratio, FULL), share.compute)
 
 
 def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
@@ -106,12 +115,12 @@ def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
 
 
 def _peaks(request: Request, grants: Sequence[Grant]) -> dict[str, tuple[int, int]]:
-    held = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
-    return {uuid: (holder.memory, holder.compute) for uuid, holder in held.items()}
+    shares = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
+    return {uuid: (share.memory, share.compute) for uuid, share in shares.items()}
 
 
 def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[list[Grant]]:
-    """Koordinator itself writes one list; MetaX's plugin reads one for each container."""
+    """Grants by container: MetaX's plugin reads a list for each, Koordinator writes only one."""
     if len(request.containers) == 1:
         return [list(grants)]
     return [

@@ -16,12 +16,12 @@ from core.requests.request import Weights
 
 @dataclass(frozen=True, slots=True)
 class KoordinatorScheduling:
-    """How to choose, and what cannot be shared.
+    """The policy of the scheduler, and the cards that it does not share.
 
     Attributes:
         policy: for nodes and cards.
-        weights: of compute and memory in a node's or card's use.
-        unshareable: vendor, in lower case, and model of cards that only go as a whole.
+        weights: of compute and memory in the use of a node or card.
+        unshareable: vendor, in lower case, and model of cards that are allocated as a whole only.
     """
 
     policy: Policy
@@ -72,10 +72,10 @@ _Shape = TypeVar("_Shape", _Arguments, _File)
 
 
 def read_scheduling(settings: Documents) -> KoordinatorScheduling:
-    """The arguments in the first profile that has some; Koordinator's defaults where none has.
+    """Read the arguments in the first profile that has some; else Koordinator's defaults.
 
     Raises:
-        DialectError: a value cannot be meant.
+        DialectError: a value is invalid.
     """
     found = settings.get(keys.SCHEDULER_CONFIG)
     file = _convert("", {} if found is None else found, _File)
@@ -100,7 +100,7 @@ def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
 
 
 def _weights(resources: tuple[_Resource, ...]) -> Weights:
-    """Where no resource of a GPU is weighed, memory is: else all choices would look alike."""
+    """Memory counts where no GPU resource has a weight: else all choices would have one score."""
     compute = sum(one.weight for one in resources if one.name == keys.CORE)
     memory = sum(one.weight for one in resources if one.name in (keys.MEMORY, keys.RATIO))
     return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)

@@ -1,7 +1,7 @@
-"""What a pod holds that HAMi's scheduler has bound, whatever the pod asks for.
+"""Adopts pods that HAMi's scheduler bound: its record counts, not what the pod requests.
 
-Source: HAMi v2.10.0 pkg/device/metax/{sdevice,device}.go; records of v2.4 to v2.6 tell of main
-containers alone.
+Source: HAMi v2.10.0 pkg/device/metax/{sdevice,device}.go; records of v2.4 to v2.6 cover main
+containers only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,53 +29,53 @@ from core.requests.request import Phase, TaskClass
 
 
 def read_adopted(pod: Pod, node: Node, config: MetaxConfig) -> AdoptedAllocation | None:
-    """What a pod holds; see ``Dialect``.
+    """Read the allocation of a pod; see ``Dialect``.
 
     Raises:
-        DialectError: the record is for another node, contradicts itself, does not say which cards
-            are meant, or cannot be understood.
+        DialectError: the record is for another node, contradicts itself, does not identify the
+            cards, or cannot be parsed.
     """
-    said = annotations(pod)
-    check_node(said, node)
-    lists = _lists(said, node)
-    everybody = tuple(pod_containers(pod))
+    texts = annotations(pod)
+    check_node(texts, node)
+    lists = _lists(texts, node)
+    containers = tuple(pod_containers(pod))
     if not any(lists):
-        given = any(requests_any(member, (config.sgpu, config.gpu)) for member in everybody)
-        return None if given else NO_ALLOCATION
+        requested = any(requests_any(member, (config.sgpu, config.gpu)) for member in containers)
+        return None if requested else NO_ALLOCATION
     field = annotation_path(keys.SGPU_ALLOCATED)
-    whose = list_owners(lists, everybody, (one for one in everybody if one.phase is Phase.MAIN))
+    whose = list_owners(lists, containers, (one for one in containers if one.phase is Phase.MAIN))
     grants = tuple(
         listed_grant(field, listed, owner, node, MIB)
         for owner, devices in zip(whose, lists, strict=True)
         for listed in devices
     )
-    task_class = TASK_CLASSES.get(said.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
-    return AdoptedAllocation(grants, task_class=task_class, qos=_qos(said, grants, task_class))
+    task_class = TASK_CLASSES.get(texts.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
+    return AdoptedAllocation(grants, task_class=task_class, qos=_qos(texts, grants, task_class))
 
 
-def _lists(said: Text, node: Node) -> DeviceLists:
-    """What the record says; nothing where there is none."""
-    if keys.GPU_ALLOCATED in said:
+def _lists(texts: Text, node: Node) -> DeviceLists:
+    """The lists of the record; empty where there is none."""
+    if keys.GPU_ALLOCATED in texts:
         if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
-            problem = "does not say which of the node's cards are meant"
+            problem = "does not say which of the node's cards the pod has"
             raise DialectError(
-                annotation_path(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED], problem
+                annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED], problem
             )
-        return read_device_lists(annotation_path(keys.GPU_ALLOCATED), said[keys.GPU_ALLOCATED])
+        return read_device_lists(annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED])
     lists = read_device_lists(
-        annotation_path(keys.SGPU_ALLOCATED), said.get(keys.SGPU_ALLOCATED, "")
+        annotation_path(keys.SGPU_ALLOCATED), texts.get(keys.SGPU_ALLOCATED, "")
     )
-    if METAX_ALLOCATED not in said:
+    if METAX_ALLOCATED not in texts:
         return lists
     also = tuple(
         tuple(
             ListedDevice(share.card, None, share.memory // MIB, share.compute) for share in shares
         )
-        for shares in decode_metax(said[METAX_ALLOCATED])
+        for shares in decode_metax(texts[METAX_ALLOCATED])
     )
-    if keys.SGPU_ALLOCATED in said and _devices(lists) != _devices(also):
+    if keys.SGPU_ALLOCATED in texts and _devices(lists) != _devices(also):
         problem = f"differs from {keys.SGPU_ALLOCATED}"
-        raise DialectError(annotation_path(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
+        raise DialectError(annotation_path(METAX_ALLOCATED), texts[METAX_ALLOCATED], problem)
     return lists or also
 
 
@@ -83,8 +83,8 @@ def _devices(lists: Iterable[Sequence[ListedDevice]]) -> list[ListedDevice]:
     return [listed for devices in lists for listed in devices]
 
 
-def _qos(said: Text, grants: Sequence[Grant], task_class: TaskClass) -> str | None:
-    """The policy of a card with a pod that has a part of its compute only."""
-    qos = said.get(keys.QOS, "")
+def _qos(texts: Text, grants: Sequence[Grant], task_class: TaskClass) -> str | None:
+    """The QoS policy that the pod gives its card: only a pod with a part of the compute has one."""
+    qos = texts.get(keys.QOS, "")
     limited = any(grant.compute < FULL for grant in grants)
     return qos if qos in QOS_POLICIES and limited and task_class is not TaskClass.ONLINE else None

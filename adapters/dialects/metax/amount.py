@@ -11,16 +11,16 @@ from adapters.wire.quantity import QuantityError, parse
 from core.hardware.quantity import GIB, MIB, show
 
 MAX_AMOUNT = 2**31 - 1
-"""The largest number that a record can hold, in its own unit."""
+"""The largest number that a record can contain, in its own unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAmount:
-    """An amount that can be written in a record.
+    """An amount of memory that a record can contain.
 
     Attributes:
         size: bytes, a whole number of MiB.
-        note: what was rounded off, as a sentence; empty for nothing.
+        note: says that the amount was rounded, and to what; empty where it was not.
     """
 
     size: int
@@ -28,13 +28,13 @@ class MemoryAmount:
 
 
 def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
-    """The memory that a container names; None where it names none.
+    """The memory that a container requests; None where it requests none.
 
-    A bare number counts GiB; with a suffix the amount is what it says. Both are rounded down to
-    whole MiB, the smallest unit of a record.
+    A number without a suffix is in GiB. The function rounds every amount down to whole MiB, the
+    smallest unit of a record.
 
     Raises:
-        DialectError: no amount, less than 1 MiB, or more than a record can hold.
+        DialectError: the text is not an amount, or less than 1 MiB, or too large for a record.
     """
     found = stated_amount(member, resource)
     if found is None:
@@ -52,9 +52,7 @@ def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
         amount *= GIB
     mebibytes = amount // MIB
     if not 1 <= mebibytes <= MAX_AMOUNT:
-        problem = (
-            f"must be 1Mi to {MAX_AMOUNT}Mi; a bare number counts GiB; leave it out for all memory"
-        )
+        problem = f"must be 1Mi to {MAX_AMOUNT}Mi; a bare number counts GiB; omit it for all memory"
         raise DialectError(place, value, problem)
     size = mebibytes * MIB
     note = f"{place}: {value} is rounded down to {show(size)}" if size != amount else ""

@@ -1,25 +1,20 @@
-"""The values of a pod's annotations: what cannot be meant is an error, never a default."""
+"""Parses values of a pod's annotations: an invalid value is an error, never a default."""
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.go_bool import parse_bool
 from adapters.wire.kube import Text
-
-# Go strconv.ParseBool
-_BOOLEANS = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
 
 
 def annotation_path(key: str) -> str:
-    """Where an annotation stands, for error messages."""
+    """The path of an annotation, for error texts."""
     return f"metadata.annotations[{key}]"
 
 
 def one_word(annotations: Text, key: str, *words: str) -> str | None:
-    """One of some words, exactly as they are written here; None where nothing is said.
+    """One of these words, in this spelling; None where the annotation does not exist.
 
     Raises:
-        DialectError: another word.
+        DialectError: the value is another word.
     """
     value = annotations.get(key)
     if value is None or value in words:
@@ -28,36 +23,37 @@ def one_word(annotations: Text, key: str, *words: str) -> str | None:
 
 
 def several_words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
-    """Some of the words, separated by commas, each once; empty where nothing is said.
+    """The words in a list with commas, each once; empty where the annotation does not exist.
 
     Raises:
-        DialectError: another word, or none.
+        DialectError: the list has another word, or none.
     """
     value = annotations.get(key)
     if value is None:
         return ()
     found = tuple(dict.fromkeys(item.strip() for item in value.split(",")))
     if not set(found) <= set(known):
-        problem = f"must be {' or '.join(known)}, or several of them with commas between"
+        problem = f"must be {' or '.join(known)}, or several of them, separated by commas"
         raise DialectError(annotation_path(key), value, problem)
     return found
 
 
 def boolean(annotations: Text, key: str) -> bool | None:
-    """A boolean as Go reads it; None where nothing is said.
+    """A boolean as Go parses it; None where the annotation does not exist.
 
     Raises:
-        DialectError: no boolean.
+        DialectError: the value is not a boolean.
     """
     value = annotations.get(key)
     if value is None:
         return None
-    if value not in _BOOLEANS:
+    parsed = parse_bool(value)
+    if parsed is None:
         raise DialectError(annotation_path(key), value, "must be true or false")
-    return _BOOLEANS[value]
+    return parsed
 
 
 def names(annotations: Text, key: str) -> frozenset[str]:
-    """Names separated by commas; a blank list says nothing."""
+    """Names in a list with commas, without empty ones."""
     items = (item.strip() for item in annotations.get(key, "").split(","))
     return frozenset(item for item in items if item)

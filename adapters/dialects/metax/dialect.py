@@ -1,4 +1,4 @@
-"""The vocabulary of MetaX cards under HAMi, as the rest of the product uses it."""
+"""The dialect of MetaX cards under HAMi."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from core.requests.request import Request
 
 @dataclass(frozen=True, slots=True)
 class Metax:
-    """The vocabulary with its settings.
+    """The dialect with its settings.
 
     Attributes:
-        config: what HAMi's device configuration says.
-        defaults: the operator's.
+        config: HAMi's device configuration.
+        defaults: of the operator.
     """
 
     config: files.MetaxConfig
@@ -38,37 +38,37 @@ class Metax:
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """The vocabulary as the settings files have it.
+        """Create the dialect with the settings files.
 
         Raises:
-            DialectError: one of them has a value that cannot be meant.
+            DialectError: a settings file has an invalid value.
         """
         return cls(files.read_config(settings), defaults)
 
     @property
     def name(self) -> str:
-        """The word by which requests and cards are told apart."""
+        """The name that requests and cards carry."""
         return keys.NAME
 
     @property
     def result_keys(self) -> frozenset[str]:
-        """The annotations and labels that only a scheduler may write."""
+        """Annotations and labels that only a scheduler may write."""
         return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: no other vocabulary is meant beside this one."""
+        """None: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        """Whether the pod names any resource of this dialect, in whatever amount."""
         return not resource_names(pod).isdisjoint(self.config.resources)
 
     def read_request(self, pod: Pod) -> Request:
-        """What a pod that ``asks`` wants.
+        """Read what a pod that ``matches`` requests.
 
         Raises:
-            DialectError: it cannot be meant.
+            DialectError: the request is invalid.
         """
         return pods.read_request(pod, self.config, self.defaults)
 
@@ -77,34 +77,34 @@ class Metax:
         return shares.default_annotations(annotations(pod), request)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """The cards of a node, from the node object alone."""
+        """Read the cards of a node, from the node object alone."""
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """How many sharers there can be; see ``Dialect``."""
+        """The number of possible sharers; see ``Dialect``."""
         return nodes.resources(cards, self.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """For shares, where MetaX's plugin describes the node; see ``nodes.pairs_by_lock``."""
+        """For shares, where MetaX's plugin describes the node; see ``nodes.needs_node_lock``."""
         return nodes.needs_node_lock(request, node)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod carries a record of what it was given."""
+        """Whether the pod has a record of an allocation."""
         return result.has_result(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-        """What a pod was given, in start order of its containers.
+        """Read the grants of a pod, in start order of its containers.
 
         Raises:
-            DialectError: the record cannot be understood.
+            DialectError: the record cannot be parsed.
         """
         return result.read_result(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """What HAMi's scheduler gave a pod; see ``Dialect``.
+        """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
 
         Raises:
-            DialectError: the record cannot be understood.
+            DialectError: the record cannot be parsed.
         """
         return read_adopted(pod, node, self.config)
 
@@ -116,5 +116,5 @@ class Metax:
         node: Node,  # noqa: ARG002
         now: int,
     ) -> Result:
-        """The record of a placement."""
+        """Write the record of a placement."""
         return result.write_result(pod, request, placement, now)

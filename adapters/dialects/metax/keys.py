@@ -1,10 +1,10 @@
-"""Every word of the vocabulary, once, with the place in HAMi v2.10.0 that it comes from."""
+"""Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
 from adapters.dialects.dialect import Document
 from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY
 
 NAME = "metax"
-"""The vocabulary, and the vendor of its cards."""
+"""The dialect, and the vendor of its cards."""
 
 # --- resources, as HAMi's chart names them ---------------------------------------------------
 
@@ -14,7 +14,7 @@ VCORE = "metax-tech.com/vcore"
 VMEMORY = "metax-tech.com/vmemory"
 GPU = "metax-tech.com/gpu"
 
-# --- what a pod may say ----------------------------------------------------------------------
+# --- what a pod may set ----------------------------------------------------------------------
 
 # pkg/util/types.go:87
 NODE_POLICY = "hami.io/node-scheduler-policy"
@@ -35,7 +35,7 @@ USE_UUIDS = "metax-tech.com/use-gpuuuid"
 # pkg/device/metax/protocol.go:32
 NO_USE_UUIDS = "metax-tech.com/nouse-gpuuuid"
 
-# --- what a node says ------------------------------------------------------------------------
+# --- what a node reports ------------------------------------------------------------------------
 
 # pkg/device/metax/protocol.go:27
 NODE_DEVICES = "metax-tech.com/node-gpu-devices"
@@ -44,7 +44,7 @@ LOSSES = "metax-tech.com/gpu.topology.losses"
 # pkg/device/metax/device.go:41
 GAINS = "metax-tech.com/gpu.topology.scores"
 
-# --- what is written on a placed pod ---------------------------------------------------------
+# --- what a placed pod gets -----------------------------------------------------------------
 
 # pkg/util/types.go:20
 TIME = "hami.io/vgpu-time"

@@ -1,7 +1,7 @@
-"""Read the cards of a node.
+"""Reads the cards of a node.
 
-A node says them one by one in an annotation (shares), or as a mere number of whole cards. Where
-it does both, they are the same cards, and the annotation counts. Source: HAMi v2.10.0
+A node lists them in an annotation (shares), or states only a number of whole cards. Where it does
+both, they are the same cards, and the annotation counts. Source: HAMi v2.10.0
 pkg/device/metax/protocol.go:50-127 and device.go:67-89.
 """
 
@@ -22,33 +22,33 @@ from core.hardware.quantity import FULL, GIB, MIB
 from core.requests.request import Phase, Request
 
 WHOLE_CARD = 64 * GIB
-"""Memory of a card of which only the number is known. HAMi v2.10.0 pkg/device/metax/device.go:80"""
+"""Memory of a card that the node only counts. HAMi v2.10.0 pkg/device/metax/device.go:80"""
 
 MAX_CARDS = 1024
-"""A node that states more whole cards than this is not believed."""
+"""A larger number of whole cards of a node is invalid."""
 
 
 def needs_node_lock(request: Request, node: KubeNode) -> bool:
     """Whether MetaX's device plugin finds a pod by the lock of its node.
 
-    So it is for shares that a main container asks for, on a node that the plugin describes. Whole
-    cards and init containers alone are served without. Source: HAMi v2.10.0
-    pkg/device/metax/sdevice.go:176-181, device.go (no lock).
+    It does for shares that a main container requests, on a node that the plugin describes. It
+    needs no lock for whole cards, or where init containers alone request shares. Source: HAMi
+    v2.10.0 pkg/device/metax/sdevice.go:176-181, device.go (no lock).
     """
     shared = Mode.WHOLE not in request.modes
-    main = any(ask.phase is Phase.MAIN for ask in request.containers)
+    main = any(container.phase is Phase.MAIN for container in request.containers)
     return shared and main and keys.NODE_DEVICES in annotations(node)
 
 
-_Many = Annotated[int, msgspec.Meta(ge=1, le=MAX_AMOUNT)]
-_Worth = Annotated[int, msgspec.Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_AMOUNT)]
+_Score = Annotated[int, msgspec.Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 
 
-class _Device(msgspec.Struct, frozen=True, rename="camel"):
+class _MetaxDevice(msgspec.Struct, frozen=True, rename="camel"):
     uuid: str
-    total_dev_count: _Many
-    total_compute: _Many
-    total_v_ram: _Many
+    total_dev_count: _Count
+    total_compute: _Count
+    total_v_ram: _Count
     model: str = ""
     numa: int = 0
     healthy: bool = False
@@ -56,38 +56,38 @@ class _Device(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
-    """The cards of a node; what cannot be read is left out and told."""
-    said = annotations(node)
-    entries, problems = _entries(said.get(keys.NODE_DEVICES))
+    """Read the cards of a node; an invalid entry becomes a problem."""
+    texts = annotations(node)
+    entries, problems = _entries(texts.get(keys.NODE_DEVICES))
     cards: dict[str, Card] = {}
     for index, entry in enumerate(entries):
         card = _card(node.metadata.name, index, entry)
         if isinstance(card, Card) and card.uuid not in cards:
             cards[card.uuid] = card
         else:
-            problem = f"card {card.uuid} stands there twice" if isinstance(card, Card) else card
-            problems.append(f"{keys.NODE_DEVICES}, entry {index}: {problem}; left out")
-    whole, doubts = _whole_cards(node, config, shared=bool(entries or problems))
-    losses, unread_losses = _table(said.get(keys.LOSSES), keys.LOSSES)
-    gains, unread_gains = _table(said.get(keys.GAINS), keys.GAINS)
+            problem = f"card {card.uuid} is listed twice" if isinstance(card, Card) else card
+            problems.append(f"{keys.NODE_DEVICES}, entry {index}: {problem}; ignored")
+    whole, ignored = _whole_cards(node, config, shared=bool(entries or problems))
+    losses, unread_losses = _table(texts.get(keys.LOSSES), keys.LOSSES)
+    gains, unread_gains = _table(texts.get(keys.GAINS), keys.GAINS)
     return NodeDescription(
         cards=(*cards.values(), *whole),
         precision=MIB,
         losses=losses,
         gains=gains,
-        problems=(*problems, *doubts, *unread_losses, *unread_gains),
+        problems=(*problems, *ignored, *unread_losses, *unread_gains),
     )
 
 
 def resources(cards: Sequence[Card], config: MetaxConfig) -> dict[str, int]:
     """What MetaX's device plugin registers for the cards of a node: the number of sharers.
 
-    The kubelet passes over resources that a node does not state, so that the amounts of a share
-    need no sum. Whole cards are known from what the node states, and are not stated again.
+    The kubelet ignores resources that a node does not publish, so compute and memory need no sum.
+    The number of whole cards comes from the node's status and is already there.
 
     Args:
         cards: of one node.
-        config: the settings of this vocabulary.
+        config: the settings of this dialect.
     """
     shared = [c for c in cards if keys.NAME in c.dialects and c.mode is Mode.SHARED]
     return {config.sgpu: sum(card.slots for card in shared if card.healthy)} if shared else {}
@@ -99,16 +99,16 @@ def _entries(text: str | None) -> tuple[list[object], list[str]]:
     try:
         return msgspec.json.decode(text, type=list[object]), []
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-        return [], [f"{keys.NODE_DEVICES} is no list of cards: {error}"]
+        return [], [f"{keys.NODE_DEVICES} is not a list of cards: {error}"]
 
 
 def _card(node: str, index: int, entry: object) -> Card | str:
     try:
-        device = msgspec.convert(entry, _Device)
+        device = msgspec.convert(entry, _MetaxDevice)
     except msgspec.ValidationError as error:
         return str(error)
     if not is_card_uuid(device.uuid):
-        return f"{device.uuid!r} cannot be a card's uuid"
+        return f"{device.uuid!r} is not a valid card uuid"
     if device.total_compute != FULL:
         return f"totalCompute of card {device.uuid} is {device.total_compute}, must be {FULL}"
     zone = device.link_zone
@@ -135,9 +135,9 @@ def _whole_cards(
     allocatable = (node.status.allocatable or {}).get(config.gpu, capacity)
     total, usable = _number(capacity), _number(allocatable)
     if total is None or usable is None:
-        return [], [f"{config.gpu}: {capacity!r}, {allocatable!r} are no numbers of cards"]
+        return [], [f"{config.gpu}: {capacity!r}, {allocatable!r} are not numbers of cards"]
     if total and shared:
-        return [], [f"{config.gpu}: not sold, {keys.NODE_DEVICES} tells of the same cards"]
+        return [], [f"{config.gpu}: ignored, {keys.NODE_DEVICES} lists the same cards"]
     return [
         Card(
             uuid=f"{node.metadata.name}-metax-{index}",
@@ -168,6 +168,6 @@ def _table(text: str | None, key: str) -> tuple[tuple[tuple[int, int], ...], lis
     if text is None:
         return (), []
     try:
-        return tuple(sorted(msgspec.json.decode(text, type=dict[int, _Worth]).items())), []
+        return tuple(sorted(msgspec.json.decode(text, type=dict[int, _Score]).items())), []
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
-        return (), [f"{key} is no table of numbers: {error}"]
+        return (), [f"{key} is not a table of numbers: {error}"]

@@ -1,4 +1,4 @@
-"""Read what a pod wants of MetaX cards: shares, or whole cards.
+"""Reads what a pod requests of MetaX cards: shares, or whole cards.
 
 Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
 """
@@ -17,39 +17,39 @@ from core.requests.request import ContainerRequest, Request
 
 
 def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
-    """What a pod that names any of the resources wants.
+    """Read what a pod that names any of the resources requests.
 
     Raises:
-        DialectError: it cannot be meant.
+        DialectError: the request is invalid.
     """
     sharing = [
         member
         for member in pod_containers(pod)
         if any(stated_amount(member, name) for name in (config.sgpu, config.vcore, config.vmemory))
     ]
-    asks = _whole_cards(pod, config)
-    if not asks:
+    requests = _whole_cards(pod, config)
+    if not requests:
         return shares.read_share_request(pod, sharing, config, defaults)
     if sharing:
-        problem = f"cannot stand in one pod with {config.gpu}: ask for shares or for whole cards"
+        problem = f"cannot be in one pod with {config.gpu}: request shares or whole cards"
         raise DialectError(f"{sharing[0].path}.resources", config.sgpu, problem)
-    said = annotations(pod)
+    texts = annotations(pod)
     for key in (keys.USE_UUIDS, keys.NO_USE_UUIDS):
-        if names(said, key):
-            problem = f"{config.gpu} cards have no uuid to choose by; ask for {config.sgpu}"
-            raise DialectError(annotation_path(key), said[key], problem)
-    unused = [key for key in (keys.QOS, keys.APP_CLASS, keys.TOPOLOGY_AWARE) if key in said]
+        if names(texts, key):
+            problem = f"{config.gpu} cards have no uuid to choose by; request {config.sgpu}"
+            raise DialectError(annotation_path(key), texts[key], problem)
+    unused = [key for key in (keys.QOS, keys.APP_CLASS, keys.TOPOLOGY_AWARE) if key in texts]
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        containers=asks,
+        containers=requests,
         modes=frozenset({Mode.WHOLE}),
         vendor=keys.NAME,
-        ranking=read_policies(said, defaults).ranking(whole=True),
+        ranking=read_policies(texts, defaults).ranking(whole=True),
         priority=pod.spec.priority or 0,
         notes=tuple(
-            f"{annotation_path(key)}: {said[key]} is not used for whole cards" for key in unused
+            f"{annotation_path(key)}: {texts[key]} is not used for whole cards" for key in unused
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The order of cards and nodes that HAMi's policies mean.
+"""Translates HAMi's policies into an order of cards and nodes.
 
 Source: HAMi v2.10.0 pkg/scheduler/policy/{gpu,node}_policy.go and
 pkg/device/metax/{device,sdevice}.go.
@@ -33,13 +33,13 @@ _WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([0-9]{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What a pod, or else the operator, says of the order.
+    """The policies of a pod, or else of the operator.
 
     Attributes:
         node: ``binpack`` or ``spread``.
         cards: criteria by name, most important first; never empty.
-        numa_first: the NUMA node counts before them.
-        weights: of slots, compute and memory in a card's or node's use.
+        numa_first: the NUMA node counts before ``cards``.
+        weights: of slots, compute and memory in the use of a card or node.
     """
 
     node: str
@@ -49,7 +49,7 @@ class Policies:
 
     @property
     def mutex(self) -> bool:
-        """Whether the pod wants its cards for itself."""
+        """Whether the pod must have its cards alone."""
         return MUTEX in self.cards
 
     def ranking(self, *, online: bool = False, links: bool = False, whole: bool = False) -> Ranking:
@@ -88,20 +88,20 @@ class Policies:
 
 
 def read_policies(annotations: Text, defaults: Defaults) -> Policies:
-    """The policies of a pod.
+    """Read the policies of a pod.
 
-    ``topology-aware`` among the card policies orders no cards: linked cards are preferred to
-    others in any case.
+    ``topology-aware`` among the card policies has no effect on the order: the core prefers linked
+    cards in any case.
 
     Raises:
-        DialectError: a policy or a weight that cannot be meant.
+        DialectError: a policy or a weight is invalid.
     """
     node = one_word(annotations, keys.NODE_POLICY, BINPACK, SPREAD)
-    asked = several_words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
-    default = SPREAD if asked or not defaults.card_policy else defaults.card_policy.value
+    requested = several_words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+    default = SPREAD if requested or not defaults.card_policy else defaults.card_policy.value
     return Policies(
         node=node or (defaults.node_policy or Policy.BINPACK).value,
-        cards=tuple(name for name in asked if name != TOPOLOGY) or (default,),
+        cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
         numa_first=boolean(annotations, keys.NUMA_BIND) or False,
         weights=_weights(annotations),
     )

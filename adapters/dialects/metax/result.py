@@ -1,4 +1,4 @@
-"""Write and read what a pod was given.
+"""Writes and reads the record of an allocation.
 
 Source: HAMi v2.10.0 pkg/scheduler/scheduler.go:1031-1052 and 1124-1139,
 pkg/device/metax/{device,sdevice}.go.
@@ -28,7 +28,7 @@ from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
 MAX_LABEL_LENGTH = 63
-"""Characters of a label's value, as Kubernetes allows them."""
+"""Characters that Kubernetes allows in the value of a label."""
 
 SECOND = 10**9
 
@@ -49,12 +49,12 @@ def _record(request: Request) -> _Record:
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
-    """The record of a placement.
+    """Write the record of a placement.
 
     Args:
         pod: the pod.
-        request: what was read from it.
-        placement: what it gets.
+        request: what it requests.
+        placement: the cards that it gets.
         now: nanoseconds since 1970.
     """
     record = _record(request)
@@ -80,7 +80,7 @@ def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> 
 
 
 def has_result(pod: Pod) -> bool:
-    """Whether a pod carries a record."""
+    """Whether a pod has a record."""
     return (
         not annotations(pod)
         .keys()
@@ -89,53 +89,59 @@ def has_result(pod: Pod) -> bool:
 
 
 def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-    """What a pod was given, in start order of its containers.
+    """Read the grants of a pod, in start order of its containers.
 
     Raises:
         DialectError: the record is for another node, contradicts itself or the pod, or does not
-            say which cards are meant.
+            identify the cards.
     """
-    said = annotations(pod)
+    texts = annotations(pod)
     record = _record(request)
-    check_node(said, node)
+    check_node(texts, node)
     if record is _CARDS and any(_counted_as_shares(card) for card in node.cards):
-        problem = "does not say which of the node's cards are meant"
-        raise DialectError(annotation_path(record.allocated), said.get(record.allocated), problem)
-    containers = _decode(said, record)
+        problem = "does not say which of the node's cards the pod has"
+        raise DialectError(annotation_path(record.allocated), texts.get(record.allocated), problem)
+    containers = _decode(texts, record)
     found = [member.container.name for member in pod_containers(pod)]
     if len(containers) != len(found):
-        problem = f"tells of {len(containers)} containers, the pod has {len(found)}"
-        raise DialectError(annotation_path(record.allocated), said.get(record.allocated), problem)
-    told = dict(zip(found, containers, strict=True))
-    asked = {ask.container: ask for ask in request.containers}
-    for name, shares in told.items():
-        count = asked[name].count if name in asked else 0
+        problem = f"covers {len(containers)} containers, the pod has {len(found)}"
+        raise DialectError(annotation_path(record.allocated), texts.get(record.allocated), problem)
+    by_container = dict(zip(found, containers, strict=True))
+    requests = {request.container: request for request in request.containers}
+    for name, shares in by_container.items():
+        count = requests[name].count if name in requests else 0
         if len(shares) != count:
-            problem = f"gives {name} {len(shares)} cards, it asks for {count}"
+            problem = f"has {len(shares)} cards for {name}, which requests {count}"
             raise DialectError(
-                annotation_path(record.allocated), said.get(record.allocated), problem
+                annotation_path(record.allocated), texts.get(record.allocated), problem
             )
-    return tuple(_grant(ask, share) for ask in request.containers for share in told[ask.container])
+    return tuple(
+        _grant(wanted, share)
+        for wanted in request.containers
+        for share in by_container[wanted.container]
+    )
 
 
 def _counted_as_shares(card: Card) -> bool:
     return keys.NAME in card.dialects and card.mode is not Mode.WHOLE
 
 
-def _decode(said: Text, record: _Record) -> ContainerShares:
+def _decode(texts: Text, record: _Record) -> ContainerShares:
     field = annotation_path(record.allocated)
-    text = said.get(record.allocated)
-    told = None if text is None else decode_devices(record.kind, field, text)
-    if record is _SHARES and METAX_ALLOCATED in said:
-        also = decode_metax(said[METAX_ALLOCATED])
-        if told not in (None, also):
+    text = texts.get(record.allocated)
+    listed = None if text is None else decode_devices(record.kind, field, text)
+    if record is _SHARES and METAX_ALLOCATED in texts:
+        also = decode_metax(texts[METAX_ALLOCATED])
+        if listed not in (None, also):
             problem = f"differs from {record.allocated}"
-            raise DialectError(annotation_path(METAX_ALLOCATED), said[METAX_ALLOCATED], problem)
-        told = also
-    if told is None:
-        raise DialectError(field, text, "must say which cards the pod has")
-    return told
+            raise DialectError(annotation_path(METAX_ALLOCATED), texts[METAX_ALLOCATED], problem)
+        listed = also
+    if listed is None:
+        raise DialectError(field, text, "must list the cards of the pod")
+    return listed
 
 
-def _grant(ask: ContainerRequest, share: HamiShare) -> Grant:
-    return Grant(ask.container, share.card, share.memory, share.compute, ask.exclusive, ask.phase)
+def _grant(wanted: ContainerRequest, share: HamiShare) -> Grant:
+    return Grant(
+        wanted.container, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
+    )

@@ -1,4 +1,4 @@
-"""What HAMi's device configuration says of MetaX.
+"""The MetaX section of HAMi's device configuration.
 
 Source: HAMi v2.10.0 pkg/device/metax/config.go:21-30.
 """
@@ -13,12 +13,12 @@ from adapters.dialects.metax import keys
 
 @dataclass(frozen=True, slots=True)
 class MetaxConfig:
-    """The settings of this vocabulary.
+    """The settings of this dialect.
 
     Attributes:
         sgpu: resource that counts shares of cards.
-        vcore: resource that says the percent of compute of each.
-        vmemory: resource that says the memory of each.
+        vcore: resource that is the percent of compute of each.
+        vmemory: resource that is the memory of each.
         gpu: resource that counts whole cards.
         topology_aware: whether links count in the choice of the node; None where not stated.
     """
@@ -48,10 +48,10 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def read_config(settings: Documents) -> MetaxConfig:
-    """The settings, with HAMi's own where a file says nothing.
+    """Read the settings; what the file omits gets HAMi's default.
 
     Raises:
-        DialectError: the file has a value that cannot be meant.
+        DialectError: the file has an invalid value.
     """
     found = settings.get(keys.DEVICE_CONFIG)
     name, key = keys.DEVICE_CONFIG
@@ -69,5 +69,5 @@ def read_config(settings: Documents) -> MetaxConfig:
         topology_aware=metax.sgpu_topology_aware,
     )
     if "" in config.resources or len(set(config.resources)) < len(config.resources):
-        raise DialectError(field, config.resources, "needs four different resource names")
+        raise DialectError(field, config.resources, "must be four different resource names")
     return config

@@ -1,4 +1,4 @@
-"""Read what a pod wants in shares of cards (sGPU).
+"""Reads what a pod requests in shares of cards (sGPU).
 
 Source: MetaX sGPU manual, tables 7.7 to 7.14; HAMi v2.10.0 pkg/device/metax/sdevice.go.
 """
@@ -28,61 +28,63 @@ TASK_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
 
 
 def read_share_request(
-    pod: Pod, asking: Sequence[PodContainer], config: MetaxConfig, defaults: Defaults
+    pod: Pod, sharing: Sequence[PodContainer], config: MetaxConfig, defaults: Defaults
 ) -> Request:
-    """What a pod wants.
+    """Read what a pod requests.
 
     Args:
         pod: the pod.
-        asking: its containers that name sGPU resources, in start order; at least one.
+        sharing: its containers that name sGPU resources, in start order; at least one.
         config: the resource names, and the cluster's default for links.
-        defaults: the operator's.
+        defaults: of the operator.
 
     Raises:
-        DialectError: it cannot be meant.
+        DialectError: the request is invalid.
     """
-    said = annotations(pod)
+    texts = annotations(pod)
     task_class = TASK_CLASSES.get(
-        one_word(said, keys.APP_CLASS, *TASK_CLASSES) or "", TaskClass.NORMAL
+        one_word(texts, keys.APP_CLASS, *TASK_CLASSES) or "", TaskClass.NORMAL
     )
     online = task_class is TaskClass.ONLINE
-    qos = one_word(said, keys.QOS, *QOS_POLICIES)
-    order = read_policies(said, defaults)
-    asks = tuple(_ask(member, config, task_class, mutex=order.mutex) for member in asking)
-    total = sum(ask.count for ask in asks)
+    qos = one_word(texts, keys.QOS, *QOS_POLICIES)
+    order = read_policies(texts, defaults)
+    requests = tuple(_request(member, config, task_class, mutex=order.mutex) for member in sharing)
+    total = sum(request.count for request in requests)
     if task_class is not TaskClass.NORMAL and total > 1:
-        problem = f"such a task may have one card in all its containers, not {total}"
-        raise DialectError(annotation_path(keys.APP_CLASS), said[keys.APP_CLASS], problem)
-    links = _topology_aware(said, config, defaults)
-    limited = any(ask.compute < FULL for ask in asks)
+        problem = f"such a task can have one card in all its containers, not {total}"
+        raise DialectError(annotation_path(keys.APP_CLASS), texts[keys.APP_CLASS], problem)
+    links = _topology_aware(texts, config, defaults)
+    limited = any(request.compute < FULL for request in requests)
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        containers=asks,
-        allow_uuids=names(said, keys.USE_UUIDS) or None,
-        deny_uuids=names(said, keys.NO_USE_UUIDS),
+        containers=requests,
+        allow_uuids=names(texts, keys.USE_UUIDS) or None,
+        deny_uuids=names(texts, keys.NO_USE_UUIDS),
         task_class=task_class,
         qos=(qos or BEST_EFFORT) if limited and not online else None,
-        ranking=order.ranking(online=online, links=links and any(ask.linked for ask in asks)),
+        ranking=order.ranking(
+            online=online, links=links and any(request.linked for request in requests)
+        ),
         topology=TopologyConstraint(levels=(Level.LINK,)),
         priority=pod.spec.priority or 0,
-        notes=tuple(_notes(asking, config, online=online, qos=qos)),
+        notes=tuple(_notes(sharing, config, online=online, qos=qos)),
     )
 
 
-def default_annotations(said: Text, request: Request) -> Text:
-    """The QoS policy that HAMi's webhook writes where the author says none.
+def default_annotations(texts: Text, request: Request) -> Text:
+    """The QoS policy that HAMi's webhook adds where the author sets none.
 
     Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
     """
-    unsaid = keys.QOS not in said and Mode.WHOLE not in request.modes
-    if not unsaid or request.task_class is TaskClass.ONLINE:
+    unset = keys.QOS not in texts and Mode.WHOLE not in request.modes
+    if not unset or request.task_class is TaskClass.ONLINE:
         return {}
     return {keys.QOS: BEST_EFFORT}
 
 
-def _ask(
+def _request(
     member: PodContainer, config: MetaxConfig, task_class: TaskClass, *, mutex: bool
 ) -> ContainerRequest:
     count = whole_amount(member, config.sgpu, 1, MAX_AMOUNT)
@@ -91,7 +93,7 @@ def _ask(
     if count is None:
         alone = (stated_amount(member, config.vcore), stated_amount(member, config.vmemory))
         field, value = next(found for found in alone if found)
-        problem = f"needs {config.sgpu} beside it, which says of how many cards"
+        problem = f"needs {config.sgpu} too, the number of cards"
         raise DialectError(field, value, problem)
     online = task_class is TaskClass.ONLINE
     full = compute == FULL and not online
@@ -109,10 +111,10 @@ def _ask(
 
 
 def _notes(
-    asking: Sequence[PodContainer], config: MetaxConfig, *, online: bool, qos: str | None
+    sharing: Sequence[PodContainer], config: MetaxConfig, *, online: bool, qos: str | None
 ) -> list[str]:
     notes: list[str] = []
-    for member in asking:
+    for member in sharing:
         amount = memory_amount(member, config.vmemory)
         if amount and amount.note:
             notes.append(amount.note)
@@ -124,7 +126,7 @@ def _notes(
     return notes
 
 
-def _topology_aware(said: Text, config: MetaxConfig, defaults: Defaults) -> bool:
-    own = boolean(said, keys.TOPOLOGY_AWARE)
+def _topology_aware(texts: Text, config: MetaxConfig, defaults: Defaults) -> bool:
+    own = boolean(texts, keys.TOPOLOGY_AWARE)
     choices = (own, defaults.topology_aware, config.topology_aware)
     return next((choice for choice in choices if choice is not None), False)

@@ -87,9 +87,9 @@ def test_a_node_of_which_hami_says_nothing_has_no_cards_of_hami(text: str) -> No
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (entry(""), "'' cannot be a card's uuid"),
-        (entry("GPU a"), "'GPU a' cannot be a card's uuid"),
-        (entry("GPU-z", type="Ascend"), "has type 'Ascend', which is no NVIDIA card"),
+        (entry(""), "'' is not a valid card uuid"),
+        (entry("GPU a"), "'GPU a' is not a valid card uuid"),
+        (entry("GPU-z", type="Ascend"), "has type 'Ascend', which is not an NVIDIA card"),
         (entry("GPU-z", mode="vgpu"), "has mode 'vgpu', not hami-core, mps, mig"),
         (entry("GPU-z", count=0), "Expected `int` >= 1 - at `$.count`"),
         (entry("GPU-z", devmem=-1), "Expected `int` >= 1 - at `$.devmem`"),
@@ -104,7 +104,7 @@ def test_a_bad_entry_alone_is_left_out_and_told(bad: object, why: str) -> None:
     found = described(entry("GPU-a"), bad, entry("GPU-b"))
 
     assert [card.uuid for card in found.cards] == ["GPU-a", "GPU-b"]
-    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; left out",)
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; ignored",)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_a_bad_entry_of_the_older_text_is_left_out_and_told(bad: str, why: str) 
     found = read_hami_node(kube(f"{OLDER}{bad}:"))
 
     assert len(found.cards) == 1
-    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; left out",)
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; ignored",)
 
 
 def test_a_card_that_stands_there_twice_is_read_once_and_told() -> None:
     found = described(entry(), entry(devmem=1))
 
     assert [card.memory for card in found.cards] == [8192 * MIB]
-    assert found.problems == (f"{NODE_DEVICES}, entry 1: card GPU-a stands there twice; left out",)
+    assert found.problems == (f"{NODE_DEVICES}, entry 1: card GPU-a is listed twice; ignored",)
 
 
 @pytest.mark.parametrize("text", ["[", "[{]", '["\ud800"]'])
@@ -138,7 +138,7 @@ def test_a_text_that_is_no_list_is_told(text: str) -> None:
     found = read_hami_node(kube(text))
 
     assert found.cards == ()
-    assert found.problems[0].startswith(f"{NODE_DEVICES} is no list of cards: ")
+    assert found.problems[0].startswith(f"{NODE_DEVICES} is not a list of cards: ")
 
 
 def test_a_pod_of_hami_holds_its_share_of_a_card_that_hami_alone_describes() -> None:

@@ -136,7 +136,7 @@ def test_a_card_beyond_belief_is_left_out_and_told() -> None:
     node, problems = described({}, device(A, 0, "2Pi"), device(B, 1 << 40))
 
     assert node.cards == ()
-    assert [problem.endswith("are not believed; it is left out") for problem in problems] == [
+    assert [problem.endswith("are out of range; it is ignored") for problem in problems] == [
         True,
         True,
     ]

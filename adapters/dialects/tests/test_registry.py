@@ -50,7 +50,7 @@ def test_an_init_container_speaks_too() -> None:
     ],
 )
 def test_a_pod_that_mixes_vocabularies_is_refused(mixed: list[dict[str, Amount]]) -> None:
-    with pytest.raises(DialectError, match="mixes the vocabularies"):
+    with pytest.raises(DialectError, match="mixes the dialects"):
         dialect_of(pod(*mixed), ALL)
 
 

@@ -1,4 +1,4 @@
-"""What a pod holds that vc-scheduler's own plugin has bound, whatever the pod asks for.
+"""Adopts pods that vc-scheduler's own plugin bound: its record counts, not the request.
 
 Source: volcano-sh/volcano pkg/scheduler/api/devices/util.go:210-281 and vgpu/utils.go:102-218.
 """
@@ -19,29 +19,31 @@ _FIELD = f"metadata.annotations[{keys.ASSIGNED}]"
 
 
 def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAllocation | None:
-    """What a pod holds; see ``Dialect``.
+    """Read the allocation of a pod; see ``Dialect``.
 
-    Volcano counts main containers alone, and among them those that name a number of cards or an
-    amount of memory, be it 0. A number of 0 is given no card.
+    Volcano's record covers main containers that name a number of cards or an amount of memory,
+    even if it is 0. Volcano allocates no card for a number of 0.
 
     Args:
         pod: the pod.
         node: where it runs.
-        reader: the settings.
+        reader: has the settings.
 
     Raises:
-        DialectError: the record cannot be understood.
+        DialectError: the record cannot be parsed.
     """
-    everybody = tuple(pod_containers(pod))
+    containers = tuple(pod_containers(pod))
     text = annotations(pod).get(keys.ASSIGNED, "")
     lists = read_device_lists(_FIELD, text)
-    if not any(lists) or any(requests_any(one, keys.LEGACY) for one in everybody):
-        return None if any(_given(member, reader) for member in everybody) else NO_ALLOCATION
-    counted = [one for one in everybody if one.phase is Phase.MAIN and _counted(one, reader)]
+    if not any(lists) or any(requests_any(one, keys.LEGACY) for one in containers):
+        return (
+            None if any(_requests_cards(member, reader) for member in containers) else NO_ALLOCATION
+        )
+    covered = [one for one in containers if one.phase is Phase.MAIN and _covered(one, reader)]
     return AdoptedAllocation(
         tuple(
             _grant(text, listed, owner, node, reader.config.unit)
-            for owner, devices in zip(list_owners(lists, counted), lists, strict=True)
+            for owner, devices in zip(list_owners(lists, covered), lists, strict=True)
             for listed in devices
         ),
         group=_group(pod),
@@ -49,15 +51,15 @@ def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAlloc
     )
 
 
-def _counted(member: PodContainer, reader: VolcanoPodReader) -> bool:
+def _covered(member: PodContainer, reader: VolcanoPodReader) -> bool:
     limits = member.container.resources.limits or {}
     return reader.config.count in limits or reader.config.memory in limits
 
 
-def _given(member: PodContainer, reader: VolcanoPodReader) -> bool:
-    """Whether a container is given cards: by its number, or by its memory where it has none.
+def _requests_cards(member: PodContainer, reader: VolcanoPodReader) -> bool:
+    """Whether a container requests cards: by their number, or else by memory.
 
-    The older device plugin gives them by its own names, and its record tells of numbers only.
+    The older device plugin has resources of its own, and its record has numbers only.
     """
     if stated_amount(member, reader.config.count) is None and stated_amount(
         member, reader.config.memory
@@ -70,16 +72,16 @@ def _grant(
     text: str, listed: ListedDevice, owner: tuple[str, Phase], node: Node, unit: int
 ) -> Grant:
     card = next((card for card in node.cards if card.uuid == listed.uuid), None)
-    held = listed_slice(text, listed.slice_name, card)
-    if held is None:
+    slice_ = listed_slice(text, listed.slice_name, card)
+    if slice_ is None:
         return listed_grant(_FIELD, listed, owner, node, unit)
     container, phase = owner
     exclusive = listed.compute == FULL
-    return Grant(container, listed.uuid, held.memory, held.compute, exclusive, phase, held)
+    return Grant(container, listed.uuid, slice_.memory, slice_.compute, exclusive, phase, slice_)
 
 
 def _group(pod: Pod) -> str | None:
-    """The group that it keeps off its cards; none where the policy is one that Volcano ignores."""
+    """The group whose pods share no card with it; None where Volcano ignores the policy."""
     try:
         return group(pod)
     except DialectError:

@@ -1,4 +1,4 @@
-"""Volcano as one of the vocabularies."""
+"""Volcano's dialect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ from core.requests.request import Request
 
 @dataclass(frozen=True, slots=True)
 class Volcano:
-    """The vocabulary under one cluster's settings.
+    """The dialect under one cluster's settings.
 
     Attributes:
-        pods: reads pods; it carries the settings.
+        pods: reads pods; it has the settings.
     """
 
     pods: VolcanoPodReader
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """The vocabulary as a cluster's settings have it.
+        """Create the dialect with a cluster's settings.
 
         Raises:
-            DialectError: a setting cannot be meant.
+            DialectError: a setting is invalid.
         """
         scheduling, document = read_scheduling(settings)
         config = read_device_config(settings, document)
@@ -47,69 +47,69 @@ class Volcano:
 
     @property
     def name(self) -> str:
-        """The word by which requests and cards are told apart."""
+        """The name that requests and cards carry."""
         return keys.NAME
 
     @property
     def result_keys(self) -> frozenset[str]:
-        """The annotations that only a scheduler may write."""
+        """Annotations that only a scheduler may write."""
         return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: nothing of another vocabulary is ever passed over."""
+        """None: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this vocabulary, in whatever amount."""
+        """Whether the pod names any resource of this dialect, in whatever amount."""
         return self.pods.matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
-        """What a pod that ``asks`` wants.
+        """Read what a pod that ``matches`` requests.
 
         Raises:
-            DialectError: it cannot be meant, or is out of scope.
+            DialectError: the request is invalid, or out of scope.
         """
         return self.pods.read(pod)
 
     def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """None; see ``Dialect``."""
+        """Empty: Volcano's webhook adds no annotation that matters here."""
         return {}
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """The cards of a node, from the node object alone."""
+        """Read the cards of a node, from the node object alone."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """As the device plugin registers them: a sharer, a percent and a unit each is one."""
+        """As the device plugin registers them: one for each sharer, percent and unit of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Never: the lock of its plugin, off by default, names no pod."""
+        """Never: the lock of Volcano's plugin, off by default, names no pod."""
         return False
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod carries a record of what it was given."""
+        """Whether the pod has a record of an allocation."""
         return result.has_result(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-        """What a pod was given, in start order of its containers.
+        """Read the grants of a pod, in start order of its containers.
 
         Raises:
-            DialectError: the record cannot be understood.
+            DialectError: the record cannot be parsed.
         """
         return result.read_result(pod, request, node, self.pods.config.unit)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """What vc-scheduler's own plugin gave a pod; see ``Dialect``.
+        """Read what vc-scheduler's own plugin allocated to a pod; see ``Dialect``.
 
         Raises:
-            DialectError: the record cannot be understood.
+            DialectError: the record cannot be parsed.
         """
         return read_adopted(pod, node, self.pods)
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
-        """The record of a placement."""
+        """Write the record of a placement."""
         return result.write_result(pod, request, placement, node, self.pods.config.unit, now)

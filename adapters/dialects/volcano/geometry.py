@@ -1,4 +1,4 @@
-"""How a card in MIG mode may be cut: as the device settings say, else as NVIDIA publishes."""
+"""Possible partitions of a card in MIG mode: from the device settings, else as NVIDIA publishes."""
 
 import re
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ _SIZES = (1, 2, 4, 8)
 """Eighths of a card's memory that a slice may have."""
 
 _COMPUTE_SLICES = 7
-"""Of every card that can be cut, except where one profile of fewer is the whole card."""
+"""Of every card with MIG, except where one profile with fewer is the whole card."""
 
 _NAME = re.compile(r"([1-7])g\..+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The ways to cut one card.
+    """The possible partitions of one card.
 
     Attributes:
         geometry: of the card.
-        problems: what of its settings cannot be, as sentences.
+        problems: which of its settings are impossible, as sentences.
     """
 
     geometry: Geometry
@@ -34,10 +34,10 @@ class Partitioning:
 
 @lru_cache(maxsize=1024)
 def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int) -> Partitioning:
-    """The ways to cut a card.
+    """Find the possible partitions of a card.
 
     Args:
-        tables: of the device settings; the first that knows the type counts.
+        tables: of the device settings; the first that contains the type counts.
         card_type: as registered.
         memory: bytes of the whole card.
     """
@@ -64,7 +64,7 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
     return Partitioning(
         Geometry(tuple(layout for layout in layouts if layout is not None)),
         tuple(
-            f"{group.name} of knownMigGeometries cannot be cut out of {card_type}"
+            f"{group.name} of knownMigGeometries does not fit on {card_type}"
             for group, layout in zip(table.groups, layouts, strict=True)
             if layout is None
         ),
@@ -76,7 +76,7 @@ def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
 
 
 def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:
-    """The profiles as NVIDIA publishes them; empty unless all of them are known."""
+    """The profiles as NVIDIA publishes them; empty unless the catalog has all of them."""
     known = {name: mig_catalog.profile((card_type,), name) for name in listed}
     return (
         {name: profile for name, profile in known.items() if profile is not None}
@@ -86,7 +86,7 @@ def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigPro
 
 
 def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
-    """The profiles by what their names and sizes say, in eighths of the card."""
+    """The profiles derived from their names and sizes, in eighths of the card."""
     kinds: dict[str, tuple[int, int]] = {}
     for name, slices in listed.items():
         match = _NAME.fullmatch(name)

@@ -1,6 +1,6 @@
-"""Every word of Volcano's vGPU vocabulary, once.
+"""Every key of Volcano's vGPU dialect, once.
 
-Paths without a repository are of volcano-sh/volcano, where ``vgpu/`` stands for
+Paths without a repository are in volcano-sh/volcano, where ``vgpu/`` stands for
 ``pkg/scheduler/api/devices/nvidia/vgpu/``.
 """
 
@@ -16,11 +16,11 @@ MEMORY_PERCENT = "volcano.sh/vgpu-memory-percentage"
 CORES = "volcano.sh/vgpu-cores"
 
 FAMILY = "volcano.sh/vgpu-"
-"""What the name of every resource of this vocabulary begins with, if nothing renames it."""
+"""Prefix of the name of every resource of this dialect, unless a setting renames it."""
 
 # pkg/scheduler/api/devices/nvidia/gpushare/type.go:27-38
 LEGACY = frozenset({"volcano.sh/gpu-memory", "volcano.sh/gpu-number"})
-"""Resources of the older device plugin, which shares by environment variables alone."""
+"""Resources of the older device plugin, which shares cards by environment variables only."""
 
 # vgpu/type.go:54, 57-59
 MODE = "volcano.sh/vgpu-mode"
@@ -40,9 +40,9 @@ SPREAD = "spread"
 
 # vgpu/utils.go:174-204
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-"""Where the name of a pod's PodGroup stands; the first one counts."""
+"""Annotations with the name of a pod's PodGroup; the first one counts."""
 
-# vgpu/utils.go:52-100; written by the device plugin, pkg/util/util.go:163-170
+# vgpu/utils.go:52-100; the device plugin writes it, pkg/util/util.go:163-170
 REGISTER = "volcano.sh/node-vgpu-register"
 
 # vgpu/utils.go:220-226; pkg/plugin/register.go of the device plugin
@@ -63,7 +63,7 @@ RESULT_KEYS = frozenset((NODE, TIME, ASSIGNED, TO_ALLOCATE, PHASE, BIND_TIME, re
 """All annotations that a placed pod gets; only a scheduler may write them."""
 
 ALLOCATING = "allocating"
-"""The bind phase that the scheduler writes; the device plugin goes on from there."""
+"""The bind phase that the scheduler writes; the device plugin writes the next ones."""
 
 DEVICE_CONFIG: Document = ("volcano-vgpu-device-config", "device-config.yaml")
 SCHEDULER_CONFIG: Document = ("volcano-scheduler-configmap", "volcano-scheduler.conf")
@@ -82,4 +82,4 @@ SWITCHES = (
     "deviceshare.AscendMindClusterVNPUEnable",
     "deviceshare.AscendHAMiVNPUEnable",
 )
-"""Arguments that are true or false. None changes what is decided here."""
+"""Arguments that are true or false. Dragoman checks them; none changes its decisions."""

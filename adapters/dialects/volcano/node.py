@@ -1,9 +1,9 @@
-"""The cards of a node, as the device plugin registers them in an annotation.
+"""Reads the cards of a node, as the device plugin registers them in an annotation.
 
-The grammar is ``(uuid,count,memory,type,health,mode:)+``; fields after the sixth mean nothing.
+The grammar is ``(uuid,count,memory,type,health,mode:)+``; fields after the sixth have no meaning.
 Source: volcano-vgpu-device-plugin pkg/util/util.go:163-170.
 
-Plugins that knew no mode end an entry after the health, which is always ``false`` there: they
+Plugins without modes end an entry after the health, which is always ``false`` there: they
 compare ``Healthy`` with ``healthy``. Their cards are shared as with hami-core, and count as
 healthy. Source: volcano-sh/devices pkg/plugin/vgpu/util/util.go, EncodeNodeDevices, and
 pkg/plugin/vgpu/register.go, apiDevices.
@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.go_bool import parse_bool
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.boolean import parse_bool
 from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
@@ -26,27 +26,27 @@ from core.hardware.quantity import FULL, MIB
 
 _FIELDS, _OLDER_FIELDS = 6, 5
 _NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
-# A result parts its fields by these, so that no uuid can have them.
+# These separate the fields of a result, so no uuid can contain them.
 _UUID = re.compile(r"[^\s;\[\]]+")
 
-# mps: scheduler and device plugin do as for hami-core (pkg/plugin/server.go:438 of the plugin)
+# mps: scheduler and device plugin treat it as hami-core (pkg/plugin/server.go:438 of the plugin)
 _MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MPS: Mode.SHARED, keys.MIG: Mode.MIG}
 
-_DOUBT = (
+_UNKNOWN_UNIT = (
     f"{keys.REGISTER}: entries without a mode do not say whether their memory is in units of"
     " gpuMemoryFactor; it is read as MiB"
 )
 
 
 def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescription:
-    """The cards of a node; an entry that cannot be one is left out and told.
+    """Read the cards of a node; an invalid entry becomes a problem.
 
-    Where the node states that it has 0 of one of our resources, the device plugin is gone or the
-    kubelet has dropped what it said: the cards are then known, but in no choice.
+    A node with 0 of one of the resources has no running device plugin, or the kubelet has removed
+    what it registered: the cards then count as unhealthy, and no pod gets them.
 
     Args:
         node: the node.
-        dialect: the word for ``Card.dialects``.
+        dialect: the name for ``Card.dialects``.
         config: the device settings.
     """
     cards: dict[str, Card] = {}
@@ -59,14 +59,14 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
         if isinstance(found, str):
             problems.append(f"{keys.REGISTER}: entry {index} {found}: {entry!r}")
             continue
-        card, cut, doubt = found
+        card, partitions, doubts = found
         if card.uuid in cards:
             problems.append(f"{keys.REGISTER}: entry {index} repeats uuid {card.uuid}")
             continue
         cards[card.uuid] = replace(
             card, node=node.metadata.name, index=index, dialects=frozenset({dialect})
         )
-        problems += (*cut.problems, *doubt)
+        problems += (*partitions.problems, *doubts)
     withdrawn = _withdrawn(node.status.allocatable or {}, config) if cards else None
     if withdrawn is not None:
         problems.append(f"allocatable {withdrawn} is 0: the device plugin does not serve the cards")
@@ -87,7 +87,7 @@ def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict
 
     Args:
         cards: of one node.
-        dialect: the word for ``Card.dialects``.
+        dialect: the name for ``Card.dialects``.
         config: the device settings.
     """
     described = [card for card in cards if dialect in card.dialects]
@@ -102,7 +102,7 @@ def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict
 
 
 def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[str, ...]] | str:
-    """The card of an entry, how it is cut, and what is doubtful; or why it is none."""
+    """The card of an entry, its possible partitions, and what is doubtful; or why it is invalid."""
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) < _OLDER_FIELDS:
         return f"has {len(fields)} fields, not uuid, count, memory, type, health and mode"
@@ -116,14 +116,14 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
     if units is None:
         return f"has memory {memory!r}, not a number of units, 1 or more"
     if keys.VENDOR_TYPE not in card_type:
-        return f"has type {card_type!r}, which is no {keys.VENDOR_TYPE} card"
+        return f"has type {card_type!r}, which is not an {keys.VENDOR_TYPE} card"
     if healthy is None:
         return f"has health {health!r}, not true or false"
     if mode not in _MODES:
         return f"has mode {mode!r}, not {keys.HAMI_CORE} or {keys.MIG}"
-    # The first of the older plugins had no factor: the smaller reading sells nothing twice.
+    # The first of the older plugins had no factor: the smaller reading overallocates nothing.
     size = int(units[1]) * (MIB if older else config.unit)
-    cut = (
+    partitions = (
         partitioning(config.tables, card_type, size)
         if _MODES[mode] is Mode.MIG
         else Partitioning(UNCUT)
@@ -139,9 +139,9 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
         healthy=healthy or older,
         mode=_MODES[mode],
         names=(card_type,),
-        geometry=cut.geometry,
+        geometry=partitions.geometry,
     )
-    return card, cut, (_DOUBT,) if older and config.unit != MIB else ()
+    return card, partitions, (_UNKNOWN_UNIT,) if older and config.unit != MIB else ()
 
 
 def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:

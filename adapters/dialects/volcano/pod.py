@@ -1,4 +1,4 @@
-"""What a pod asks for: amounts in its containers' resources, wishes in its annotations."""
+"""Reads what a pod requests: amounts in its resources, constraints in its annotations."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from core.hardware.card import Mode
 from core.hardware.quantity import FULL, show
 from core.requests.request import ContainerRequest, Ranking, Request
 
-_MOST = (1 << 31) - 1
-"""The largest amount that Volcano can hold: int32."""
+_MAX = (1 << 31) - 1
+"""The largest amount that Volcano can store: int32."""
 
 _MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: frozenset({Mode.MIG})}
 
@@ -24,7 +24,7 @@ class VolcanoPodReader:
     """Reads pods under one cluster's settings.
 
     Attributes:
-        dialect: the word for ``Request.dialect``.
+        dialect: the name for ``Request.dialect``.
         config: the device settings.
         scheduling: the scheduler's arguments.
         ranking: of every request.
@@ -36,63 +36,67 @@ class VolcanoPodReader:
     ranking: Ranking
 
     def matches(self, pod: Pod) -> bool:
-        """Whether any container names a resource of this vocabulary."""
+        """Whether any container names a resource of this dialect."""
         return any(map(self._ours, resource_names(pod)))
 
     def read(self, pod: Pod) -> Request:
-        """What a pod that ``asks`` wants.
+        """Read what a pod that ``matches`` requests.
 
         Raises:
-            DialectError: it cannot be meant, or is out of scope.
+            DialectError: the request is invalid, or out of scope.
         """
-        asked = [(member, self._ask(member)) for member in pod_containers(pod)]
-        wishes = annotations(pod)
-        use_types = _entries(wishes, keys.USE_TYPE)
+        requests = [(member, self._request(member)) for member in pod_containers(pod)]
+        texts = annotations(pod)
+        use_types = _entries(texts, keys.USE_TYPE)
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
             dialect=self.dialect,
-            containers=tuple(ask for _, ask in asked if ask is not None),
-            modes=_modes(wishes),
-            allow_uuids=frozenset(_entries(wishes, keys.USE_UUID)) or None,
-            deny_uuids=frozenset(_entries(wishes, keys.AVOID_UUID)),
+            containers=tuple(request for _, request in requests if request is not None),
+            modes=_modes(texts),
+            allow_uuids=frozenset(_entries(texts, keys.USE_UUID)) or None,
+            deny_uuids=frozenset(_entries(texts, keys.AVOID_UUID)),
             allow_types=use_types or None,
-            deny_types=() if use_types else _entries(wishes, keys.AVOID_TYPE),
+            deny_types=() if use_types else _entries(texts, keys.AVOID_TYPE),
             group=group(pod),
             exclusions=self.exclusions(pod),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
             notes=(
-                *(self._implied(member) for member, ask in asked if ask and self._implies(member)),
-                *_unheard(pod),
+                *(
+                    self._implied(member)
+                    for member, request in requests
+                    if request and self._implies(member)
+                ),
+                *_ineffective(pod),
             ),
         )
 
     def exclusions(self, pod: Pod) -> frozenset[str]:
-        """The scheduler's rules under which a pod shares no card, by the labels that it carries."""
-        carried = labels(pod).items()
+        """The scheduler's rules that match the labels of a pod; such pods share no card."""
+        own = labels(pod).items()
         return frozenset(
             ",".join(f"{label}={value}" for label, value in rule)
             for rule in self.scheduling.rules
-            if all(pair in carried for pair in rule)
+            if all(pair in own for pair in rule)
         )
 
     def _ours(self, resource: str) -> bool:
         known = resource in self.config.resources or resource == self.config.priority
         return known or resource.startswith(keys.FAMILY) or resource in keys.LEGACY
 
-    def _ask(self, member: PodContainer) -> ContainerRequest | None:
+    def _request(self, member: PodContainer) -> ContainerRequest | None:
         config = self.config
-        self._refuse_strangers(member)
+        self._reject_unknown(member)
         count = _amount(
-            member, config.count, (1, _MOST), "must be a number of cards, 1 or more, or be left out"
+            member, config.count, (1, _MAX), "must be a number of cards, 1 or more, or be omitted"
         )
         memory = _amount(
             member,
             config.memory,
-            (1, _MOST),
+            (1, _MAX),
             f"must be a plain number of units of {show(config.unit)}, 1 or more; "
-            "left out, it means all memory of the card",
+            "omitted, it means all memory of the card",
         )
         percent = _amount(
             member, config.percent, (1, FULL), "must be percent of each card's memory, 1 to 100"
@@ -112,7 +116,7 @@ class VolcanoPodReader:
             raise DialectError(
                 f"{member.path}.resources",
                 config.cores if percent is None else config.percent,
-                f"must stand beside {config.count}, which says how many cards",
+                f"needs {config.count} too, the number of cards",
             )
         return ContainerRequest(
             container=member.container.name,
@@ -125,7 +129,7 @@ class VolcanoPodReader:
             phase=member.phase,
         )
 
-    def _refuse_strangers(self, member: PodContainer) -> None:
+    def _reject_unknown(self, member: PodContainer) -> None:
         resources = member.container.resources
         named = {**(resources.requests or {}), **(resources.limits or {})}
         for resource in filter(self._ours, sorted(named)):
@@ -137,7 +141,7 @@ class VolcanoPodReader:
                     f"use {self.config.count} and {self.config.memory}"
                 )
             elif resource == self.config.priority:
-                problem = "is read by nobody; give the pod a priority class instead"
+                problem = "has no effect; give the pod a priority class instead"
             else:
                 problem = f"must be one of {', '.join(sorted(self.config.resources))}"
             raise DialectError(f"{member.path}.resources[{resource}]", named[resource], problem)
@@ -148,7 +152,7 @@ class VolcanoPodReader:
     def _implied(self, member: PodContainer) -> str:
         return (
             f"container {member.container.name} names {self.config.memory} without "
-            f"{self.config.count}: one card is meant"
+            f"{self.config.count}: it gets one card"
         )
 
 
@@ -163,52 +167,52 @@ def _amount(member: PodContainer, resource: str, bounds: tuple[int, int], right:
         number = parse_int(text)
     except QuantityError:
         number = low - 1
-    # Kubernetes itself prints 3000 as 3k; these others say that something else was meant.
+    # Kubernetes itself prints 3000 as 3k; these other suffixes mean another unit.
     if text.endswith(("i", "m", "u", "n")) or not low <= number <= high:
         raise DialectError(place, amount, right)
     return number
 
 
-def _entries(wishes: Mapping[str, str], key: str) -> tuple[str, ...]:
-    entries = (entry.strip() for entry in wishes.get(key, "").split(","))
+def _entries(texts: Mapping[str, str], key: str) -> tuple[str, ...]:
+    entries = (entry.strip() for entry in texts.get(key, "").split(","))
     return tuple(entry for entry in entries if entry)
 
 
-def _modes(wishes: Mapping[str, str]) -> frozenset[Mode]:
-    if keys.MODE not in wishes:
+def _modes(texts: Mapping[str, str]) -> frozenset[Mode]:
+    if keys.MODE not in texts:
         return frozenset({Mode.SHARED, Mode.MIG})
-    mode = _MODES.get(wishes[keys.MODE])
+    mode = _MODES.get(texts[keys.MODE])
     if mode is None:
         raise DialectError(
             f"metadata.annotations[{keys.MODE}]",
-            wishes[keys.MODE],
-            f"must be {keys.HAMI_CORE} or {keys.MIG}, or be left out where either will do",
+            texts[keys.MODE],
+            f"must be {keys.HAMI_CORE} or {keys.MIG}, or be omitted to allow both",
         )
     return mode
 
 
 def group(pod: Pod) -> str | None:
-    """The PodGroup whose other pods keep off a pod's cards; None where it wants none to.
+    """The PodGroup whose other pods must share no card with a pod; None for no such constraint.
 
     Raises:
-        DialectError: the policy is none.
+        DialectError: the policy is unknown.
     """
-    wishes = annotations(pod)
-    if keys.GROUP_POLICY not in wishes:
+    texts = annotations(pod)
+    if keys.GROUP_POLICY not in texts:
         return None
-    if wishes[keys.GROUP_POLICY] != keys.SPREAD:
+    if texts[keys.GROUP_POLICY] != keys.SPREAD:
         raise DialectError(
             f"metadata.annotations[{keys.GROUP_POLICY}]",
-            wishes[keys.GROUP_POLICY],
-            f"must be {keys.SPREAD}, or be left out",
+            texts[keys.GROUP_POLICY],
+            f"must be {keys.SPREAD}, or be omitted",
         )
-    name = next((wishes[key] for key in keys.GROUP_NAMES if wishes.get(key)), None)
+    name = next((texts[key] for key in keys.GROUP_NAMES if texts.get(key)), None)
     return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"
 
 
-def _unheard(pod: Pod) -> Iterator[str]:
-    wishes = annotations(pod)
-    if keys.GROUP_POLICY in wishes and group(pod) is None:
+def _ineffective(pod: Pod) -> Iterator[str]:
+    texts = annotations(pod)
+    if keys.GROUP_POLICY in texts and group(pod) is None:
         yield f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup"
-    if _entries(wishes, keys.USE_TYPE) and _entries(wishes, keys.AVOID_TYPE):
+    if _entries(texts, keys.USE_TYPE) and _entries(texts, keys.AVOID_TYPE):
         yield f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}"

@@ -1,4 +1,4 @@
-"""How Volcano's settings order cards and nodes."""
+"""Translates Volcano's settings into an order of cards and nodes."""
 
 from adapters.dialects.dialect import Defaults, Policy
 from adapters.dialects.volcano.settings import VolcanoScheduling
@@ -20,7 +20,7 @@ _NODES = {
 
 
 def ranking(scheduling: VolcanoScheduling, defaults: Defaults) -> Ranking:
-    """The order of cards and nodes for every pod; a pod itself has no say."""
+    """The order of cards and nodes for every pod; no annotation of a pod changes it."""
     voted = scheduling.policy if scheduling.weight else None
     return Ranking(
         cards=_CARDS[defaults.card_policy or scheduling.policy],

@@ -1,4 +1,4 @@
-"""Volcano's own settings: how resources are called, how large a unit is, how to choose."""
+"""Volcano's own settings: names of resources, size of a unit, policies."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,20 @@ from typing import Annotated, TypeVar, cast
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Document, Documents, Policy
+from adapters.dialects.go_bool import parse_bool
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.boolean import parse_bool
 from core.hardware.quantity import MIB
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 # The device plugin takes the group's name up to the hyphen (pkg/util/util.go:551-564), and the
-# others part the fields of a result.
+# others separate the fields of a result.
 _GROUP_NAME = re.compile(r"[^\s,:;\[\]-]+")
 _Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=8)]
 
 
 class Slices(msgspec.Struct, frozen=True):
-    """Some equal slices of a group.
+    """Equal slices of a group.
 
     Attributes:
         name: of the profile, such as ``1g.5gb``.
@@ -34,10 +34,10 @@ class Slices(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One way to cut a card.
+    """One way to partition a card.
 
     Attributes:
-        name: as it stands in a result.
+        name: as results contain it.
         slices: by position.
     """
 
@@ -46,10 +46,10 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class GeometryTable(msgspec.Struct, frozen=True):
-    """The ways to cut the cards of some models.
+    """The ways to partition the cards of some models.
 
     Attributes:
-        models: a registered type that contains one of these is meant.
+        models: the table applies to a registered type that contains one of these.
         groups: in order of preference.
     """
 
@@ -58,18 +58,18 @@ class GeometryTable(msgspec.Struct, frozen=True):
 
 
 class DeviceConfig(msgspec.Struct, frozen=True):
-    """What the device plugin and the scheduler agree on.
+    """The settings that the device plugin and the scheduler share.
 
-    Source: pkg/scheduler/api/devices/config/vgpu.go:82-113. Its other fields are read by neither.
+    Source: pkg/scheduler/api/devices/config/vgpu.go:82-113. Neither of them reads its other fields.
 
     Attributes:
         count: name of the resource that counts cards.
         memory: name of the resource that is memory of each card, in units.
         percent: name of the resource that is percent of each card's memory.
         cores: name of the resource that is percent of each card's compute.
-        priority: name of a resource that is declared and never read; None where not declared.
+        priority: name of a resource that Volcano declares and never reads; None where not declared.
         factor: MiB of one unit; 0 means 1.
-        tables: the ways to cut cards; the first that knows the model counts.
+        tables: the ways to partition cards; the first that contains the model counts.
     """
 
     count: _Name = msgspec.field(default=keys.COUNT, name="resourceCountName")
@@ -89,7 +89,7 @@ class DeviceConfig(msgspec.Struct, frozen=True):
 
     @property
     def resources(self) -> frozenset[str]:
-        """The names of all resources that a container may ask for."""
+        """The names of all resources that a container can request."""
         return frozenset((self.count, self.memory, self.percent, self.cores))
 
 
@@ -98,8 +98,8 @@ class VolcanoScheduling(msgspec.Struct, frozen=True):
 
     Attributes:
         policy: order of cards, and of nodes where ``weight`` is above 0; None where not set.
-        weight: of the plugin's vote on nodes; 0 for none.
-        rules: labels; pods that carry all labels of one rule share no card with each other.
+        weight: of the plugin's score for nodes; 0 for none.
+        rules: labels; pods that have all labels of one rule share no card with each other.
     """
 
     policy: Policy | None = None
@@ -128,33 +128,33 @@ _File = TypeVar("_File", _DeviceFile, _SchedulerFile)
 
 
 def read_scheduling(settings: Documents) -> tuple[VolcanoScheduling, Document]:
-    """The scheduler's arguments, and where its device settings stand.
+    """Read the scheduler's arguments, and find the document of its device settings.
 
     Raises:
-        DialectError: an argument cannot be meant.
+        DialectError: an argument is invalid.
     """
     file = _convert(settings, keys.SCHEDULER_CONFIG, _SchedulerFile)
-    arguments: dict[str, object] = {}
+    merged: dict[str, object] = {}
     for tier in file.tiers or ():
         for plugin in tier.plugins or ():
             if plugin.name == keys.PLUGIN:
-                arguments.update(plugin.arguments or {})
-    given = {key: value for key, value in arguments.items() if value is not None}
+                merged.update(plugin.arguments or {})
+    arguments = {key: value for key, value in merged.items() if value is not None}
     for switch in keys.SWITCHES:
-        if switch in given and parse_bool(str(given[switch])) is None:
-            raise _refused(switch, given[switch], "must be true or false")
-    scheduling = VolcanoScheduling(_policy(given), _weight(given), _rules(given))
-    return scheduling, _device_document(given, settings)
+        if switch in arguments and parse_bool(str(arguments[switch])) is None:
+            raise _rejected(switch, arguments[switch], "must be true or false")
+    scheduling = VolcanoScheduling(_policy(arguments), _weight(arguments), _rules(arguments))
+    return scheduling, _device_document(arguments, settings)
 
 
 def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
-    """The device settings, with Volcano's defaults where they say nothing.
+    """Read the device settings; what they omit gets Volcano's default.
 
     Raises:
-        DialectError: a value cannot be meant.
+        DialectError: a value is invalid.
     """
     config = _convert(settings, document, _DeviceFile).nvidia or DeviceConfig()
-    place = f"{_where(document)}, nvidia"
+    place = f"{_path(document)}, nvidia"
     if len(config.resources) < 4:
         raise DialectError(
             place, ", ".join(sorted(config.resources)), "must give each resource its own name"
@@ -170,50 +170,52 @@ def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
     return config
 
 
-def _policy(given: Mapping[str, object]) -> Policy | None:
-    if keys.POLICY not in given:
+def _policy(arguments: Mapping[str, object]) -> Policy | None:
+    if keys.POLICY not in arguments:
         return None
     for policy in Policy:
-        if given[keys.POLICY] == policy.value:
+        if arguments[keys.POLICY] == policy.value:
             return policy
-    raise _refused(keys.POLICY, given[keys.POLICY], "must be binpack or spread, or be left out")
+    raise _rejected(keys.POLICY, arguments[keys.POLICY], "must be binpack or spread, or be omitted")
 
 
-def _weight(given: Mapping[str, object]) -> int:
-    text = str(given.get(keys.WEIGHT, 0))
+def _weight(arguments: Mapping[str, object]) -> int:
+    text = str(arguments.get(keys.WEIGHT, 0))
     if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) is None:
-        raise _refused(keys.WEIGHT, given[keys.WEIGHT], "must be a whole number, 0 or more")
+        raise _rejected(keys.WEIGHT, arguments[keys.WEIGHT], "must be a whole number, 0 or more")
     return int(text)
 
 
-def _rules(given: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ...]:
+def _rules(arguments: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ...]:
     try:
         rules = msgspec.convert(
-            given.get(keys.RULES, []),
+            arguments.get(keys.RULES, []),
             list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
         )
     except msgspec.ValidationError:
-        raise _refused(
+        raise _rejected(
             keys.RULES,
-            given[keys.RULES],
+            arguments[keys.RULES],
             "must be a list of maps from label to value, all texts, none of them empty",
         ) from None
     return tuple(tuple(sorted(rule.items())) for rule in rules)
 
 
-def _device_document(given: Mapping[str, object], settings: Documents) -> Document:
+def _device_document(arguments: Mapping[str, object], settings: Documents) -> Document:
     default, key = keys.DEVICE_CONFIG
-    name = given.get(keys.CONFIG_NAME, default)
+    name = arguments.get(keys.CONFIG_NAME, default)
     if name != default and (name, key) not in settings:
-        raise _refused(keys.CONFIG_NAME, name, f"must be {default}; no other config map is read")
+        raise _rejected(
+            keys.CONFIG_NAME, name, f"must be {default}; the service reads no other ConfigMap"
+        )
     return str(name), key
 
 
-def _refused(argument: str, value: object, problem: str) -> DialectError:
-    return DialectError(f"{_where(keys.SCHEDULER_CONFIG)}, {argument}", value, problem)
+def _rejected(argument: str, value: object, problem: str) -> DialectError:
+    return DialectError(f"{_path(keys.SCHEDULER_CONFIG)}, {argument}", value, problem)
 
 
-def _where(document: Document) -> str:
+def _path(document: Document) -> str:
     name, key = document
     return f"ConfigMap {name}, key {key}"
 
@@ -225,7 +227,7 @@ def _convert(settings: Documents, document: Document, to: type[_File]) -> _File:
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         path = path.removesuffix("`")
-        field = f"{_where(document)}, {path.removeprefix('.') or 'the file'}"
+        field = f"{_path(document)}, {path.removeprefix('.') or 'the file'}"
         raise DialectError(field, _value_at(found, path), problem) from None
 
 

@@ -114,7 +114,7 @@ def test_a_card_that_the_node_does_not_have_is_named_as_it_stands() -> None:
 
 
 def test_cards_of_other_vocabularies_are_not_meant_by_a_minor() -> None:
-    with pytest.raises(DialectError, match="is no card of this node"):
+    with pytest.raises(DialectError, match="is not a card of this node"):
         read(one(HALF), Node("gpu-a"))
 
 
@@ -148,22 +148,22 @@ def test_more_memory_than_the_card_has_is_all_of_it_in_percent() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "not readable"),
+        ("", "cannot be parsed"),
         ("null", "names no GPU"),
         ("{}", "names no GPU"),
         ('{"gpu":[]}', "names no GPU"),
         ('{"gpu":null}', "names no GPU"),
-        ("[" * 9999, "not readable"),
-        ('{"gpu":[{"resources":{}}]}', "not readable"),
-        ('{"gpu":[{"minor":-1,"resources":{}}]}', "not readable"),
-        (one("null"), "gives no memory"),
-        (one('{"koordinator.sh/gpu-memory":"0"}'), "gives no memory"),
-        (one('{"koordinator.sh/gpu-memory-ratio":"50"}', '"minor":0,"id":"x"'), "gives no memory"),
+        ("[" * 9999, "cannot be parsed"),
+        ('{"gpu":[{"resources":{}}]}', "cannot be parsed"),
+        ('{"gpu":[{"minor":-1,"resources":{}}]}', "cannot be parsed"),
+        (one("null"), "states no memory"),
+        (one('{"koordinator.sh/gpu-memory":"0"}'), "states no memory"),
+        (one('{"koordinator.sh/gpu-memory-ratio":"50"}', '"minor":0,"id":"x"'), "states no memory"),
         (one('{"koordinator.sh/gpu-memory":"-1"}'), "must be 0 or more"),
         (one('{"koordinator.sh/gpu-memory":"much"}'), "must be a whole number"),
         (one('{"koordinator.sh/gpu-core":"101"}'), "must be 0 to 100"),
         (one('{"koordinator.sh/gpu-memory-ratio":"1k"}'), "must be 0 to 100"),
-        (one(HALF, '"minor":7'), "is no card of this node"),
+        (one(HALF, '"minor":7'), "is not a card of this node"),
         (
             f'{{"gpu":[{{"minor":0,"resources":{HALF}}},{{"minor":0,"resources":{HALF}}}]}}',
             "names a card twice",

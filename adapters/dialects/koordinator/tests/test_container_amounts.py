@@ -194,55 +194,55 @@ REFUSED: dict[str, tuple[Asked, str, int, str]] = {
         {"gpu-memory": "8Gi", "gpu-memory-ratio": 10},
         "koordinator.sh/gpu-memory",
         gib(8),
-        "cannot stand beside koordinator.sh/gpu-memory-ratio; leave one of them out",
+        "cannot be combined with koordinator.sh/gpu-memory-ratio; remove one of them",
     ),
     "row 18: whole cards and memory": (
         {"nvidia.com/gpu": 1, "gpu-memory": "8Gi"},
         "koordinator.sh/gpu-memory",
         gib(8),
-        "cannot stand beside nvidia.com/gpu, which asks for whole cards",
+        "cannot be combined with nvidia.com/gpu, which requests whole cards",
     ),
     "whole cards of two vendors": (
         {"nvidia.com/gpu": 1, "amd.com/gpu": 2},
         "amd.com/gpu",
         2,
-        "cannot stand beside nvidia.com/gpu, which asks for whole cards",
+        "cannot be combined with nvidia.com/gpu, which requests whole cards",
     ),
     "row 19: a whole NPU": (
         {"huawei.com/npu-core": 8, "gpu-memory-ratio": 100},
         "huawei.com/npu-core",
         8,
-        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
     "row 20: a part of an NPU": (
         {"gpu.shared": 1, "huawei.com/npu-cpu": 4, "gpu-memory": "12Gi"},
         "huawei.com/npu-cpu",
         4,
-        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
     "an NPU's dvpp": (
         {"huawei.com/npu-dvpp": 50},
         "huawei.com/npu-dvpp",
         50,
-        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
     "row 25: rdma": (
         {"rdma": 100},
         "koordinator.sh/rdma",
         100,
-        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
     "fpga beside a GPU": (
         {"gpu": 100, "fpga": 100},
         "koordinator.sh/fpga",
         100,
-        "is no GPU; Dragoman gives GPUs only, remove it from this pod",
+        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
     "gpu and core": (
         {"gpu": 50, "gpu-core": 30},
         "koordinator.sh/gpu-core",
         30,
-        "cannot stand beside koordinator.sh/gpu, which is short for it",
+        "cannot be combined with koordinator.sh/gpu, which includes it",
     ),
     "core 200 beside the ratio of one card": (
         {"gpu-core": 200, "gpu-memory-ratio": 50},
@@ -260,7 +260,7 @@ REFUSED: dict[str, tuple[Asked, str, int, str]] = {
         {"gpu-core": 0, "gpu-memory-ratio": 0},
         "koordinator.sh/gpu-core",
         0,
-        "asks for nothing; must be 1 or more, or be left out",
+        "requests nothing; must be 1 or more, or be omitted",
     ),
 }
 
@@ -320,7 +320,7 @@ def test_the_new_name_wins_over_the_deprecated_one() -> None:
 
 @pytest.mark.parametrize("name", ["kubernetes.io/rdma", "kubernetes.io/fpga"])
 def test_deprecated_names_of_other_devices_are_refused(name: str) -> None:
-    with pytest.raises(DialectError, match="is no GPU"):
+    with pytest.raises(DialectError, match="is not a GPU"):
         the_request({name: 100})
 
 

@@ -67,7 +67,7 @@ def test_an_empty_hint_asks_nothing_and_no_text_is_no_hint(text: str) -> None:
     if text:
         assert read(TWO, ALLOCATE_HINT=text).topology == read(TWO).topology
     else:
-        with pytest.raises(DialectError, match="not readable"):
+        with pytest.raises(DialectError, match="cannot be parsed"):
             read(TWO, ALLOCATE_HINT=text)
 
 
@@ -145,7 +145,7 @@ def test_a_partition_spec_that_cannot_be_meant_is_refused(spec: str, field: str)
 def test_a_partition_spec_on_shares_is_noted() -> None:
     (note,) = read({"gpu": 50}, PARTITION_SPEC="{}").notes
 
-    assert note.endswith("counts for whole cards only, so not for container c0")
+    assert note.endswith("applies to whole cards only, not to container c0")
 
 
 def test_a_partition_spec_takes_only_groups_of_the_table() -> None:
@@ -221,5 +221,5 @@ def test_joint_devices_and_reservations_are_refused_by_name(name: str) -> None:
 
 
 def test_a_required_pre_allocation_is_refused_by_name() -> None:
-    with pytest.raises(DialectError, match="knows no reservations"):
+    with pytest.raises(DialectError, match="has no reservations"):
         KOORDINATOR.read_request(a_pod(TWO, labels={keys.PRE_ALLOCATION_REQUIRED: "true"}))

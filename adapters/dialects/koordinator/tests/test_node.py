@@ -151,14 +151,14 @@ def test_cards_with_the_same_minor_are_left_out_as_nobody_knows_which_is_meant()
 
     assert [card.index for card in said.cards] == [1]
     assert len(said.problems) == 2
-    assert "minor 0 is there 2 times" in said.problems[0]
+    assert "minor 0 is listed 2 times" in said.problems[0]
 
 
 def test_cards_with_the_same_id_are_left_out() -> None:
     said = described(a_device(an_info(0, id="a"), an_info(1, id="a")))
 
     assert said.cards == ()
-    assert "its id is there 2 times" in said.problems[0]
+    assert "its id is listed 2 times" in said.problems[0]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_partition_that_cannot_be_meant_is_left_out_and_told(ring: str) -> Non
 
     assert [partition.indexes for partition in said.partitions] == [(2, 3)]
     (problem,) = said.problems
-    assert "no partition of 2" in problem
+    assert "not a partition of 2" in problem
 
 
 def test_w31_a_table_that_cannot_be_read_is_told_and_still_binds() -> None:
@@ -86,7 +86,7 @@ def test_w31_a_table_that_cannot_be_read_is_told_and_still_binds() -> None:
     reason = refuse(a_pod({"gpu": 200}), NodeLedger.of(the_node(device)))
 
     assert said.partitions == ()
-    assert "not readable" in said.problems[0]
+    assert "cannot be parsed" in said.problems[0]
     assert reason.cause is Cause.NO_PARTITION
 
 

@@ -49,12 +49,12 @@ def test_a_zero_in_koordinators_words_is_refused_and_not_passed_over() -> None:
     pod = a_pod({"gpu": 0})
 
     assert KOORDINATOR.matches(pod)
-    with pytest.raises(DialectError, match="asks for nothing"):
+    with pytest.raises(DialectError, match="requests nothing"):
         KOORDINATOR.read_request(pod)
 
 
 def test_a_pod_that_asks_for_nothing_is_refused() -> None:
-    with pytest.raises(DialectError, match="asks for no GPU"):
+    with pytest.raises(DialectError, match="requests no GPU"):
         the_request({"nvidia.com/gpu": 0})
 
 
@@ -152,7 +152,7 @@ def test_a_metax_trigger_beside_koordinators_names_is_one_ask(asked: Asked, coun
 
 
 def test_a_trigger_for_another_number_of_cards_is_refused() -> None:
-    with pytest.raises(DialectError, match="must be 2, the cards that are asked for"):
+    with pytest.raises(DialectError, match="must be 2, the number of requested cards"):
         the_request({"gpu": 200, TRIGGER: 1})
 
 

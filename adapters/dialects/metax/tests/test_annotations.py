@@ -277,7 +277,7 @@ def test_online_and_offline_tasks_have_one_card_in_all_their_containers(app_clas
     ]
 
     for pod in pods:
-        with pytest.raises(DialectError, match="may have one card in all its containers, not 2"):
+        with pytest.raises(DialectError, match="can have one card in all its containers, not 2"):
             read(pod)
 
 

@@ -74,15 +74,15 @@ def test_the_published_qos_of_a_card_says_nothing() -> None:
     [
         (7, "Expected `object`"),
         ({}, "missing required field `uuid`"),
-        (a_device(0, uuid=""), "cannot be a card's uuid"),
-        (a_device(0, uuid="\u00a0"), "cannot be a card's uuid"),
-        (a_device(0, uuid="GPU-0,GPU-1"), "cannot be a card's uuid"),
+        (a_device(0, uuid=""), "is not a valid card uuid"),
+        (a_device(0, uuid="\u00a0"), "is not a valid card uuid"),
+        (a_device(0, uuid="GPU-0,GPU-1"), "is not a valid card uuid"),
         (a_device(0, totalCompute=50), "totalCompute of card GPU-0 is 50, must be 100"),
         (a_device(0, totalVRam=0), ">= 1"),
         (a_device(0, totalDevCount=0), ">= 1"),
         (a_device(0, totalVRam=2**31), "<= 2147483647"),
         (a_device(0, healthy="yes"), "Expected `bool`"),
-        (a_device(1), "card GPU-1 stands there twice"),
+        (a_device(1), "card GPU-1 is listed twice"),
     ],
 )
 def test_a_bad_entry_is_left_out_and_told_and_the_others_keep_their_index(
@@ -101,7 +101,7 @@ def test_a_record_that_is_no_list_gives_no_cards_and_is_told(text: str) -> None:
     said = METAX.read_node(a_kube_node(text), None)
 
     assert said.cards == ()
-    assert "metax-tech.com/node-gpu-devices is no list of cards" in said.problems[0]
+    assert "metax-tech.com/node-gpu-devices is not a list of cards" in said.problems[0]
 
 
 def test_a_node_without_metax_has_nothing_to_say() -> None:
@@ -134,7 +134,7 @@ def test_whole_cards_that_are_not_allocatable_are_not_offered() -> None:
 def test_a_number_of_cards_that_is_none_is_told(amount: Amount) -> None:
     for said in (counted(amount), counted(2, amount)):
         assert said.cards == ()
-        assert "are no numbers of cards" in said.problems[0]
+        assert "are not numbers of cards" in said.problems[0]
 
 
 def test_cards_that_are_sold_in_shares_are_not_sold_whole_as_well() -> None:
@@ -143,7 +143,7 @@ def test_cards_that_are_sold_in_shares_are_not_sold_whole_as_well() -> None:
     empty = METAX.read_node(a_kube_node([], capacity={GPU: "8"}), None)
 
     assert [card.mode for card in said.cards] == [Mode.SHARED]
-    assert "tells of the same cards" in said.problems[0]
+    assert "lists the same cards" in said.problems[0]
     assert unread.cards == ()
     assert len(empty.cards) == 8
 

@@ -184,9 +184,9 @@ def test_a_whole_card_count_that_is_none_is_refused(count: Amount) -> None:
 def test_shares_and_whole_cards_in_one_pod_are_refused() -> None:
     both = a_pod(a_container({"gpu": 1}, "left"), a_container({"sgpu": 1}, "right"))
 
-    with pytest.raises(DialectError, match="shares or for whole cards"):
+    with pytest.raises(DialectError, match="shares or whole cards"):
         read(both)
-    assert "shares or for whole cards" in refusal({"gpu": 1, "sgpu": 1}).problem
+    assert "shares or whole cards" in refusal({"gpu": 1, "sgpu": 1}).problem
 
 
 @pytest.mark.parametrize("key", ["use-gpuuuid", "nouse-gpuuuid"])

@@ -141,7 +141,7 @@ def test_whole_cards_are_read_from_their_own_record() -> None:
 def test_a_whole_card_on_a_node_that_names_its_cards_may_be_any_of_them() -> None:
     pod = with_record(a_pod({"gpu": 1}), GPU_ALLOCATED="node-a-metax-7,Metax-GPU,65536,100:;")
 
-    assert refusal(pod).problem == "does not say which of the node's cards are meant"
+    assert refusal(pod).problem == "does not say which of the node's cards the pod has"
 
 
 def test_a_card_that_the_node_has_not_is_named_as_it_stands() -> None:
@@ -165,10 +165,10 @@ def test_exclusivity_and_phase_come_from_the_request() -> None:
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
-        ({"GPU_ALLOCATED": DEVICES}, "must say which cards the pod has"),
-        ({"SGPU_ALLOCATED": ""}, "tells of 0 containers, the pod has 1"),
-        ({"SGPU_ALLOCATED": DEVICES + ";"}, "tells of 2 containers, the pod has 1"),
-        ({"SGPU_ALLOCATED": ";"}, "gives main 0 cards, it asks for 1"),
+        ({"GPU_ALLOCATED": DEVICES}, "must list the cards of the pod"),
+        ({"SGPU_ALLOCATED": ""}, "covers 0 containers, the pod has 1"),
+        ({"SGPU_ALLOCATED": DEVICES + ";"}, "covers 2 containers, the pod has 1"),
+        ({"SGPU_ALLOCATED": ";"}, "has 0 cards for main, which requests 1"),
         ({"SGPU_ALLOCATED": "GPU-1"}, "must end with ';'"),
         ({"SGPU_ALLOCATED": DEVICES.replace("SGPU", "GPU")}, "must read 'UUID,Metax-SGPU"),
         ({"JSON": "{}"}, "not a MetaX record"),
@@ -185,7 +185,7 @@ def test_cards_for_a_container_that_asks_for_none_are_refused() -> None:
         a_pod(a_container({}, "plain"), a_container(SLICE)), SGPU_ALLOCATED=f"{DEVICES};"
     )
 
-    assert refusal(pod).problem == "gives plain 1 cards, it asks for 0"
+    assert refusal(pod).problem == "has 1 cards for plain, which requests 0"
 
 
 # --- properties ------------------------------------------------------------------------------

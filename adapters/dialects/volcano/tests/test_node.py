@@ -89,7 +89,7 @@ def test_a_last_entry_that_is_complete_needs_no_colon() -> None:
         (entry("u1", count="ten")[:-1], "has count 'ten', not a number of sharers, 1 or more"),
         (entry("u1", memory="-5")[:-1], "has memory '-5', not a number of units, 1 or more"),
         (entry("u1", memory="0")[:-1], "has memory '0', not a number of units, 1 or more"),
-        (entry("u1", card_type="MX100")[:-1], "has type 'MX100', which is no NVIDIA card"),
+        (entry("u1", card_type="MX100")[:-1], "has type 'MX100', which is not an NVIDIA card"),
         (entry("u1", health="fine")[:-1], "has health 'fine', not true or false"),
         (entry("u1", mode="whole")[:-1], "has mode 'whole', not hami-core or mig"),
     ],
@@ -223,7 +223,7 @@ def test_without_a_mode_memory_is_never_read_as_more_than_the_card_may_have_and_
     [
         (f"u1,0,40960,{A100},false", "has count '0', not a number of sharers, 1 or more"),
         (f"u1,10,0,{A100},false", "has memory '0', not a number of units, 1 or more"),
-        ("u1,10,40960,MX100,false", "has type 'MX100', which is no NVIDIA card"),
+        ("u1,10,40960,MX100,false", "has type 'MX100', which is not an NVIDIA card"),
         (f"u1,10,40960,{A100},hami-core", "has health 'hami-core', not true or false"),
     ],
 )

@@ -97,7 +97,7 @@ def test_memory_that_is_no_number_of_units_is_refused_with_what_would_be_right(
     assert error.value == amount
     assert error.problem == (
         "must be a plain number of units of 1 MiB, 1 or more; "
-        "left out, it means all memory of the card"
+        "omitted, it means all memory of the card"
     )
 
 
@@ -145,7 +145,7 @@ def test_cores_outside_0_to_100_are_refused(amount: str | int) -> None:
 @pytest.mark.parametrize("amount", [0, -1, "two", 1 << 31])
 def test_a_number_below_1_is_refused(amount: str | int) -> None:
     assert refused(pod(asking(number=amount))).problem == (
-        "must be a number of cards, 1 or more, or be left out"
+        "must be a number of cards, 1 or more, or be omitted"
     )
 
 
@@ -155,7 +155,7 @@ def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
     assert request.containers == (ContainerRequest("main", 1, memory=3000 * MIB, step=MIB),)
     assert request.notes == (
         "container main names volcano.sh/vgpu-memory without volcano.sh/vgpu-number: "
-        "one card is meant",
+        "it gets one card",
     )
 
 
@@ -171,7 +171,7 @@ def test_cores_or_percentage_without_a_card_are_refused(container: Container, na
     error = refused(pod(container))
 
     assert error.value == named
-    assert error.problem == "must stand beside volcano.sh/vgpu-number, which says how many cards"
+    assert error.problem == "needs volcano.sh/vgpu-number too, the number of cards"
 
 
 def test_a_request_counts_where_there_is_no_limit() -> None:
@@ -269,7 +269,7 @@ def test_a_mode_that_no_node_has_is_refused(mode: str) -> None:
 
     assert error.field == "metadata.annotations[volcano.sh/vgpu-mode]"
     assert error.value == mode
-    assert error.problem == "must be hami-core or mig, or be left out where either will do"
+    assert error.problem == "must be hami-core or mig, or be omitted to allow both"
 
 
 def test_use_gputype_lists_the_only_types_and_decides_alone() -> None:
@@ -341,7 +341,7 @@ def test_another_podgroup_policy_is_refused(policy: str) -> None:
     error = refused(annotated(**{"volcano.sh/vgpu-podgroup-policy": policy}))
 
     assert error.value == policy
-    assert error.problem == "must be spread, or be left out"
+    assert error.problem == "must be spread, or be omitted"
 
 
 def test_the_priority_is_that_of_the_priority_class() -> None:

@@ -71,8 +71,8 @@ BAD_RULES: list[object] = ["app=a", [{}], [{"app": 1}], {"app": "a"}, ["app"]]
 BAD_ARGUMENTS: list[tuple[str, object, str]] = [
     ("deviceshare.VGPUEnable", "perhaps", "must be true or false"),
     ("deviceshare.NodeLockEnable", 2, "must be true or false"),
-    ("deviceshare.SchedulePolicy", "pack", "must be binpack or spread, or be left out"),
-    ("deviceshare.SchedulePolicy", 1, "must be binpack or spread, or be left out"),
+    ("deviceshare.SchedulePolicy", "pack", "must be binpack or spread, or be omitted"),
+    ("deviceshare.SchedulePolicy", 1, "must be binpack or spread, or be omitted"),
     ("deviceshare.ScheduleWeight", -1, "must be a whole number, 0 or more"),
     ("deviceshare.ScheduleWeight", 1.5, "must be a whole number, 0 or more"),
     ("deviceshare.ScheduleWeight", True, "must be a whole number, 0 or more"),
@@ -87,7 +87,7 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
     (
         "deviceshare.KnownGeometriesCMName",
         "other",
-        "must be volcano-vgpu-device-config; no other config map is read",
+        "must be volcano-vgpu-device-config; the service reads no other ConfigMap",
     ),
 ]
 

@@ -142,7 +142,7 @@ def test_the_default_of_a_vocabulary_is_written_where_the_author_says_nothing() 
     ("pod", "said"),
     [
         (a_pod(cores=150), "volcano.sh/vgpu-cores"),
-        (a_pod(limits={**METAX, "volcano.sh/vgpu-number": 1}), "mixes the vocabularies"),
+        (a_pod(limits={**METAX, "volcano.sh/vgpu-number": 1}), "mixes the dialects"),
         (a_pod(annotations={"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1,1:"}), "only the scheduler"),
         (
             a_pod(limits={"cpu": 1}, annotations={"dragoman.dev/allocation": "[]"}),

@@ -1,4 +1,4 @@
-"""Truth as Go reads it."""
+"""Booleans as Go parses them."""
 
 # strconv.ParseBool
 _WORDS = {
@@ -8,5 +8,5 @@ _WORDS = {
 
 
 def parse_bool(text: str) -> bool | None:
-    """What a word says; None where it says neither."""
+    """Parse a boolean; None where the text is not one."""
     return _WORDS.get(text)

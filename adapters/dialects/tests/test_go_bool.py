@@ -1,6 +1,6 @@
 import pytest
 
-from adapters.dialects.volcano.boolean import parse_bool
+from adapters.dialects.go_bool import parse_bool
 
 
 @pytest.mark.parametrize(
