@@ -78,7 +78,10 @@ def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
 
     assert (found.dialect, found.grants) == ("koordinator", ())
     assert found.blocked == {"u0"}
-    assert found.unread == "the kubelet assigned its cards, and no record says which part of them is its own"
+    assert (
+        found.unread
+        == "the kubelet assigned its cards, and no record says which part of them is its own"
+    )
 
 
 def test_a_pod_of_volcanos_older_plugin_blocks_the_card_that_its_container_was_given() -> None:

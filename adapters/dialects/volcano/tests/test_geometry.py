@@ -133,6 +133,5 @@ def test_layouts_that_the_card_does_not_hold_are_left_out_and_told() -> None:
 
     assert [layout.name for layout in cut.geometry.layouts] == ["good"]
     assert cut.problems == tuple(
-        f"{name} of knownMigGeometries does not fit on {A100}"
-        for name in ("much", "odd", "large")
+        f"{name} of knownMigGeometries does not fit on {A100}" for name in ("much", "odd", "large")
     )
