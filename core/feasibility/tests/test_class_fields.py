@@ -1,0 +1,145 @@
+"""Every field that ``fit`` or the ranking may read makes another class of node.
+
+A field that the class forgets would give one node's result to a node that differs: a wrong answer
+that no other test notices. So a new field fails here until it is listed, with a value that makes
+another class or with the reason why it makes none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+import pytest
+
+from core.feasibility.equivalence import NodeClassIds
+from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import Slice
+from core.hardware.node import Node, Partition
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardShare, CardUsage
+from core.requests.request import TaskClass
+from core.tests.builders import A30ISH, DIALECT, a_card
+
+SLICE = Slice("1g", 0, 1, GIB, 25, "quarters", 0)
+
+SHARE = CardShare(
+    uid="u",
+    memory=GIB,
+    compute=10,
+    slots=1,
+    exclusive=False,
+    blocked=False,
+    task_class=TaskClass.NORMAL,
+    qos=None,
+    group=None,
+    exclusions=frozenset(),
+    slices=(),
+    unreadable_slices=False,
+)
+CARD = a_card("c0")
+NODE = Node("n", (CARD, a_card("c1", 1)))
+
+CHANGES: dict[type, dict[str, object]] = {
+    CardShare: {
+        "memory": 2 * GIB,
+        "compute": 20,
+        "slots": 2,
+        "exclusive": True,
+        "blocked": True,
+        "task_class": TaskClass.ONLINE,
+        "qos": "best-effort",
+        "group": "gang",
+        "exclusions": frozenset({"rule"}),
+        "slices": (SLICE,),
+        "unreadable_slices": True,
+    },
+    Card: {
+        "index": 7,
+        "vendor": "metax",
+        "model": "H100",
+        "memory": 8 * GIB,
+        "slots": 9,
+        "healthy": False,
+        "mode": Mode.WHOLE,
+        "numa": 1,
+        "links": (Scope(Level.LINK, "a"),),
+        "dialects": frozenset({DIALECT, "other"}),
+        "names": ("A100-SXM4",),
+        "geometry": A30ISH,
+    },
+    Node: {
+        "cards": NODE.cards[:1],
+        "isolation": "core",
+        "partitions": (Partition((0, 1)),),
+        "partitions_bind": True,
+        "losses": ((1, 5),),
+        "gains": ((1, 5),),
+    },
+}
+"""By field, a value that makes another class."""
+
+WITHOUT_MEANING: dict[type, dict[str, tuple[object, str]]] = {
+    CardShare: {"uid": ("v", "nodes of a pod with cards there are never taken as a class")},
+    Card: {
+        "uuid": ("c9", "nodes are never taken as a class where a request names uuids"),
+        "node": ("m", "only the grants name the node"),
+    },
+    Node: {"name": ("m", "only the placement names the node")},
+}
+"""By field, another value that makes no other class, and the reason."""
+
+
+def a_ledger(thing: CardShare | Card | Node) -> NodeLedger:
+    """A node with two cards and one share on the first one, with this in its place."""
+    share = thing if isinstance(thing, CardShare) else SHARE
+    node = thing if isinstance(thing, Node) else NODE
+    if isinstance(thing, Card):
+        node = replace(NODE, cards=(thing, *NODE.cards[1:]))
+    usages = (CardUsage().plus(share), *(CardUsage() for _ in node.cards[1:]))
+    return replace(NodeLedger.of(node), usages=usages)
+
+
+BASES: Mapping[type, CardShare | Card | Node] = {CardShare: SHARE, Card: CARD, Node: NODE}
+
+
+def with_value(kind: type, name: str, value: object) -> CardShare | Card | Node:
+    return replace(BASES[kind], **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", BASES, ids=lambda kind: kind.__name__)
+def test_every_field_is_listed(kind: type) -> None:
+    names = [field.name for field in fields(kind)]
+
+    assert sorted(names) == sorted([*CHANGES[kind], *WITHOUT_MEANING[kind]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, values in CHANGES.items() for name in values],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_field_that_a_decision_reads_makes_another_class(kind: type, name: str) -> None:
+    ids = NodeClassIds()
+    changed = with_value(kind, name, CHANGES[kind][name])
+
+    assert ids.of(a_ledger(changed)) != ids.of(a_ledger(BASES[kind]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, values in WITHOUT_MEANING.items() for name in values],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_name_makes_no_other_class(kind: type, name: str) -> None:
+    ids = NodeClassIds()
+    changed = with_value(kind, name, WITHOUT_MEANING[kind][name][0])
+
+    assert ids.of(a_ledger(changed)) == ids.of(a_ledger(BASES[kind]))
+
+
+def test_the_sums_of_a_usage_are_those_of_its_shares() -> None:
+    sums = {field.name for field in fields(CardUsage)} - {"holders"}
+
+    assert sums == {"memory", "compute", "slots"}
+    for name in sums:
+        assert getattr(CardUsage().plus(SHARE), name) == getattr(SHARE, name)
