@@ -1,8 +1,8 @@
-"""The best choice of some cards where scopes are nested in each other: exact, without trying all.
+"""The best group of some cards where scopes are nested in each other: exact, without trying all.
 
-Sets of cards are bit masks over positions. Scopes that are nested or apart form a tree, and what
-a choice is worth is a sum over its scopes; so the best choices of each scope, one for each number
-of cards, are put together from those of its parts.
+Sets of cards are bit masks over positions. Scopes that are nested or apart form a tree, and the
+value of a group is a sum over the scopes and the cards; so the best groups of each scope, one for
+each number of cards, are combined from those of the scopes within it.
 """
 
 from collections import Counter
@@ -10,8 +10,19 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, combinations
 from math import comb
 
-Best = dict[tuple[int, int], int]
-"""The highest value for each (number of cards, number of idle ones among them)."""
+GroupValue = tuple[int, int, int, int]
+"""How good a group is, compared from the left, higher is better: pairs of its cards that share a
+scope, counted once for each scope; the sum of its cards' worth; pairs of idle cards outside of
+the group that share a scope, counted alike; the sum of its cards' preference."""
+
+CardValue = tuple[int, int]
+"""A card's worth and its preference, which breaks ties."""
+
+BestGroups = dict[tuple[int, int], GroupValue]
+"""The best value for each (number of cards, number of idle ones among them)."""
+
+NOTHING: GroupValue = (0, 0, 0, 0)
+"""The value of no card."""
 
 _ALL = -1
 """As a mask: every card."""
@@ -23,56 +34,86 @@ def is_laminar(scopes: Sequence[int]) -> bool:
 
 
 def best_value(
-    scopes: Sequence[int], idle: int, gains: Mapping[int, int], count: int, inside: int, left: int
-) -> int:
-    """The highest value of a choice of ``count`` cards; 0 where there are fewer.
+    scopes: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
+) -> GroupValue | None:
+    """The value of the best group of ``count`` cards; None where there are fewer.
 
     Args:
         scopes: nested; one that counts twice is given twice.
-        idle: the cards that nobody holds, whether they may be chosen or not.
-        gains: by position, what each card that may be chosen is worth by itself.
-        count: how many cards to choose.
-        inside: what a pair of chosen cards is worth, for each scope that it shares.
-        left: what a pair of idle cards that are not chosen is worth, for each scope that it shares.
+        idle: the cards without a holder, whether the group may have them or not.
+        cards: those that the group may have, by position.
+        count: how many cards the group has.
     """
     times = Counter(scopes)
     tree = [*sorted(times, key=int.bit_count), _ALL]
-    cards: dict[int, list[int]] = {scope: [] for scope in tree}
-    for position in gains:
-        cards[_around(1 << position, tree)].append(position)
-    parts: dict[int, Best] = {scope: _of_cards(cards[scope], idle, gains, count) for scope in tree}
+    own: dict[int, list[int]] = {scope: [] for scope in tree}
+    for position in cards:
+        own[_smallest_around(1 << position, tree)].append(position)
+    best = {scope: _best_without_scope(own[scope], idle, cards, count) for scope in tree}
     for place, scope in enumerate(tree[:-1]):
-        free, weight = (scope & idle).bit_count(), times[scope]
-        own = {
-            (taken, of_idle): value
-            + weight * (comb(taken, 2) * inside + comb(free - of_idle, 2) * left)
-            for (taken, of_idle), value in parts[scope].items()
-        }
-        around = _around(scope, tree[place + 1 :])
-        parts[around] = _together(parts[around], own, count)
-    return max((value for (taken, _), value in parts[_ALL].items() if taken == count), default=0)
+        groups = _with_pairs(best[scope], (scope & idle).bit_count(), times[scope])
+        around = _smallest_around(scope, tree[place + 1 :])
+        best[around] = _combined(best[around], groups, count)
+    return max((value for (taken, _), value in best[_ALL].items() if taken == count), default=None)
 
 
-def _around(cards: int, scopes: Sequence[int]) -> int:
+def _smallest_around(cards: int, scopes: Sequence[int]) -> int:
     return next(scope for scope in scopes if scope & cards == cards)
 
 
-def _of_cards(cards: Sequence[int], idle: int, gains: Mapping[int, int], count: int) -> Best:
-    """Of cards that share all scopes, the most worthy are the best choice of their number."""
-    resting = sorted((gains[card] for card in cards if idle >> card & 1), reverse=True)
-    busy = sorted((gains[card] for card in cards if not idle >> card & 1), reverse=True)
-    return _together(
-        {(taken, taken): sum_ for taken, sum_ in enumerate(accumulate(resting, initial=0))},
-        {(taken, 0): sum_ for taken, sum_ in enumerate(accumulate(busy, initial=0))},
+def _best_without_scope(
+    positions: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
+) -> BestGroups:
+    """Of cards that share all scopes, the most worthy are the best group of their number."""
+    resting = sorted((cards[p] for p in positions if idle >> p & 1), reverse=True)
+    busy = sorted((cards[p] for p in positions if not idle >> p & 1), reverse=True)
+    return _combined(
+        {
+            (taken, taken): value
+            for taken, value in enumerate(accumulate(resting, _plus, initial=NOTHING))
+        },
+        {(taken, 0): value for taken, value in enumerate(accumulate(busy, _plus, initial=NOTHING))},
         count,
     )
 
 
-def _together(one: Best, other: Best, count: int) -> Best:
-    best: Best = {}
-    for (taken, of_idle), value in one.items():
-        for (more, more_idle), gain in other.items():
+def _plus(value: GroupValue, card: CardValue) -> GroupValue:
+    links, worth, spared, preference = value
+    return links, worth + card[0], spared, preference + card[1]
+
+
+def _with_pairs(groups: BestGroups, idle: int, times: int) -> BestGroups:
+    """The groups of one scope, with the pairs that share this scope.
+
+    Args:
+        groups: by their numbers of cards.
+        idle: how many idle cards the scope has.
+        times: how often the scope counts.
+    """
+    return {
+        (taken, taken_idle): (
+            links + times * comb(taken, 2),
+            worth,
+            spared + times * comb(idle - taken_idle, 2),
+            preference,
+        )
+        for (taken, taken_idle), (links, worth, spared, preference) in groups.items()
+    }
+
+
+def _combined(one: BestGroups, other: BestGroups, count: int) -> BestGroups:
+    """The best groups of cards of both, of up to ``count`` cards."""
+    best: BestGroups = {}
+    for (taken, taken_idle), (links, worth, spared, preference) in one.items():
+        for (more, more_idle), value in other.items():
             if taken + more <= count:
-                key = (taken + more, of_idle + more_idle)
-                best[key] = max(best.get(key, 0), value + gain)
+                key = (taken + more, taken_idle + more_idle)
+                together = (
+                    links + value[0],
+                    worth + value[1],
+                    spared + value[2],
+                    preference + value[3],
+                )
+                if key not in best or together > best[key]:
+                    best[key] = together
     return best

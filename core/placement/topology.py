@@ -158,24 +158,20 @@ class _Best:
         """The best of all groups, each from one pool; every pool has room for it."""
         ways = sum(comb(len(pool), self.choice.count) for pool in pools)
         if self.choice.count > 1 and ways > FEW and is_laminar(self.scopes):
-            return self._put_together(pools)
+            return self._combined(pools)
         return max(
             (group for pool in pools for group in combinations(pool, self.choice.count)),
             key=self._value,
         )
 
-    def _put_together(self, pools: Pools) -> tuple[int, ...]:
-        left = 1 << len(self.choice.order)
-        worth = left * (1 + sum(comb(scope.bit_count(), 2) for scope in self.scopes))
-        inside = worth * (1 + sum(self.worth.values()))
-        gains = {p: self.worth[p] * worth + self.rank[p] for p in self.choice.order}
-        best = max(
-            best_value(
-                self.scopes, self.idle, {p: gains[p] for p in pool}, self.choice.count, inside, left
-            )
+    def _combined(self, pools: Pools) -> tuple[int, ...]:
+        cards = {p: (self.worth[p], self.rank[p]) for p in self.choice.order}
+        values = [
+            best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.choice.count)
             for pool in pools
-        )
-        return tuple(p for p in self.choice.order if best & self.rank[p])
+        ]
+        *_, preference = max(value for value in values if value is not None)
+        return tuple(p for p in self.choice.order if preference & self.rank[p])
 
     def _value(self, group: tuple[int, ...]) -> tuple[int, ...]:
         chosen = _mask(group)
