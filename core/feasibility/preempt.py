@@ -1,4 +1,4 @@
-"""Whom a request of higher priority puts off a node: as few as possible, and the least of them."""
+"""Which allocations a request of higher priority evicts from a node: as few as possible."""
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
@@ -21,24 +21,25 @@ def victims(
 ) -> tuple[Allocation, ...] | Reason:
     """The allocations without which the request fits on the node; none where it fits already.
 
-    Only allocations of strictly lower priority go. Of all sets that would do, the one with the
-    fewest protected allocations; then with the lowest priority of its highest; then the smallest;
-    then the one with allocations of lower priority, and of these the younger ones. The answer is
-    in that order.
+    Only allocations of strictly lower priority are victims. Of all sets that make room, the one
+    with the fewest protected allocations; then with the lowest priority of its highest; then the
+    smallest; then the one with allocations of lower priority, and of these the younger ones. The
+    answer is in that order.
 
     Beyond ``EXACT`` allocations that may go or stay it is the set that is left when each, in turn,
     stays if the request still fits: protected ones first, then those of higher priority, then the
-    older ones. So kube-scheduler reprieves them. None of that set can stay, but a smaller set may
-    exist.
+    older ones. kube-scheduler reprieves victims in this order. None of that set can stay, but a
+    smaller set may exist.
 
     Args:
         request: what is to fit.
-        ledger: the node and what is held of it.
-        candidates: uids of the pods that may go; None for all.
-        protected: uids of pods that go only where nothing else helps (a disruption budget).
+        ledger: the node and its allocations.
+        candidates: uids of the pods that may be evicted; None for all.
+        protected: uids of pods that are evicted only where nothing else helps (a disruption
+            budget).
 
     Returns:
-        The victims, or why the request does not fit even without all that may go.
+        The victims, or why the request does not fit even without all candidates.
     """
     if isinstance(fit(request, ledger), Placement):
         return ()
@@ -52,21 +53,21 @@ def victims(
 def _expendable(
     request: Request, ledger: NodeLedger, candidates: Collection[str] | None
 ) -> list[Allocation]:
-    """Those that may go and hold a card that would do: lower priority first, then younger."""
-    useful = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
+    """Those that may go and hold a card that suits: lower priority first, then younger."""
+    suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
     youngest_first = [*ledger.allocations.values()][::-1]
     found = [
         allocation
         for allocation in youngest_first
         if allocation.priority < request.priority
         and (candidates is None or allocation.uid in candidates)
-        and not useful.isdisjoint((*allocation.blocked, *(g.card for g in allocation.grants)))
+        and not suitable.isdisjoint((*allocation.blocked, *(g.card for g in allocation.grants)))
     ]
     return sorted(found, key=lambda allocation: allocation.priority)
 
 
 class _Search:
-    """The search for the victims; the request fits once the whole pool has gone."""
+    """The search for the victims; the request fits once the whole pool is evicted."""
 
     def __init__(
         self,
@@ -82,72 +83,88 @@ class _Search:
 
     def run(self) -> tuple[Allocation, ...]:
         """The victims, in the order of the pool."""
-        needed = [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
+        needed = self._needed()
         optional = [one for one in self.pool if one not in needed]
-        gone = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
-        return tuple(one for one in self.pool if one in gone)
+        evicted = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
+        return tuple(one for one in self.pool if one in evicted)
 
-    def without(self, gone: Collection[Allocation]) -> NodeLedger:
-        """The ledger after some have gone."""
+    def without(self, evicted: Collection[Allocation]) -> NodeLedger:
+        """The ledger after some are evicted."""
         ledger = self.ledger
-        for allocation in gone:
+        for allocation in evicted:
             ledger = ledger.release(allocation.uid)
         return ledger
 
-    def _fits(self, gone: Collection[Allocation]) -> bool:
-        return isinstance(fit(self.request, self.without(gone)), Placement)
+    def _fits(self, evicted: Collection[Allocation]) -> bool:
+        return isinstance(fit(self.request, self.without(evicted)), Placement)
+
+    def _needed(self) -> list[Allocation]:
+        """Those that every set of victims has: without one of them, all others do not suffice."""
+        return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
 
     def _least(
         self, needed: Sequence[Allocation], optional: Sequence[Allocation]
-    ) -> Collection[Allocation]:
-        """The needed ones, and the least of the others that make the request fit."""
-        if not optional:
-            return needed
-        floor = [one.priority for one in needed]
-        bounds = sorted({max([*floor, one.priority]) for one in optional})
-        ways = (
-            (guarded, plain)
-            for count in range(len(optional) + 1)
-            for bound in bounds
-            for guarded, plain in [self._ways(needed, optional, count, bound)]
-            if guarded
-        )
-        return [*needed, *self._fewest(needed, *next(ways))]
+    ) -> Sequence[Allocation]:
+        """The needed ones, and the least of the optional ones that make the request fit."""
+        for count in range(len(optional) + 1):
+            for highest in _highest_priorities(needed, optional):
+                low = [one for one in optional if one.priority <= highest]
+                unprotected = [one for one in low if one.uid not in self.protected]
+                helpful = self._protected_sets(needed, low, unprotected, count)
+                if helpful:
+                    return [*needed, *self._smallest(needed, helpful, unprotected)]
+        return needed
 
-    def _ways(
-        self, needed: Sequence[Allocation], optional: Sequence[Allocation], count: int, bound: int
-    ) -> tuple[list[tuple[Allocation, ...]], list[Allocation]]:
-        """Protected ones, so many at a time, that help, and the others; up to a priority."""
-        low = [one for one in optional if one.priority <= bound]
-        plain = [one for one in low if one.uid not in self.protected]
-        guarded = combinations([one for one in low if one.uid in self.protected], count)
-        return [some for some in guarded if self._fits([*needed, *plain, *some])], plain
-
-    def _fewest(
+    def _protected_sets(
         self,
         needed: Sequence[Allocation],
-        guarded: Sequence[tuple[Allocation, ...]],
-        plain: Sequence[Allocation],
-    ) -> Collection[Allocation]:
-        """Protected ones that help, with as few others as will do; earlier of the pool first."""
+        low: Sequence[Allocation],
+        unprotected: Sequence[Allocation],
+        count: int,
+    ) -> list[tuple[Allocation, ...]]:
+        """All sets of so many protected ones that make room together with all unprotected ones."""
+        protected = [one for one in low if one.uid in self.protected]
+        return [
+            some
+            for some in combinations(protected, count)
+            if self._fits([*needed, *unprotected, *some])
+        ]
+
+    def _smallest(
+        self,
+        needed: Sequence[Allocation],
+        helpful: Sequence[tuple[Allocation, ...]],
+        unprotected: Sequence[Allocation],
+    ) -> list[Allocation]:
+        """One of the protected sets with as few unprotected ones as make room.
+
+        Of sets of one size, the one whose allocations are earliest in the pool.
+        """
         places = {one.uid: place for place, one in enumerate(self.pool)}
-        return next(
-            gone
-            for count in range(len(plain) + 1)
-            for gone in sorted(
-                ((*some, *more) for some in guarded for more in combinations(plain, count)),
-                key=lambda gone: sorted(places[one.uid] for one in gone),
+        by_size = (
+            sorted(
+                ((*some, *more) for some in helpful for more in combinations(unprotected, count)),
+                key=lambda victims: sorted(places[one.uid] for one in victims),
             )
-            if self._fits([*needed, *gone])
+            for count in range(len(unprotected) + 1)
+        )
+        return next(
+            [*victims] for sets in by_size for victims in sets if self._fits([*needed, *victims])
         )
 
-    def _reprieve(self) -> Collection[Allocation]:
-        gone = list(self.pool)
+    def _reprieve(self) -> Sequence[Allocation]:
+        evicted = list(self.pool)
         oldest_first = self.pool[::-1]
         for one in sorted(
             oldest_first, key=lambda one: (one.uid not in self.protected, -one.priority)
         ):
-            rest = [other for other in gone if other != one]
+            rest = [other for other in evicted if other != one]
             if self._fits(rest):
-                gone = rest
-        return gone
+                evicted = rest
+        return evicted
+
+
+def _highest_priorities(needed: Sequence[Allocation], optional: Sequence[Allocation]) -> list[int]:
+    """The highest priority that a set of victims can have, ascending."""
+    floor = [one.priority for one in needed]
+    return sorted({max([*floor, one.priority]) for one in optional})
