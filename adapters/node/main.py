@@ -18,7 +18,7 @@ from adapters.node.config import AgentConfig, node_name, profiles
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.health import APPLICATION, Health
-from adapters.node.hardware.mig_partitioner import Key, MigPartitioner
+from adapters.node.hardware.mig_partitioner import MigPartitioner
 from adapters.node.hardware.model import Hardware, HardwareSource, InventoryError
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml_events import XidListener
@@ -36,6 +36,7 @@ from adapters.node.metrics.collect import MetricsCollector
 from adapters.node.metrics.server import MetricsServer
 from adapters.node.nri.model import RuntimeInfo
 from adapters.wire.hardware import NodeHardware
+from core.hardware.mig import MigKey
 
 CDI_SINCE = (2, 1)
 """containerd's first version that takes a plugin's CDI devices; older ones drop them silently."""
@@ -77,7 +78,7 @@ class NodeAgent:
         """The node's hardware as it is now; from any thread."""
         cutter = self.cutter
         # Before the hardware: what is withdrawn is forgotten only when the hardware is read anew.
-        withdrawn = frozenset[Key]() if cutter is None else cutter.withdrawn
+        withdrawn = frozenset[MigKey]() if cutter is None else cutter.withdrawn
         hardware = self.hardware
         cards = {card.uuid: card for card in hardware.cards} or self.grants.cards()
         there = hardware.instances

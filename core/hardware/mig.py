@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,20 @@ class Slice:
     def overlaps(self, other: "Slice") -> bool:
         """Whether both need a common part of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
+
+
+class MigKey(NamedTuple):
+    """Which slice of which card: what a cluster has once at most.
+
+    Attributes:
+        card: uuid of the card.
+        profile: the profile's name.
+        start: first memory slice.
+    """
+
+    card: str
+    profile: str
+    start: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import yaml
 
 from adapters.node.hardware.model import CardLoad, Hardware, Instance, InventoryError
 from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import MigKey
 from core.hardware.quantity import MIB
 
 
@@ -81,7 +82,7 @@ class FileInventory:
             tuple(self._card(entry) for entry in entries),
             {entry.uuid: entry.devices for entry in entries if entry.devices is not None},
             {
-                (entry.uuid, slot.profile, slot.start): _instance(slot)
+                MigKey(entry.uuid, slot.profile, slot.start): _instance(slot)
                 for entry in entries
                 for slot in entry.instances
             },

@@ -13,14 +13,12 @@ from typing import Protocol
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
 from adapters.node.log import log_event
+from core.hardware.mig import MigKey
 from core.hardware.mig_repartition import GpuInstancePlacement, RepartitionPlan, repartition
 from core.ledger.node_ledger import NodeLedger
 
 AGAIN = 5.0
 """Seconds until what could not be cut is tried again: what was in the way may have ended."""
-
-Key = tuple[str, str, int]
-"""Uuid of the card, profile and start."""
 
 
 class MigDriver(Protocol):
@@ -69,8 +67,8 @@ class MigPartitioner:
     hardware: Callable[[], Hardware]
     look: Callable[[], Awaitable[None]]
     enable: bool = False
-    failed_instances: Mapping[Key, str] = field(default_factory=dict[Key, str])
-    withdrawn: frozenset[Key] = frozenset()
+    failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
+    withdrawn: frozenset[MigKey] = frozenset()
 
     async def run(self) -> None:
         """Cut what is granted until cancelled."""
@@ -100,18 +98,18 @@ class MigPartitioner:
             await self.look()
         self.withdrawn = frozenset()
         changed = bool(jobs) or problems != self.failed_instances
-        for (uuid, profile, start), why in problems.items():
-            if self.failed_instances.get((uuid, profile, start)) != why:
-                log_event("card.uncut", card=uuid, profile=profile, start=start, reason=why)
+        for key, why in problems.items():
+            if self.failed_instances.get(key) != why:
+                log_event("card.uncut", **key._asdict(), reason=why)
         self.failed_instances = problems
         if changed:
             self.grants.nudge()
 
-    def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[Key, str]]:
+    def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[MigKey, str]]:
         hardware = self.hardware()
         unsure = _unsure(ledger)
         jobs: list[RepartitionJob] = []
-        problems: dict[Key, str] = {}
+        problems: dict[MigKey, str] = {}
         known = {card.uuid for card in hardware.cards}
         for uuid, wanted in _wanted(ledger).items():
             missing = [piece for piece in wanted if _key(uuid, piece) not in hardware.instances]
@@ -133,7 +131,7 @@ class MigPartitioner:
                 jobs.append(RepartitionJob(uuid, found, off))
         return jobs, problems
 
-    def _do(self, job: RepartitionJob) -> dict[Key, str]:
+    def _do(self, job: RepartitionJob) -> dict[MigKey, str]:
         """On a thread: it may take seconds."""
         try:
             if job.enable:
@@ -151,8 +149,8 @@ class MigPartitioner:
         return {_key(job.uuid, piece): why for piece, why in found.items()}
 
 
-def _key(uuid: str, piece: GpuInstancePlacement) -> Key:
-    return uuid, piece.profile, piece.start
+def _key(uuid: str, piece: GpuInstancePlacement) -> MigKey:
+    return MigKey(uuid, piece.profile, piece.start)
 
 
 def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:

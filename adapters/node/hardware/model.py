@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from core.hardware.card import Card
+from core.hardware.mig import MigKey
 from core.hardware.mig_repartition import GpuInstancePlacement
 
 
@@ -39,9 +40,7 @@ class Hardware:
 
     cards: tuple[Card, ...] = ()
     devices: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    instances: dict[tuple[str, str, int], Instance] = field(
-        default_factory=dict[tuple[str, str, int], Instance]
-    )
+    instances: dict[MigKey, Instance] = field(default_factory=dict[MigKey, Instance])
     gpu_instances: dict[str, tuple[GpuInstancePlacement, ...]] = field(
         default_factory=dict[str, tuple[GpuInstancePlacement, ...]]
     )

@@ -12,6 +12,7 @@ from adapters.node.hardware.nvml_links import scopes
 from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMig
 from adapters.node.log import log_event
 from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.mig import MigKey
 
 BUS = Path("/sys/bus/pci/devices")
 
@@ -72,7 +73,7 @@ class NvmlInventory:
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
             {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
             {
-                (card.uuid, part.placement.profile, part.placement.start): self._instance(
+                MigKey(card.uuid, part.placement.profile, part.placement.start): self._instance(
                     card, part, device
                 )
                 for card in found

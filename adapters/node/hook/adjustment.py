@@ -10,7 +10,7 @@ from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.profiles import VOID, VendorProfile
 from adapters.node.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Card
-from core.hardware.mig import Slice
+from core.hardware.mig import MigKey, Slice
 from core.hardware.quantity import MIB
 from core.requests.limits import CardLimit, GrantError, Limits
 
@@ -35,14 +35,10 @@ class Equipment(Struct, frozen=True):
     cards: Mapping[str, Card]
     profiles: Mapping[str, VendorProfile]
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    instances: Mapping[tuple[str, str, int], Instance] = field(
-        default_factory=dict[tuple[str, str, int], Instance]
-    )
+    instances: Mapping[MigKey, Instance] = field(default_factory=dict[MigKey, Instance])
     cdi: bool = False
     partitions_here: bool = False
-    failed_instances: Mapping[tuple[str, str, int], str] = field(
-        default_factory=dict[tuple[str, str, int], str]
-    )
+    failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
 
     def nodes(self, uuid: str) -> Sequence[str]:
         """The device nodes of a card that is there; none where no profile says which."""
@@ -150,7 +146,7 @@ def _of_vendor(
 def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
     if slot is None:
         return None
-    key = (uuid, slot.profile, slot.start)
+    key = MigKey(uuid, slot.profile, slot.start)
     found = equipment.instances.get(key)
     if found is not None:
         return found

@@ -7,9 +7,10 @@ from adapters.node.hardware.model import Instance
 from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.node.metrics.exposition import Family, Sample
 from adapters.node.metrics.naming import ZONE, Both, both, container_labels
+from core.hardware.mig import MigKey
 from core.requests.limits import CardLimit, GrantError, Limits
 
-Instances = Mapping[tuple[str, str, int], Instance]
+Instances = Mapping[MigKey, Instance]
 """By uuid of the card, and profile and start of the slice."""
 
 
@@ -28,7 +29,7 @@ def slice_families(
         for place, limit in enumerate(_cards(granted, uid, name)):
             if limit.slice is None:
                 continue
-            instance = instances.get((limit.uuid, limit.slice.profile, limit.slice.start))
+            instance = instances.get(MigKey(limit.uuid, limit.slice.profile, limit.slice.start))
             if instance is not None:
                 found.append(_told(tenant, place, limit.uuid, limit.slice.profile, instance))
     return both("MigInfo", "hami_mig_device_info", "MIG device of a container", found)

@@ -7,7 +7,7 @@ from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.profiles import NVIDIA, PROFILES, VendorProfile
 from adapters.node.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Card
-from core.hardware.mig import Slice
+from core.hardware.mig import MigKey, Slice
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -47,7 +47,7 @@ def limits(*cards: CardLimit) -> Limits:
 def equipment(
     *cards: Card,
     nvidia: VendorProfile = NVIDIA,
-    instances: Mapping[tuple[str, str, int], Instance] | None = None,
+    instances: Mapping[MigKey, Instance] | None = None,
     cdi: bool = False,
 ) -> Equipment:
     held = cards or tuple(card(index) for index in range(4))

@@ -17,6 +17,7 @@ from adapters.node.nri.model import Mount, RuntimeInfo
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
 from core.hardware.card import Mode
+from core.hardware.mig import MigKey
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 
@@ -128,7 +129,7 @@ def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
     assert found.cards[0].mode is Mode.MIG
     assert found.cards[1].memory == GIB
     assert found.devices == {"GPU-1": ("/dev/x",)}
-    assert found.instances["GPU-0", "1g.5gb", 2].uuid == "MIG-1"
+    assert found.instances[MigKey("GPU-0", "1g.5gb", 2)].uuid == "MIG-1"
     assert inventory.loads() == {}
 
 

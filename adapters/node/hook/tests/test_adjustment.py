@@ -19,7 +19,7 @@ from adapters.node.tests.builders import (
     limit,
     limits,
 )
-from core.hardware.mig import Slice
+from core.hardware.mig import MigKey, Slice
 from core.hardware.quantity import GIB, MIB
 from core.requests.limits import GrantError
 
@@ -117,7 +117,7 @@ def test_what_the_author_preloads_stays_preloaded(before: tuple[str, ...], after
 
 def test_a_slice_is_visible_by_its_instance() -> None:
     made = Instance("MIG-7", ("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3"))
-    there = equipment(instances={("GPU-0", "1g.10gb", 2): made})
+    there = equipment(instances={MigKey("GPU-0", "1g.10gb", 2): made})
 
     plan = share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), there)
 
@@ -134,7 +134,9 @@ def test_a_slice_that_is_not_cut_is_refused() -> None:
 def test_a_slice_that_is_being_cut_is_waited_for_and_one_that_cannot_be_says_why() -> None:
     asked = limits(limit(0, 10 * GIB, 14, SLICE))
     making = changed(equipment(), partitions_here=True)
-    failed = changed(making, failed_instances={("GPU-0", "1g.10gb", 2): "a process runs on it"})
+    failed = changed(
+        making, failed_instances={MigKey("GPU-0", "1g.10gb", 2): "a process runs on it"}
+    )
 
     with pytest.raises(PartitioningError):
         share(asked, POD, container(), making)

@@ -23,7 +23,7 @@ from adapters.node.nri import messages, mux, ttrpc
 from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment
 from adapters.node.nri.protobuf import integer, message, text
 from adapters.node.tests.builders import equipment, ledger
-from core.hardware.mig import Slice
+from core.hardware.mig import MigKey, Slice
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 
@@ -168,7 +168,7 @@ def test_a_slice_that_is_cut_in_time_is_given_and_one_that_is_not_is_refused(
         soon(lambda: at.grants.ledger is held)
         at.runtime.send("CreateContainer", subject("uid-1"), timeout=4)
         time.sleep(0.1)
-        made = {("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
+        made = {MigKey("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
         there["now"] = changed(there["now"], instances=made)
         at.loop.call_soon_threadsafe(at.grants.nudge)
 

@@ -16,10 +16,11 @@ from adapters.node.kubelet.tests.test_checkpoint import file, row
 from adapters.node.main import NodeAgent
 from adapters.node.tests.builders import card, ledger
 from adapters.wire.hardware import KUBELET, DeviceHolding
+from core.hardware.mig import MigKey
 from core.requests.grant import Grant
 
 CARDS = tuple(card(index) for index in range(4))
-SLICE = {("GPU-3", "1g.10gb", 0): Instance("MIG-3a")}
+SLICE = {MigKey("GPU-3", "1g.10gb", 0): Instance("MIG-3a")}
 NODE = Hardware(CARDS, instances=SLICE)
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
 

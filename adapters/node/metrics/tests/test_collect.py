@@ -13,14 +13,14 @@ from adapters.node.metrics.exposition import render
 from adapters.node.metrics.hami_region import VERSION_1
 from adapters.node.metrics.tests.test_hami_region import region
 from adapters.node.tests.builders import card, limit, limits
-from core.hardware.mig import Slice
+from core.hardware.mig import MigKey, Slice
 from core.requests.limits import GrantError
 
 NOW = 1_700_000_060.0
 SLICE = Slice("1g.10gb", 3, 1, 10 << 30, 14, "group1", 3)
 CARDS = Hardware(
     tuple(card(index) for index in range(2)),
-    instances={("GPU-1", "1g.10gb", 3): Instance("MIG-a", (), 9, 0)},
+    instances={MigKey("GPU-1", "1g.10gb", 3): Instance("MIG-a", (), 9, 0)},
 )
 
 
