@@ -65,9 +65,10 @@ bench: .venv/.stamp  ## measure; one JSON object per line
 golden: .venv/.stamp  ## rewrite the golden files; review the diff
 	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/chart/test_chart.py
 
-proto: .venv/.stamp  ## generate the gRPC code from its proto file
+proto: .venv/.stamp  ## generate code from the proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
 		adapters/sidecar/grpc/dragoman.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. e2e/harness/node/proto/*.proto
 
 fuzz: .venv/.stamp  ## run the property tests for hours
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --timeout=0

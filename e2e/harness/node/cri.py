@@ -1,28 +1,27 @@
-"""A client of the container runtime interface, as far as these tests need it.
-
-Source of the field numbers: k8s.io/cri-api pkg/apis/runtime/v1/api.proto.
-"""
+"""A client of the container runtime interface, as far as these tests need it."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
-from adapters.node.nri.protobuf import fields, integer, message, signed, string, text
 from e2e.harness.node.image import NAME
+from e2e.harness.node.proto import cri_pb2 as api
 
-SERVICE = "/runtime.v1.RuntimeService"
-STATE, LABELS, RUNNING = 6, 8, 1
-ON_NODE, OF_CONTAINER = 2, 1
-"""Whose namespace: the node's network, the container's processes."""
+RUNTIME, IMAGES = "/runtime.v1.RuntimeService", "/runtime.v1.ImageService"
+# The network of the node, and processes of its own for each container.
+NAMESPACES = api.NamespaceOption(network=api.NODE, pid=api.CONTAINER)
+
+AnswerT = TypeVar("AnswerT", bound=Message)
 
 
 class CriError(RuntimeError):
-    """The runtime says no; the message is its own."""
+    """The runtime refuses; the message is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,11 @@ class Sandbox:
 
     Attributes:
         id: the runtime's.
-        config: as it was asked for.
+        config: with which it was created.
     """
 
     id: str
-    config: bytes
+    config: api.PodSandboxConfig
 
 
 @dataclass(slots=True)
@@ -79,15 +78,20 @@ class Cri:
         privileged: bool = False,
     ) -> Sandbox:
         """Make a pod; only a privileged one may have privileged containers."""
-        options = message(1, integer(1, ON_NODE) + integer(2, OF_CONTAINER))
-        options += integer(6, int(privileged))
-        config = (
-            message(1, text(1, name) + text(2, uid) + text(3, space))
-            + text(3, str(self.logs))
-            + _map(7, annotations or {})
-            + message(8, text(1, f"{self.group}/{uid}") + message(2, options))
+        config = api.PodSandboxConfig(
+            metadata=api.PodSandboxMetadata(name=name, uid=uid, namespace=space),
+            log_directory=str(self.logs),
+            annotations=annotations or {},
+            linux=api.LinuxPodSandboxConfig(
+                cgroup_parent=f"{self.group}/{uid}",
+                security_context=api.LinuxSandboxSecurityContext(
+                    namespace_options=NAMESPACES, privileged=privileged
+                ),
+            ),
         )
-        return Sandbox(self._text("RunPodSandbox", message(1, config)), config)
+        asked = api.RunPodSandboxRequest(config=config)
+        answer = self._call("RunPodSandbox", asked, api.RunPodSandboxResponse)
+        return Sandbox(answer.pod_sandbox_id, config)
 
     def create(
         self,
@@ -112,22 +116,28 @@ class Cri:
         Raises:
             CriError: the runtime refuses.
         """
-        options = integer(2, int(privileged))
-        options += message(3, integer(1, ON_NODE) + integer(2, OF_CONTAINER))
-        config = (
-            message(1, text(1, name) + integer(2, attempt))
-            + message(2, text(1, NAME))
-            + b"".join(message(6, text(1, k) + text(2, v)) for k, v in (env or {}).items())
-            + b"".join(message(7, text(1, k) + text(2, v)) for k, v in (mounts or {}).items())
-            + text(11, f"{name}.log")
-            + message(15, message(2, options))
+        security = api.LinuxContainerSecurityContext(
+            privileged=privileged, namespace_options=NAMESPACES
         )
-        asked = text(1, sandbox.id) + message(2, config) + message(3, sandbox.config)
-        return self._text("CreateContainer", asked)
+        config = api.ContainerConfig(
+            metadata=api.ContainerMetadata(name=name, attempt=attempt),
+            image=api.ImageSpec(image=NAME),
+            envs=[api.KeyValue(key=k, value=v.encode()) for k, v in (env or {}).items()],
+            mounts=[
+                api.Mount(container_path=inside, host_path=outside)
+                for inside, outside in (mounts or {}).items()
+            ],
+            log_path=f"{name}.log",
+            linux=api.LinuxContainerConfig(security_context=security),
+        )
+        asked = api.CreateContainerRequest(
+            pod_sandbox_id=sandbox.id, config=config, sandbox_config=sandbox.config
+        )
+        return self._call("CreateContainer", asked, api.CreateContainerResponse).container_id
 
     def start(self, container: str) -> None:
         """Start a container."""
-        self._call("StartContainer", text(1, container))
+        self._call("StartContainer", api.StartContainerRequest(container_id=container), api.Empty)
 
     def run(self, sandbox: Sandbox, name: str, env: Mapping[str, str] | None = None) -> str:
         """Create and start a container; its id."""
@@ -137,8 +147,8 @@ class Cri:
 
     def remove(self, container: str) -> None:
         """Stop and remove a container."""
-        self._call("StopContainer", text(1, container))
-        self._call("RemoveContainer", text(1, container))
+        self._call("StopContainer", api.StopContainerRequest(container_id=container), api.Empty)
+        self._call("RemoveContainer", api.RemoveContainerRequest(container_id=container), api.Empty)
 
     def exec(self, container: str, words: Sequence[str]) -> str:
         """What a command prints inside a container.
@@ -146,22 +156,12 @@ class Cri:
         Raises:
             CriError: it fails.
         """
-        asked = text(1, container) + b"".join(message(2, w.encode()) for w in words)
-        out = err = ""
-        status = 0
-        for number, value in fields(self._call("ExecSync", asked + integer(3, 10))):
-            match number, value:
-                case 1, bytes():
-                    out = string(value)
-                case 2, bytes():
-                    err = string(value)
-                case 3, int():
-                    status = signed(value)
-                case _:
-                    pass
-        if status:
-            raise CriError(f"{words}: {status}: {err}{out}")
-        return out
+        asked = api.ExecSyncRequest(container_id=container, cmd=words, timeout=10)
+        answer = self._call("ExecSync", asked, api.ExecSyncResponse)
+        if answer.exit_code:
+            printed = (answer.stderr + answer.stdout).decode(errors="replace")
+            raise CriError(f"{words}: {answer.exit_code}: {printed}")
+        return answer.stdout.decode()
 
     def env(self, container: str) -> dict[str, str]:
         """A container's environment, as a process in it sees it."""
@@ -177,64 +177,51 @@ class Cri:
 
     def running(self) -> dict[str, str]:
         """The running containers: their ids, with the uids of their pods."""
-        found = {}
-        for number, value in fields(self._call("ListContainers", b"")):
-            if number == 1 and isinstance(value, bytes):
-                states = [each for place, each in fields(value) if place == STATE]
-                if states == [RUNNING]:
-                    found[_first_text(value)] = _label(value, "io.kubernetes.pod.uid")
-        return found
+        answer = self._call(
+            "ListContainers", api.ListContainersRequest(), api.ListContainersResponse
+        )
+        return {
+            each.id: each.labels["io.kubernetes.pod.uid"]
+            for each in answer.containers
+            if each.state == api.CONTAINER_RUNNING
+        }
 
     def clear(self) -> None:
         """Remove every pod, and what is in it."""
-        for number, value in fields(self._call("ListPodSandbox", b"")):
-            if number == 1 and isinstance(value, bytes):
-                name = _first_text(value)
-                self._call("StopPodSandbox", text(1, name))
-                self._call("RemovePodSandbox", text(1, name))
+        for each in self._sandboxes():
+            stop = api.StopPodSandboxRequest(pod_sandbox_id=each.id)
+            self._call("StopPodSandbox", stop, api.Empty)
+            remove = api.RemovePodSandboxRequest(pod_sandbox_id=each.id)
+            self._call("RemovePodSandbox", remove, api.Empty)
 
     def wait(self) -> None:
         """Wait until the runtime serves, and knows the image."""
         deadline = time.monotonic() + 20
         while True:
             try:
-                self._call("ListPodSandbox", b"")
-                images = self._call("ListImages", b"", "/runtime.v1.ImageService")
-                if NAME.encode() in images:
+                self._sandboxes()
+                answer = self._call(
+                    "ListImages", api.ListImagesRequest(), api.ListImagesResponse, IMAGES
+                )
+                if any(NAME in image.repo_tags for image in answer.images):
                     return
             except CriError:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
 
-    def _text(self, method: str, asked: bytes) -> str:
-        return _first_text(self._call(method, asked))
+    def _sandboxes(self) -> Sequence[api.PodSandbox]:
+        asked = api.ListPodSandboxRequest()
+        return self._call("ListPodSandbox", asked, api.ListPodSandboxResponse).items
 
-    def _call(self, method: str, asked: bytes, service: str = SERVICE) -> bytes:
+    def _call(
+        self, method: str, asked: Message, answers: type[AnswerT], service: str = RUNTIME
+    ) -> AnswerT:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(
             f"{service}/{method}"
         )
         try:
-            answer = call(asked, timeout=30)
+            answer = call(asked.SerializeToString(), timeout=30)
         except grpc.RpcError as error:
             raise CriError(f"{method}: {error.details()}") from error
-        if not isinstance(answer, bytes):
-            raise CriError(f"{method}: no bytes")
-        return answer
-
-
-def _first_text(data: bytes) -> str:
-    return next((string(v) for n, v in fields(data) if n == 1 and isinstance(v, bytes)), "")
-
-
-def _label(container: bytes, key: str) -> str:
-    for number, value in fields(container):
-        if number == LABELS and isinstance(value, bytes) and _first_text(value) == key:
-            return next(
-                (string(v) for n, v in fields(value) if n == 2 and isinstance(v, bytes)), ""
-            )
-    return ""
-
-
-def _map(number: int, entries: Mapping[str, str]) -> bytes:
-    return b"".join(message(number, text(1, k) + text(2, v)) for k, v in entries.items())
+        return answers.FromString(answer)

@@ -3,8 +3,8 @@
 ``python -m e2e.harness.node.device_plugin RESOURCE UUID...`` in the machine of a kubelet. It
 answers the list of cards in the variable of NVIDIA's runtime, by uuid, as that plugin does by
 default.
-Source: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/api.proto and constants.go; NVIDIA
-k8s-device-plugin internal/plugin/server.go.
+Source: k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go; NVIDIA k8s-device-plugin
+internal/plugin/server.go.
 """
 
 import signal
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import grpc
 
-from adapters.node.nri.protobuf import message, nested, text
 from e2e.harness.node.machine import Machine
+from e2e.harness.node.proto import device_plugin_pb2 as api
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY
 
@@ -50,7 +50,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
 
     def listed(_: bytes, __: grpc.ServicerContext) -> Iterator[bytes]:
-        yield b"".join(message(1, text(1, uuid) + text(2, "Healthy")) for uuid in uuids)
+        devices = [api.Device(ID=uuid, health="Healthy") for uuid in uuids]
+        yield api.ListAndWatchResponse(devices=devices).SerializeToString()
         ended.wait()
 
     server = grpc.server(futures.ThreadPoolExecutor(4))
@@ -65,8 +66,8 @@ def main() -> None:
     with grpc.insecure_channel(f"unix://{FOLDER / 'kubelet.sock'}") as channel:
         path = f"/{_VERSION}.Registration/Register"
         register: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-        asked = text(1, _VERSION) + text(2, SOCKET.name) + text(3, resource)
-        register(asked, timeout=_PATIENCE, wait_for_ready=True)
+        asked = api.RegisterRequest(version=_VERSION, endpoint=SOCKET.name, resource_name=resource)
+        register(asked.SerializeToString(), timeout=_PATIENCE, wait_for_ready=True)
     print("registered", flush=True)
     ended.wait()
     server.stop(None)
@@ -74,11 +75,13 @@ def main() -> None:
 
 def allocated(request: bytes, _: object = None) -> bytes:
     """What each container of a request gets: the cards that the kubelet has chosen."""
-    answers: list[bytes] = []
-    for _number, container in nested(request):
-        uuids = ",".join(uuid.decode() for _field, uuid in nested(container))
-        answers.append(message(1, message(1, text(1, "NVIDIA_VISIBLE_DEVICES") + text(2, uuids))))
-    return b"".join(answers)
+    answers = [
+        api.ContainerAllocateResponse(
+            envs={"NVIDIA_VISIBLE_DEVICES": ",".join(container.devices_ids)}
+        )
+        for container in api.AllocateRequest.FromString(request).container_requests
+    ]
+    return api.AllocateResponse(container_responses=answers).SerializeToString()
 
 
 if __name__ == "__main__":
