@@ -1,5 +1,9 @@
+import subprocess
+import sys
+
 import pytest
 
+from adapters.dialects import record, registry
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.registry import dialect_of, dialects, documents
 from adapters.wire.kube import Amount, Container, KubeNode, Pod, PodSpec, Resources
@@ -81,3 +85,46 @@ def test_no_plugin_but_metaxs_goes_by_the_lock_of_a_node(resource: str) -> None:
 
     assert dialect is not None
     assert not dialect.needs_node_lock(dialect.read_request(asking), KubeNode())
+
+
+def test_every_entry_describes_its_configured_dialect() -> None:
+    assert registry.names() == ("volcano", "koordinator", "metax")
+    assert [(each.name, each.result_keys) for each in ALL] == [
+        (info.name, info.result_keys) for info in registry.DIALECTS
+    ]
+
+
+def test_an_entry_is_found_by_its_name() -> None:
+    assert [registry.named(info.name) for info in registry.DIALECTS] == [*registry.DIALECTS]
+    assert registry.named("other") is None
+
+
+def test_only_a_scheduler_may_write_an_annotation_that_marks_an_allocation() -> None:
+    protected = frozenset((record.KEY,)).union(*(info.result_keys for info in registry.DIALECTS))
+
+    assert registry.allocation_annotations() == {
+        "dragoman.dev/allocation",
+        "volcano.sh/vgpu-ids-new",
+        "scheduling.koordinator.sh/device-allocated",
+        "hami.io/metax-sgpu-devices-allocated",
+        "hami.io/metax-gpu-devices-allocated",
+    }
+    assert registry.allocation_annotations() <= protected
+
+
+def test_each_dialect_is_drawn_in_its_own_style() -> None:
+    for field in ("web_color", "terminal_color", "fill", "letter"):
+        drawn = {getattr(info.style, field) for info in registry.DIALECTS}
+        assert len(drawn) == len(registry.DIALECTS)
+
+
+def test_the_registry_imports_no_implementation() -> None:
+    program = "import sys, adapters.dialects.registry; print(*sys.modules, sep='\\n')"
+    loaded = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    packages = [f"adapters.dialects.{name}" for name in registry.names()]
+    assert {f"{package}.info" for package in packages} <= {*loaded}
+    assert not {f"{package}.dialect" for package in packages} & {*loaded}
+    assert not {"numpy", "pydantic", "kubernetes"} & {*loaded}

@@ -1,0 +1,171 @@
+"""A dialect that only the registry has works everywhere: no other module lists the dialects."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.cli.tests.builders import node as node_manifest
+from adapters.cli.tests.builders import pod as pod_manifest
+from adapters.cli.tests.builders import report, run, stream
+from adapters.dialects import registry
+from adapters.dialects.adopt import adopt
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.merge import read_node
+from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
+from adapters.node import config as node_config
+from adapters.node.apiserver.status import SharingConfig, desired_status
+from adapters.node.hardware.model import Hardware
+from adapters.node.hook.policy import requests_share
+from adapters.node.nri.model import NriContainer, PodSandbox
+from adapters.node.tests.builders import card as node_card
+from adapters.sidecar import settings as service_settings
+from adapters.sidecar.in_cluster.scheduler_config import config_map_names
+from adapters.sidecar.main import open_store
+from adapters.sidecar.observe.decision_log import logger
+from adapters.sidecar.reconcile.node_resources import amounts
+from adapters.sidecar.runtime import Cluster, ServiceRuntime
+from adapters.sidecar.standalone.cluster import LocalCluster, routes
+from adapters.sidecar.standalone.seed import StaticInventory, seed
+from adapters.sidecar.tests.builders import Json, a_pod, body, read_pod, review
+from adapters.sidecar.tests.test_web import call
+from adapters.sidecar.web.app import App
+from adapters.wire.kube import KubeNode, Metadata
+from core.hardware.quantity import MIB
+
+KUBE = KubeNode(Metadata(name="n1", annotations={CARDS: "a-0=1000,a-1=8000"}))
+POD = a_pod(limits={RESOURCE: 4000})
+
+
+@pytest.fixture(autouse=True)
+def _acme() -> Iterator[None]:
+    with registered(INFO):
+        yield
+
+
+async def a_service(table: LocalCluster) -> App:
+    settings = service_settings.read(None, {"DRAGOMAN_STORE": "memory"})
+    log, store = logger("error", "json"), open_store("memory")
+    runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
+    dialects = runtime.service.pod_requests.dialects
+    assert await seed(StaticInventory([KUBE]), table.pods(), store, dialects) == []
+    await runtime.load()
+    return runtime.app(routes(table, runtime.service))
+
+
+async def post(app: App, path: str, content: bytes) -> Json:
+    got = await call(app, "POST", path, content)
+    assert got is not None
+    assert got.status == 200, got.content
+    return got.json
+
+
+async def get(app: App, path: str) -> bytes:
+    got = await call(app, "GET", path)
+    assert got is not None
+    return got.content
+
+
+def test_the_command_schedules_its_pods_and_draws_them() -> None:
+    node = node_manifest(cards=0, more={"metadata": {"name": "n1", "annotations": {CARDS: "a=8"}}})
+    pods = [pod_manifest("p", {RESOURCE: 4}), pod_manifest("q", {RESOURCE: 5})]
+
+    placed, refused = report(node, *pods)["pods"]
+    table = run("-f", "-", stdin=stream(node, *pods))
+
+    assert (placed["dialect"], placed["annotations"]) == (NAME, {ALLOCATED: "a"})
+    assert refused["node"] is None
+    assert f"▚▚ {NAME}" in table.stdout
+
+
+def test_admission_accepts_its_pods_and_protects_its_result() -> None:
+    async def work() -> tuple[Json, Json]:
+        app = await a_service(LocalCluster())
+        forged = a_pod(limits={RESOURCE: 4000}, annotations={ALLOCATED: "a-1"})
+        good = await post(app, "/admission/pods", review(POD))
+        return good["response"], (await post(app, "/admission/pods", review(forged)))["response"]
+
+    good, forged = asyncio.run(work())
+
+    assert good["allowed"]
+    assert not forged["allowed"]
+    assert ALLOCATED in forged["status"]["message"]
+
+
+def test_the_service_filters_binds_and_shows_its_pods() -> None:
+    table = LocalCluster([read_pod(POD)])
+
+    async def work() -> tuple[Json, Json, bytes, bytes]:
+        app = await a_service(table)
+        fits = await post(app, "/extender/filter", body({"Pod": POD, "NodeNames": ["n1"]}))
+        binding = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n1"}
+        bound = await post(app, "/extender/bind", body(binding))
+        return fits, bound, await get(app, "/api/cards"), await get(app, "/")
+
+    fits, bound, cards, page = asyncio.run(work())
+
+    assert fits["NodeNames"] == ["n1"]
+    assert not bound["Error"]
+    (pod,) = table.pods()
+    assert (pod.spec.node_name, pod.metadata.annotations) == ("n1", {ALLOCATED: "a-1"})
+    (sharer,) = [sharer for card in json.loads(cards) for sharer in card["sharers"]]
+    assert (sharer["dialect"], sharer["memoryMiB"]) == (NAME, 4000)
+    assert f'"{NAME}":"{INFO.style.web_color}"'.encode() in page
+
+
+def test_the_reconciler_adopts_its_pods() -> None:
+    dialects = registry.dialects({}, Defaults())
+    node, problems = read_node(KUBE, None, dialects)
+    pod = read_pod(a_pod(limits={RESOURCE: 4000}, annotations={ALLOCATED: "a-1"}))
+
+    found = adopt(pod, node, dialects)
+
+    assert problems == ()
+    assert found is not None
+    assert [(grant.card, grant.memory) for grant in found.grants] == [("a-1", 4000 * MIB)]
+
+
+def test_its_resources_can_be_published() -> None:
+    settings = service_settings.read(None, {"DRAGOMAN_PUBLISH": f"volcano,{NAME}"})
+    dialects = registry.dialects({}, Defaults())
+
+    assert settings.publish == ("volcano", NAME)
+    assert amounts(KUBE, None, dialects, settings.publish) == {RESOURCE: 9000}
+
+
+def test_the_service_reads_its_settings_file() -> None:
+    assert "acme-scheduler" in config_map_names()
+
+
+def test_the_agent_advertises_cards_of_its_vendor_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text(f"publish: {{dialects: [{NAME}, volcano]}}")
+    dialects = node_config.read(file).publish.dialects
+
+    status = desired_status(
+        Hardware((node_card(0, NAME), node_card(1))), SharingConfig(dialects, 8)
+    )
+
+    assert [card.dialects for card in status.cards] == [{NAME}, {"volcano"}]
+
+
+def test_the_agent_waits_for_the_allocation_of_a_pod_with_its_annotation() -> None:
+    container = NriContainer("c1", "p1", "main")
+
+    assert requests_share(PodSandbox("p1", "p", "uid", "ns", frozenset({ALLOCATED})), container)
+    assert not requests_share(PodSandbox("p1", "p", "uid", "ns"), container)
+
+
+def test_without_the_entry_its_name_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text("publish: {dialects: [other]}")
+    expected = "must be one of volcano, koordinator, metax, acme"
+
+    with pytest.raises(node_config.ConfigError, match=f"publish.dialects: 'other': {expected}"):
+        node_config.read(file)
+    with pytest.raises(
+        service_settings.SettingsError, match=r"publish\.0: 'other': input should be"
+    ):
+        service_settings.read(None, {"DRAGOMAN_PUBLISH": "other"})
