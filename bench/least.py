@@ -1,4 +1,4 @@
-"""The least that an NRI plugin costs: what a runtime takes to ask one that need not think."""
+"""The least that an NRI plugin costs: one in C that sends prepared answers."""
 
 import shutil
 import subprocess
@@ -9,21 +9,22 @@ from pathlib import Path
 from adapters.node.nri import messages, mux, ttrpc
 from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import Adjustment
-from adapters.node.nri.session import Session, Stage
+from adapters.node.nri.session import Session
+from adapters.node.nri.stage import Stage
 
 SOURCE = Path(__file__).with_name("least_plugin.c")
 CHUNK = 1 << 16
 
 
 def build(folder: Path) -> Path:
-    """The plugin's program.
+    """Compile the plugin.
 
     Raises:
         FileNotFoundError: there is no C compiler.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise FileNotFoundError("a C compiler, for the least plugin")
+        raise FileNotFoundError("no C compiler (cc or gcc) for the least plugin")
     program = folder / "least_plugin"
     words: list[str | Path] = [
         compiler,
@@ -43,20 +44,24 @@ def build(folder: Path) -> Path:
 def connected(
     program: Path, socket: Path, uid: str, plain: Adjustment, share: Adjustment
 ) -> Iterator[None]:
-    """Have it asked for each container.
+    """Run the plugin, connected to a runtime that calls it for each container.
 
     Args:
         program: of ``build``.
-        socket: where the runtime serves plugins.
+        socket: on which the runtime accepts plugins.
         uid: of the pod whose containers have a share.
-        plain: what containers get.
-        share: what those of that pod get.
+        plain: the answer for containers of other pods.
+        share: the answer for containers of that pod.
     """
     session = Session("least", "50")
     sock = Connection.connect(socket, session).sock
     while session.stage is not Stage.ACTIVE:
         sock.sendall(session.feed(sock.recv(CHUNK)).send)
-    payloads = [messages.created(share), messages.created(plain), b""]
+    payloads = [
+        messages.encode_create_container_response(share),
+        messages.encode_create_container_response(plain),
+        b"",
+    ]
     words: list[str | Path] = [
         program,
         str(sock.fileno()),

@@ -1,4 +1,4 @@
-"""What the node agent costs: a container's creation, the node's memory, and its own start."""
+"""The cost of the node agent: added time per container, its memory, and its start."""
 
 import json
 import re
@@ -39,31 +39,38 @@ if TYPE_CHECKING:
     from e2e.harness.node.cri import Cri, Sandbox
 
 BLOCKS, ROUNDS = 12, 20
-"""Turns, and creations of each kind in each; all orders of three ways come equally often."""
+"""Blocks, and creations of each kind per block; every order of three ways is as frequent."""
 
 SETTLE = 0.05
-"""Seconds in which a runtime notices that a plugin is gone."""
+"""Seconds until the runtime notices that a plugin has disconnected."""
 
 PODS = (
-    PodSandbox(name="plain", uid="nobody"),
-    PodSandbox(name="train", uid="uid-7", annotations=frozenset({"volcano.sh/vgpu-ids-new"})),
+    PodSandbox(name="plain", uid="no-share"),
+    PodSandbox(name="train", uid="uid-7", annotation_keys=frozenset({"volcano.sh/vgpu-ids-new"})),
 )
-"""One without a share, one with a share of a card."""
+"""One pod without a share, and one with a share of a card."""
 
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # no disk in the way
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  # to measure without a disk
 
 
-def book(pods: int = 100) -> NodeLedger:
-    """A node of eight cards with that many pods."""
+def ledger(pods: int = 100) -> NodeLedger:
+    """The ledger of a node with eight cards and that many pods."""
     cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 99) for i in range(8))
-    ledger = NodeLedger.of(Node("real", cards))
+    found = NodeLedger.of(Node("real", cards))
     for number in range(pods):
         grant = Grant("main", f"GPU-{number % 8}", GIB, 1)
-        ledger = ledger.adopt(Allocation(f"uid-{number}", "ai/p", "volcano", "real", (grant,)))
-    return ledger
+        found = found.adopt(Allocation(f"uid-{number}", "ai/p", "volcano", "real", (grant,)))
+    return found
 
 
-def question() -> bytes:
+def call(method: str, payload: bytes) -> bytes:
+    """A call of the runtime, as bytes of the socket."""
+    request = ttrpc.RpcRequest(PLUGIN_SERVICE, method, payload, 2 * 10**9)
+    data = ttrpc.encode_request(request)
+    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(5, ttrpc.REQUEST, data)))
+
+
+def create_container() -> bytes:
     """CreateContainer as containerd sends it for a container with 60 variables and ten mounts."""
     notes = {f"io.kubernetes.cri.note-{i}": "a value of the runtime's" for i in range(7)}
     pod = text(1, "p") + text(2, "train") + text(3, "uid-7") + text(4, "ai")
@@ -74,50 +81,50 @@ def question() -> bytes:
         message(9, text(1, f"/mnt/{i}") + text(2, "bind") + text(3, f"/host/{i}") + options)
         for i in range(10)
     )
-    asked = message(1, pod) + message(2, text(1, "c") + text(3, "main") + env + mounts)
-    data = ttrpc.encode_request(
-        ttrpc.RpcRequest(PLUGIN_SERVICE, "CreateContainer", asked, 2 * 10**9)
-    )
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(5, ttrpc.REQUEST, data)))
+    payload = message(1, pod) + message(2, text(1, "c") + text(3, "main") + env + mounts)
+    return call("CreateContainer", payload)
 
 
 def handler_us() -> float:
-    """From the bytes of a question to those of its answer: a share, the host's files left out."""
-    grants = LedgerGrants(book())
+    """Microseconds from the bytes of a call to those of its answer: a share, without host files."""
+    grants = LedgerGrants(ledger())
     profile = replace(NVIDIA, hami=None, card_devices=(), devices=(), optional_devices=())
-    there = Equipment(grants.cards(), {"nvidia": profile})
-    agent = Policy(grants, lambda: there)
+    equipment = Equipment(grants.cards(), {"nvidia": profile})
+    policy = Policy(grants, lambda: equipment)
     session = Session("dragoman", "50")
-    call = question()
+    session.register()
+    session.feed(call("Configure", b"") + call("Synchronize", b""))
+    sent = create_container()
     times: list[float] = []
     for _ in range(2_000):
         start = perf_counter()
-        (creating,) = session.feed(call).happened
+        (creating,) = session.feed(sent).events
         if not isinstance(creating, Creating):
-            sys.exit("no question")
-        adjustment = agent.adjust(creating.pod, creating.container)
+            sys.exit("the session made no CreateContainer event")
+        adjustment = policy.adjust(policy.facts(creating.pod, creating.container))
         if not isinstance(adjustment, Adjustment):
-            sys.exit("no answer")
-        session.adjusted(creating.stream, adjustment)
+            sys.exit("the policy made no adjustment")
+        session.reply(creating.stream, adjustment)
         times.append(perf_counter() - start)
     return statistics.median(times) * 1e6
 
 
-def measure(tell: Callable[..., None], component: str = "containerd-2") -> None:
-    """All of it; what needs a runtime is left out where the test bed has none.
+def measure(report: Callable[..., None], component: str = "containerd-2") -> None:
+    """Measure everything; without a runtime in the test bed, only what needs none.
 
-    ``nri_added_ms`` is of a container without a share, as most are; ``nri_added_share_ms`` of one
-    with a share of a card, for which the runtime itself has more to do. Those with ``least`` are
-    of a plugin that says the same without thinking (``least_plugin.c``): no plugin adds less.
+    ``nri_added_ms`` is the time that the agent adds to a container without a share, as most are;
+    ``nri_added_share_ms`` to one with a share, for which the runtime itself has more to do. The
+    names with ``least`` are those of a plugin that sends the same prepared answers
+    (``least_plugin.c``): no plugin adds less.
 
     Args:
-        tell: prints one result.
-        component: the runtime's, of the test bed.
+        report: prints one result.
+        component: name of the runtime in the test bed.
     """
-    tell("nri_handler_us", handler_us(), "us")
+    report("nri_handler_us", handler_us(), "us")
     try:
         with _runtime(component) as (runtime, cri, host):
-            _measure_added(tell, runtime, cri, host)
+            _measure_added(report, runtime, cri, host)
     except (ImportError, FileNotFoundError, PermissionError) as error:
         sys.stderr.write(f"nri_added_ms and agent_rss_mib are left out: {error}\n")
 
@@ -144,16 +151,16 @@ def _runtime(component: str) -> Iterator[tuple["Containerd", "Cri", "Host"]]:
 
 
 def _measure_added(
-    tell: Callable[..., None], runtime: "Containerd", cri: "Cri", host: "Host"
+    report: Callable[..., None], runtime: "Containerd", cri: "Cri", host: "Host"
 ) -> None:
     from e2e.harness.node.agent import start_agent
 
-    host.book(book())
+    host.book(ledger())
     configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})
     sandboxes = [
-        cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotations, "x")) for pod in PODS
+        cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotation_keys, "x")) for pod in PODS
     ]
-    program, said = build(host.folder), answers(configuration)
+    program, prepared = build(host.folder), answers(configuration)
     starts: list[float] = []
     memory: list[float] = []
 
@@ -169,7 +176,7 @@ def _measure_added(
         runtime.machine.run.processes.remove(agent.process)
 
     def least() -> AbstractContextManager[None]:
-        return connected(program, runtime.nri, PODS[1].uid, *said)
+        return connected(program, runtime.nri, PODS[1].uid, *prepared)
 
     took = compare(cri, sandboxes, {"without": nullcontext, "least": least, "hook": hook})
     for place, name in enumerate(("nri_added", "nri_added_share")):
@@ -177,18 +184,18 @@ def _measure_added(
         bare = statistics.median(without)
         for kind, asked in ((f"{name}_least_ms", floor), (f"{name}_ms", full)):
             added = statistics.median(map(sub, asked, without))
-            tell(kind, added * 1e3, "ms", "create_without", (bare + added) / bare)
-    tell("agent_rss_mib", max(memory), "MiB")
-    tell("agent_start_ms", statistics.median(starts) * 1e3, "ms")
+            report(kind, added * 1e3, "ms", "create_without", (bare + added) / bare)
+    report("agent_rss_mib", max(memory), "MiB")
+    report("agent_start_ms", statistics.median(starts) * 1e3, "ms")
 
 
 def answers(configuration: dict[str, Any]) -> list[Adjustment]:
-    """What the agent says to a creation in each of the pods."""
-    grants = LedgerGrants(book())
-    profiles_ = profiles(msgspec.convert(configuration, AgentConfig))
-    agent = Policy(grants, lambda: Equipment(grants.cards(), profiles_))
-    said = [agent.adjust(pod, NriContainer(name="main")) for pod in PODS]
-    return [each for each in said if isinstance(each, Adjustment)]
+    """What the agent answers to CreateContainer in each of the pods."""
+    grants = LedgerGrants(ledger())
+    equipment = Equipment(grants.cards(), profiles(msgspec.convert(configuration, AgentConfig)))
+    policy = Policy(grants, lambda: equipment)
+    found = [policy.adjust(policy.facts(pod, NriContainer(name="main"))) for pod in PODS]
+    return [each for each in found if isinstance(each, Adjustment)]
 
 
 def compare(
@@ -196,9 +203,9 @@ def compare(
     sandboxes: Sequence["Sandbox"],
     ways: Mapping[str, Callable[[], AbstractContextManager[None]]],
 ) -> dict[str, list[list[float]]]:
-    """Medians of a creation in each sandbox, in seconds, of each block in which a way was tried.
+    """By way and block, the median time of a container's creation in each sandbox, in seconds.
 
-    The ways take turns, in every order equally often: what drifts, drifts for all of them.
+    The ways take turns, in every order equally often, so that a drift affects all of them.
     """
     took: dict[str, list[list[float]]] = {way: [] for way in ways}
     _block(cri, sandboxes)
@@ -222,7 +229,7 @@ def _block(cri: "Cri", sandboxes: Sequence["Sandbox"]) -> list[float]:
 
 
 def _resident(pid: int) -> float:
-    """MiB of the process, or of the one that it waits for: it was entered into a namespace."""
+    """MiB of the process, or of its child: ``nsenter`` may have started it in a namespace."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     status = Path(f"/proc/{children[-1] if children else pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
@@ -230,4 +237,4 @@ def _resident(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    measure(lambda *words: print(json.dumps(words), flush=True), *sys.argv[1:])
+    measure(lambda *result: print(json.dumps(result), flush=True), *sys.argv[1:])

@@ -1,6 +1,7 @@
-"""The node's configuration file, and the values that it becomes."""
+"""The agent's configuration file, and the values that it becomes."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
@@ -9,32 +10,32 @@ import msgspec
 import yaml
 
 from adapters.dialects import registry
-from adapters.node.hook.profiles import METAX, NVIDIA, HamiCore, Preload, VendorProfile
-from adapters.node.kubelet.checkpoint import PLACE
+from adapters.node.hook.profiles import PROFILES, HamiCore, Preload, VendorProfile
+from adapters.node.kubelet.checkpoint import CHECKPOINT
 from adapters.node.nri.model import Mount
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be meant."""
+    """An invalid configuration."""
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The base of all sections; a word that is not known is an error."""
+    """The base of all sections; an unknown key is an error."""
 
 
 class PluginConfig(_Section, frozen=True):
-    """How the runtime shall call the agent; plugins are asked by ascending index."""
+    """Name and index of the NRI plugin; the runtime calls plugins by ascending index."""
 
     name: str = "dragoman"
     index: str = "50"
 
 
 class LedgerSource(_Section, frozen=True):
-    """Where the node's record comes from: a file, or else the cluster.
+    """Where the agent reads the node's ledger: a file, or else the cluster.
 
     Attributes:
-        file: of the record; empty for the cluster.
-        kubeconfig: by which the cluster is reached; empty for the service account of the pod.
+        file: with the ledger; empty for the cluster.
+        kubeconfig: for the cluster; empty for the pod's service account.
     """
 
     file: str = ""
@@ -42,10 +43,10 @@ class LedgerSource(_Section, frozen=True):
 
 
 class InventorySource(_Section, frozen=True):
-    """Where the node's cards come from: ``nvml``, or a file.
+    """Where the agent reads the node's cards: ``nvml``, ``file`` or ``none``.
 
     Attributes:
-        ignore_xids: errors that say nothing about a card, besides those of applications.
+        ignore_xids: Xids that do not make a card unhealthy, besides those of applications.
     """
 
     source: str = "nvml"
@@ -54,34 +55,34 @@ class InventorySource(_Section, frozen=True):
 
 
 class PublishConfig(_Section, frozen=True):
-    """What is told of the node's cards in its record; see ``publish.Terms``.
+    """What the agent writes about the node's cards into the ledger; see ``SharingConfig``.
 
     Attributes:
-        checkpoint: the kubelet's file of who was given what; empty where it is not read.
+        checkpoint: the kubelet's device checkpoint file; empty: the agent does not read it.
     """
 
     cards: bool = True
     dialects: tuple[str, ...] = ()
     slots: Annotated[int, msgspec.Meta(ge=1)] = 10
     isolation: str = ""
-    checkpoint: str = PLACE
+    checkpoint: str = CHECKPOINT
 
 
 class MigConfig(_Section, frozen=True):
-    """Whether slices that are granted are made here, and cards put in MIG mode for them."""
+    """Whether the agent creates granted MIG slices, and enables MIG mode on cards for them."""
 
     cut: bool = True
     enable: bool = False
 
 
 class MonitorConfig(_Section, frozen=True):
-    """The metrics of cards and shares; an empty address means none."""
+    """The metrics server; an empty address disables it."""
 
     listen: str = ":9394"
 
 
 class HamiSection(_Section, frozen=True):
-    """Where HAMi-core is; see ``HamiCore``."""
+    """Paths of HAMi-core; see ``HamiCore``."""
 
     library: str = HamiCore().library
     preload: Preload = Preload.FILE
@@ -100,7 +101,7 @@ class MountEntry(_Section, frozen=True):
 
 
 class ProfileSection(_Section, frozen=True):
-    """What is not named here stays as the vendor's own profile has it; see ``Profile``."""
+    """Changes of a vendor's built-in ``VendorProfile``; a key that is absent changes nothing."""
 
     served: bool | msgspec.UnsetType = msgspec.UNSET
     visible: str | msgspec.UnsetType = msgspec.UNSET
@@ -114,13 +115,22 @@ class ProfileSection(_Section, frozen=True):
     hami_core: HamiSection | msgspec.UnsetType | None = msgspec.UNSET
 
 
+_FIELDS = {
+    "served": "injects",
+    "visible": "visible_env",
+    "names": "visible_value",
+    "hami_core": "hami",
+}
+"""Fields of ``VendorProfile`` whose names differ from the configuration's keys."""
+
+
 class AgentConfig(_Section, frozen=True):
     """The whole file.
 
     Attributes:
-        node: name of the node; else ``$NODE_NAME``, else the host's name.
-        socket: where the runtime waits for plugins.
-        exempt: namespaces whose containers without a share keep what their images say.
+        node: its name; empty for ``$NODE_NAME``, else the host's name.
+        socket: on which the runtime accepts plugins.
+        exempt: namespaces whose containers without a share keep what their images set.
     """
 
     node: str = ""
@@ -139,7 +149,7 @@ def read(path: Path) -> AgentConfig:
     """The configuration in a file.
 
     Raises:
-        ConfigError: it cannot be read, or says something that cannot be meant.
+        ConfigError: the file cannot be read, or a value is invalid.
     """
     try:
         text = yaml.safe_load(path.read_bytes())
@@ -168,27 +178,28 @@ def node_name(config: AgentConfig) -> str:
 
 
 def profiles(config: AgentConfig) -> dict[str, VendorProfile]:
-    """By vendor: the vendors' own, changed by what the configuration says."""
-    own = {"nvidia": NVIDIA, "metax": METAX}
-    named = {
-        vendor: _profile(section, own.get(vendor, VendorProfile()))
+    """The profiles by vendor: the built-in ones with the configuration's changes."""
+    changed = {
+        vendor: _profile(section, PROFILES.get(vendor, VendorProfile()))
         for vendor, section in config.profiles.items()
     }
-    return own | named
+    return {**PROFILES, **changed}
 
 
 def _profile(section: ProfileSection, base: VendorProfile) -> VendorProfile:
-    said = {name: getattr(section, name) for name in section.__struct_fields__}
-    words = {name: value for name, value in said.items() if value is not msgspec.UNSET}
-    if "hami_core" in words:
-        hami = words.pop("hami_core")
-        words["hami"] = None if hami is None else HamiCore(**msgspec.structs.asdict(hami))
-    if "mounts" in words:
-        words["mounts"] = tuple(
+    found = {name: getattr(section, name) for name in section.__struct_fields__}
+    changes = {
+        _FIELDS.get(name, name): value
+        for name, value in found.items()
+        if value is not msgspec.UNSET
+    }
+    if changes.get("hami") is not None:
+        changes["hami"] = HamiCore(**msgspec.structs.asdict(changes["hami"]))
+    if "mounts" in changes:
+        changes["mounts"] = tuple(
             Mount(m.destination, "bind", m.source, ("rbind", "ro" if m.read_only else "rw"))
-            for m in words["mounts"]
+            for m in changes["mounts"]
         )
-    if "env" in words:
-        words["env"] = MappingProxyType(words["env"])
-    fields = {name: getattr(base, name) for name in base.__slots__}
-    return VendorProfile(**(fields | words))
+    if "env" in changes:
+        changes["env"] = MappingProxyType(changes["env"])
+    return replace(base, **changes)

@@ -1,4 +1,4 @@
-"""What the ledger says a container may use: never the text on the pod."""
+"""What the ledger grants a container; the agent never uses the pod's annotations for that."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -15,23 +15,23 @@ from core.requests.limits import Limits, limits
 
 
 class GrantStatus(Enum):
-    """What there is to say of a container that gets no share from here."""
+    """Why the ledger grants a container nothing; the value is a clause for error messages."""
 
-    UNKNOWN = "the ledger does not name its pod"
-    """It may not have arrived yet."""
-    NOTHING = "the ledger gives its pod's other containers all that it gives"
-    """It asked for no share."""
-    ELSEWHERE = "the ledger cannot tell what its pod holds"
-    """Another component may serve it."""
+    NOT_RECORDED = "no allocation is recorded for this pod"
+    """The record may not have arrived yet."""
+    NO_SHARE = "the pod's allocation has no share for this container"
+    """The container requested no share."""
+    OTHER_COMPONENT = "the ledger does not know which cards this pod uses"
+    """Another component, such as a device plugin, may serve the pod."""
 
 
-Answer = Limits | GrantStatus
+GrantAnswer = Limits | GrantStatus
 
 
 class Grants(Protocol):
     """The grants of one node."""
 
-    def of(self, pod: str, container: str) -> Answer:
+    def lookup(self, pod: str, container: str) -> GrantAnswer:
         """What a container may use.
 
         Args:
@@ -39,7 +39,7 @@ class Grants(Protocol):
             container: its name.
 
         Raises:
-            GrantError: it was granted what the node cannot give.
+            GrantError: the grant is invalid on this node.
         """
         ...
 
@@ -49,25 +49,25 @@ class Grants(Protocol):
 
     @property
     def known(self) -> bool:
-        """Whether anybody has said yet what the record is, or that there is none."""
+        """Whether the node's record, or the absence of one, is known."""
         ...
 
-    async def arrival(self) -> None:
-        """Return when that is known."""
+    async def wait_until_known(self) -> None:
+        """Return when ``known`` is true."""
         ...
 
-    def change(self) -> Coroutine[Any, Any, object]:
-        """Ends when anything may have changed since this was called."""
+    def next_change(self) -> Coroutine[Any, Any, object]:
+        """Ends when a lookup may answer something else than when this was called."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A record and what follows from it: one thread makes it, others read it whole.
+    """A record and its cards; replaced as a whole, because several threads read it.
 
     Attributes:
-        ledger: None where there is none, and every pod is unknown.
-        cards: by uuid; they stay when the record goes.
+        ledger: None where the node has no record: then no allocation is recorded.
+        cards: by uuid; they stay when the record is deleted.
     """
 
     ledger: NodeLedger | None = None
@@ -75,57 +75,54 @@ class _Record:
 
 
 class LedgerGrants:
-    """Grants out of the node's record, whoever brings that here."""
+    """Grants from the node's record, which a file or a watch supplies."""
 
-    __slots__ = ("_arrived", "_changed", "_record")
+    __slots__ = ("_changed", "_known", "_record")
 
     def __init__(self, ledger: NodeLedger | None = None) -> None:
-        """Begin with a record, or with none having arrived yet."""
+        """Start with a record, or with an unknown one."""
         self._record = _Record()
         self._changed = asyncio.Event()
-        self._arrived = False
+        self._known = False
         if ledger is not None:
             self.replace(ledger)
 
     @property
     def ledger(self) -> NodeLedger | None:
-        """The latest record; None where there is none."""
+        """The latest record; None where the node has none."""
         return self._record.ledger
 
     def replace(self, ledger: NodeLedger) -> None:
-        """Take a newer record, and wake whoever waits for a change."""
+        """Use a newer record, and wake the waiters."""
         cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
-        self._take(_Record(ledger, cards))
+        self._set(_Record(ledger, cards))
 
-    def forget(self) -> None:
-        """There is no record: every pod is unknown. The cards are still there."""
-        self._take(_Record(None, self._record.cards))
+    def clear(self) -> None:
+        """The node has no record: no allocation is recorded. The cards stay."""
+        self._set(_Record(None, self._record.cards))
 
-    def nudge(self) -> None:
-        """Wake whoever waits: what is granted can be had now, or is known to be impossible."""
-        self._wake()
-
-    def _take(self, record: _Record) -> None:
-        self._record = record
-        self._arrived = True
-        self._wake()
-
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake the waiters: a granted MIG slice was created, or could not be created."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def of(self, pod: str, container: str) -> Answer:
-        """As ``Grants.of``; what is only held by some service does not count yet."""
+    def _set(self, record: _Record) -> None:
+        self._record = record
+        self._known = True
+        self.wake()
+
+    def lookup(self, pod: str, container: str) -> GrantAnswer:
+        """As ``Grants.lookup``; an allocation that is only reserved does not count yet."""
         record = self._record
         if record.ledger is None:
-            return GrantStatus.UNKNOWN
+            return GrantStatus.NOT_RECORDED
         allocation = record.ledger.allocations.get(pod)
         if allocation is None or allocation.state is not AllocationState.COMMITTED:
-            return GrantStatus.UNKNOWN
+            return GrantStatus.NOT_RECORDED
         if allocation.unread is not None or allocation.dialect == KUBELET:
-            return GrantStatus.ELSEWHERE
+            return GrantStatus.OTHER_COMPONENT
         found = limits(allocation.grants, container, record.cards)
-        return found if found.cards else GrantStatus.NOTHING
+        return found if found.cards else GrantStatus.NO_SHARE
 
     def cards(self) -> Mapping[str, Card]:
         """The node's cards, by uuid."""
@@ -134,13 +131,13 @@ class LedgerGrants:
     @property
     def known(self) -> bool:
         """As ``Grants.known``."""
-        return self._arrived
+        return self._known
 
-    async def arrival(self) -> None:
-        """As ``Grants.arrival``."""
-        while not self._arrived:
-            await self.change()
+    async def wait_until_known(self) -> None:
+        """As ``Grants.wait_until_known``."""
+        while not self._known:
+            await self.next_change()
 
-    def change(self) -> Coroutine[Any, Any, object]:
-        """Ends at the next ``replace``, ``forget`` or ``nudge``."""
+    def next_change(self) -> Coroutine[Any, Any, object]:
+        """Ends at the next ``replace``, ``clear`` or ``wake``."""
         return self._changed.wait()

@@ -17,7 +17,7 @@ from adapters.node.apiserver.status import HardwarePublisher, SharingConfig, des
 from adapters.node.config import AgentConfig, node_name, profiles
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.file import FileInventory
-from adapters.node.hardware.health import APPLICATION, Health
+from adapters.node.hardware.health import APPLICATION_XIDS, Health
 from adapters.node.hardware.mig_partitioner import MigPartitioner
 from adapters.node.hardware.model import Hardware, HardwareSource, InventoryError
 from adapters.node.hardware.nvidia import NvmlInventory
@@ -90,7 +90,7 @@ class NodeAgent:
             hardware.devices,
             there,
             self.cdi,
-            partitions_here=cutter is not None,
+            creates_instances=cutter is not None,
             failed_instances={} if cutter is None else cutter.failed_instances,
         )
 
@@ -121,7 +121,7 @@ class NodeAgent:
         if found is None or (self.known and found == self.hardware):
             return
         if self.known:
-            log_event("inventory.changed", cards=len(found.cards))
+            log_event("hardware.changed", cards=len(found.cards))
         self.hardware, self.known = found, True
         if self.publisher is not None:
             self.publisher.wake()
@@ -135,7 +135,7 @@ class NodeAgent:
     def configure(self, runtime: RuntimeInfo) -> None:
         """Learn what the runtime can do."""
         self.cdi = takes_cdi(runtime)
-        log_event("link.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
+        log_event("nri.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
 
 
 def takes_cdi(runtime: RuntimeInfo) -> bool:
@@ -191,8 +191,8 @@ async def run(config: AgentConfig) -> None:
         tenants,
         lambda: node.hardware,
         dict if inventory is None else inventory.loads,
-        news.counts,
-        node.grants.of,
+        news.counters,
+        node.grants.lookup,
     )
     work = [link.run(), ledger.run(), node.watch()]
     if node.cutter is not None:
@@ -206,7 +206,7 @@ async def run(config: AgentConfig) -> None:
     if node.holders is not None:
         work.append(node.holders.run())
     if config.monitor.listen:
-        scrape = MetricsServer(monitor.families, lambda: news.counts.active)
+        scrape = MetricsServer(monitor.families, lambda: news.counters.active)
         work.append(scrape.run(config.monitor.listen))
     log_event("agent.started", node=node_name(config), cards=len(node.hardware.cards))
     tasks = [asyncio.ensure_future(each) for each in work]
@@ -215,7 +215,7 @@ async def run(config: AgentConfig) -> None:
     try:
         await _until_told(tasks)
     finally:
-        watchdog.end()
+        watchdog.stop()
     log_event("agent.ended")
 
 
@@ -251,7 +251,7 @@ def _ledger(config: AgentConfig, node: NodeAgent) -> LedgerFile | LedgerWatch:
         said = config.publish
         terms = SharingConfig(said.dialects, said.slots, said.isolation or None)
         node.publisher = HardwarePublisher(credentials, node_name(config), lambda: node.told(terms))
-        watch.seen = node.publisher.seen
+        watch.on_status = node.publisher.on_status
         if said.checkpoint:
             place, wake = Path(said.checkpoint), node.publisher.wake
             node.holders = KubeletDevices(place, node.grants, lambda: node.hardware, wake)
@@ -263,7 +263,7 @@ def _inventory(config: AgentConfig) -> HardwareSource | None:
         case "file":
             return FileInventory(Path(config.inventory.file), node_name(config))
         case "nvml":
-            ignored = APPLICATION.union(config.inventory.ignore_xids)
+            ignored = APPLICATION_XIDS.union(config.inventory.ignore_xids)
             return NvmlInventory(node_name(config), health=Health(ignored))
         case _:
             return None
@@ -274,7 +274,7 @@ def _listen(inventory: NvmlInventory, node: NodeAgent) -> None:
     loop = asyncio.get_running_loop()
 
     def heard(uuid: str, xid: int) -> None:
-        counts = inventory.health.error(uuid, xid)
+        counts = inventory.health.record_xid(uuid, xid)
         log_event("card.error", card=uuid, xid=xid, counts=counts)
         if counts:
             with suppress(RuntimeError):  # the loop has ended
@@ -287,7 +287,7 @@ def _look(inventory: HardwareSource | None) -> Hardware | None:
     if inventory is None:
         return None
     try:
-        return inventory.hardware()
+        return inventory.read()
     except InventoryError as error:
-        log_event("inventory.unread", reason=str(error))
+        log_event("nvml.read_failed", reason=str(error))
         return None

@@ -9,10 +9,10 @@ from contextlib import aclosing
 
 from adapters.node.apiserver.credentials import AgentCredentials
 
-SILENCE = 150.0
+READ_TIMEOUT = 150.0
 """Seconds without a word after which a connection counts as lost; bookmarks come every minute."""
 
-LARGEST = 16 << 20
+MAX_ANSWER = 16 << 20
 """Bytes of an answer, or of a piece of one that has no end."""
 
 _GOOD = frozenset({"200", "201"})
@@ -58,9 +58,9 @@ async def pieces(
     Raises:
         OSError: as ``send``, and so the others.
     """
-    async with asyncio.timeout(SILENCE):
+    async with asyncio.timeout(READ_TIMEOUT):
         reader, writer = await asyncio.open_connection(
-            who.host, who.port, ssl=who.context, limit=LARGEST
+            who.host, who.port, ssl=who.context, limit=MAX_ANSWER
         )
     try:
         head = f"{method} {path} HTTP/1.1\r\n{who.headers()}Accept: application/json\r\n"
@@ -75,7 +75,7 @@ async def pieces(
 
 
 async def _body(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-    async with asyncio.timeout(SILENCE):
+    async with asyncio.timeout(READ_TIMEOUT):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     status = head[0].split(" ", 2)
     headers = {
@@ -83,23 +83,23 @@ async def _body(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
         for name, _, value in (line.partition(":") for line in head[1:])
     }
     chunked = headers.get("transfer-encoding") == "chunked"
-    size = min(int(headers.get("content-length", "0")), LARGEST)
+    size = min(int(headers.get("content-length", "0")), MAX_ANSWER)
     if not _GOOD.intersection(status[1:2]):
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(READ_TIMEOUT):
             text = b"" if chunked else await reader.readexactly(min(size, _SHOWN))
         number = int(status[1]) if status[1:2] and status[1].isdecimal() else 0
         told = " ".join(status[1:])
         more = text.decode("utf-8", "replace")
         raise ApiError(f"the API server answers {told}{more and f': {more}'}", number)
     if not chunked:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(READ_TIMEOUT):
             whole = await reader.readexactly(size)
         yield whole
         return
     while True:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(READ_TIMEOUT):
             size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
-            if size > LARGEST:
+            if size > MAX_ANSWER:
                 raise ApiError(f"a piece of {size} bytes")
             piece = (await reader.readexactly(size + 2))[:size]
         if not size:

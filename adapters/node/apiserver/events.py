@@ -14,10 +14,10 @@ from adapters.node.nri.model import PodSandbox
 
 CONTROLLER = "dragoman.dev/node"
 
-MOST = 512
+MAX_SERIES = 512
 """Series of events that are remembered; a node has no more pods than that."""
 
-RATE = 5.0
+MAX_WRITES_PER_SECOND = 5.0
 """Writes a second, so that a node full of refused pods does not load the API server."""
 
 _MERGE = "application/merge-patch+json"
@@ -56,7 +56,7 @@ class AgentEventApi:
                 data = msgspec.json.encode(body)
                 return await send(self.credentials, method, path, data, kind)
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            log_event("event.unwritten", path=path, reason=str(error) or type(error).__name__)
+            log_event("event.write_failed", path=path, reason=str(error) or type(error).__name__)
             raise ClusterError(0, "Broken", str(error) or type(error).__name__) from error
 
 
@@ -71,7 +71,9 @@ class PodEvents:
             node: its name.
         """
         server = AgentEventApi(credentials)
-        self._events = EventRecorder(server, node, controller=CONTROLLER, most=MOST, rate=RATE)
+        self._events = EventRecorder(
+            server, node, controller=CONTROLLER, most=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
+        )
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:

@@ -39,7 +39,7 @@ class LedgerFile:
         except FileNotFoundError:
             return False
         except (OSError, LedgerRecordError) as error:
-            log_event("ledger.unread", reason=str(error), file=self.path)
+            log_event("ledger.invalid", reason=str(error), file=self.path)
             return False
         return True
 

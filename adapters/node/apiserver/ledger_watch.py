@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from adapters.node.apiserver.api import LARGEST, pieces
+from adapters.node.apiserver.api import MAX_ANSWER, pieces
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.grants import LedgerGrants
 from adapters.node.log import log_event
@@ -21,7 +21,7 @@ from adapters.wire.ledger import LedgerRecordError, decode
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 
-SHORTEST, LONGEST = 0.2, 10.0
+MIN_RETRY_DELAY, MAX_RETRY_DELAY = 0.2, 10.0
 """Seconds between two attempts."""
 
 _SESSION = 290
@@ -54,7 +54,7 @@ class WatchError(OSError):
 FAILURES = (OSError, EOFError, ValueError, asyncio.LimitOverrunError, msgspec.MsgspecError)
 
 
-Seen = Callable[[msgspec.Raw | None], None]
+StatusHandler = Callable[[msgspec.Raw | None], None]
 """Told the status of the record whenever it may have changed; None where there is no record."""
 
 
@@ -79,21 +79,21 @@ class LedgerWatch:
     credentials: AgentCredentials
     node: str
     grants: LedgerGrants
-    seen: Seen = _ignore
+    on_status: StatusHandler = _ignore
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        wait = SHORTEST
+        wait = MIN_RETRY_DELAY
         while True:
             try:
                 version = await self._list()
-                wait = SHORTEST
+                wait = MIN_RETRY_DELAY
                 while True:
                     version = await self._watch(version)
             except FAILURES as error:
-                log_event("ledger.lost", reason=str(error) or type(error).__name__)
+                log_event("ledger_watch.disconnected", reason=str(error) or type(error).__name__)
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
-            wait = min(wait * 2, LONGEST)
+            wait = min(wait * 2, MAX_RETRY_DELAY)
 
     async def _list(self) -> str:
         async with aclosing(self._lines("")) as lines:
@@ -122,16 +122,16 @@ class LedgerWatch:
         return version
 
     def _lose(self) -> None:
-        self.grants.forget()
-        self.seen(None)
+        self.grants.clear()
+        self.on_status(None)
 
     def _take(self, thing: _Object) -> None:
-        self.seen(thing.status)
+        self.on_status(thing.status)
         try:
             self.grants.replace(decode(thing.spec))
         except LedgerRecordError as error:
-            log_event("ledger.unread", reason=str(error))
-            self.grants.forget()
+            log_event("ledger.invalid", reason=str(error))
+            self.grants.clear()
 
     async def _lines(self, words: str) -> AsyncGenerator[bytes, None]:
         """The lines of an answer, as they come."""
@@ -143,7 +143,7 @@ class LedgerWatch:
                 for line in lines:
                     if line:
                         yield line
-                if len(rest) > LARGEST:
-                    raise WatchError(f"a line of more than {LARGEST} bytes")
+                if len(rest) > MAX_ANSWER:
+                    raise WatchError(f"a line of more than {MAX_ANSWER} bytes")
         if rest:
             yield rest

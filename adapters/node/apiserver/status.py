@@ -21,7 +21,7 @@ from adapters.node.log import log_event
 from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
 from core.hardware.card import Card
 
-SHORTEST, LONGEST = 1.0, 60.0
+MIN_WRITE_INTERVAL, MAX_WRITE_INTERVAL = 1.0, 60.0
 """Seconds between two writes."""
 
 MERGE = "application/merge-patch+json"
@@ -77,12 +77,12 @@ class HardwarePublisher:
 
     credentials: AgentCredentials
     node: str
-    wanted: Callable[[], NodeHardware | None]
+    desired: Callable[[], NodeHardware | None]
     _there: bool | None = None
     _said: NodeHardware | None = None
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def seen(self, status: msgspec.Raw | None) -> None:
+    def on_status(self, status: msgspec.Raw | None) -> None:
         """Learn what the record's status is; None where there is no record."""
         self._there = status is not None
         try:
@@ -97,10 +97,10 @@ class HardwarePublisher:
 
     async def run(self) -> None:
         """Write until cancelled; never twice within a second."""
-        wait = SHORTEST
+        wait = MIN_WRITE_INTERVAL
         while True:
             self._woken.clear()
-            wanted = self.wanted()
+            wanted = self.desired()
             if self._there is None or wanted is None or wanted == self._said:
                 await self._woken.wait()
                 continue
@@ -109,10 +109,10 @@ class HardwarePublisher:
                 await self._write(wanted)
                 # The service takes away the record of a node that the cluster does not know:
                 # whoever makes it again and again does so ever less often.
-                wait = SHORTEST if there else min(wait * 2, LONGEST)
+                wait = MIN_WRITE_INTERVAL if there else min(wait * 2, MAX_WRITE_INTERVAL)
             except FAILURES as error:
-                log_event("hardware.unpublished", reason=str(error) or type(error).__name__)
-                wait = min(wait * 2, LONGEST)
+                log_event("node_status.update_failed", reason=str(error) or type(error).__name__)
+                wait = min(wait * 2, MAX_WRITE_INTERVAL)
             await asyncio.sleep(wait * random.uniform(0.75, 1))  # noqa: S311
 
     async def _write(self, wanted: NodeHardware) -> None:
@@ -127,7 +127,7 @@ class HardwarePublisher:
             raise
         self._there, self._said = True, wanted
         log_event(
-            "hardware.published",
+            "node_status.updated",
             cards=len(wanted.cards),
             problems=len(wanted.problems),
             pods=len(wanted.holdings),

@@ -67,7 +67,7 @@ class FileInventory:
     path: Path
     node: str
 
-    def hardware(self) -> Hardware:
+    def read(self) -> Hardware:
         """What the file says.
 
         Raises:

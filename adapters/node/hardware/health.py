@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 # Of an application, not of its card: NVIDIA/k8s-device-plugin internal/rm/health.go
-APPLICATION = frozenset({13, 31, 43, 45, 68, 109})
+APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
-QUIET = 300.0
+QUIET_PERIOD = 300.0
 """Seconds without an error after which the driver is believed that nothing needs to be done."""
 
 # nvml.h, NVML_GPU_RECOVERY_ACTION_*, but for 5, which is not about the card
-ACTIONS = {
+RECOVERY_ACTIONS = {
     1: "a reset of the card",
     2: "a restart of the node",
     3: "that its peers are drained",
@@ -37,18 +37,18 @@ class Health:
         now: seconds that only go forward.
     """
 
-    ignored: frozenset[int] = APPLICATION
+    ignored_xids: frozenset[int] = APPLICATION_XIDS
     now: Callable[[], float] = time.monotonic
     _errors: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
 
-    def error(self, uuid: str, xid: int) -> bool:
+    def record_xid(self, uuid: str, xid: int) -> bool:
         """Note an error; whether it says something about the card."""
-        if xid in self.ignored:
+        if xid in self.ignored_xids:
             return False
         self._errors[uuid] = (xid, self.now())
         return True
 
-    def returned(self, uuid: str) -> None:
+    def clear(self, uuid: str) -> None:
         """A card that was away is there again: nothing from before counts."""
         self._errors.pop(uuid, None)
 
@@ -59,13 +59,13 @@ class Health:
             uuid: of the card.
             action: what its driver asks for; None where it does not say.
         """
-        if action in ACTIONS:
-            return f"its driver asks for {ACTIONS[action]}"
+        if action in RECOVERY_ACTIONS:
+            return f"its driver asks for {RECOVERY_ACTIONS[action]}"
         found = self._errors.get(uuid)
         if found is None:
             return ""
         xid, when = found
-        if action == 0 and self.now() - when >= QUIET:
+        if action == 0 and self.now() - when >= QUIET_PERIOD:
             # Unless a newer one came in this moment.
             if self._errors.get(uuid) == found:
                 del self._errors[uuid]

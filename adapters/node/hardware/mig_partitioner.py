@@ -17,7 +17,7 @@ from core.hardware.mig import MigKey
 from core.hardware.mig_repartition import GpuInstancePlacement, RepartitionPlan, repartition
 from core.ledger.node_ledger import NodeLedger
 
-AGAIN = 5.0
+RETRY_INTERVAL = 5.0
 """Seconds until what could not be cut is tried again: what was in the way may have ended."""
 
 
@@ -44,7 +44,7 @@ class RepartitionJob:
     """
 
     uuid: str
-    recut: RepartitionPlan
+    plan: RepartitionPlan
     enable: bool = False
 
 
@@ -63,9 +63,9 @@ class MigPartitioner:
     """
 
     grants: LedgerGrants
-    tool: MigDriver
+    driver: MigDriver
     hardware: Callable[[], Hardware]
-    look: Callable[[], Awaitable[None]]
+    read_hardware: Callable[[], Awaitable[None]]
     enable: bool = False
     failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
     withdrawn: frozenset[MigKey] = frozenset()
@@ -75,12 +75,12 @@ class MigPartitioner:
         while True:
             seen = self.grants.ledger
             await self.repartition()
-            change = self.grants.change()
+            change = self.grants.next_change()
             if self.grants.ledger is not seen:
                 change.close()
                 continue
             try:
-                await asyncio.wait_for(change, AGAIN if self.failed_instances else None)
+                await asyncio.wait_for(change, RETRY_INTERVAL if self.failed_instances else None)
             except TimeoutError:
                 continue
 
@@ -91,19 +91,19 @@ class MigPartitioner:
             return
         jobs, problems = self._jobs(ledger)
         # From here on nobody is given what goes; who was given it before has a grant for it.
-        self.withdrawn = frozenset(_key(j.uuid, piece) for j in jobs for piece in j.recut.remove)
+        self.withdrawn = frozenset(_key(j.uuid, piece) for j in jobs for piece in j.plan.remove)
         for job in jobs:
             problems |= await asyncio.to_thread(self._do, job)
         if jobs:
-            await self.look()
+            await self.read_hardware()
         self.withdrawn = frozenset()
         changed = bool(jobs) or problems != self.failed_instances
         for key, why in problems.items():
             if self.failed_instances.get(key) != why:
-                log_event("card.uncut", **key._asdict(), reason=why)
+                log_event("mig.create_failed", **key._asdict(), reason=why)
         self.failed_instances = problems
         if changed:
-            self.grants.nudge()
+            self.grants.wake()
 
     def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[MigKey, str]]:
         hardware = self.hardware()
@@ -135,15 +135,15 @@ class MigPartitioner:
         """On a thread: it may take seconds."""
         try:
             if job.enable:
-                self.tool.enable(job.uuid)
-            found = self.tool.repartition(job.uuid, job.recut.remove, job.recut.add)
+                self.driver.enable(job.uuid)
+            found = self.driver.repartition(job.uuid, job.plan.remove, job.plan.add)
         except RuntimeError as error:
-            return {_key(job.uuid, piece): str(error) for piece in job.recut.add}
+            return {_key(job.uuid, piece): str(error) for piece in job.plan.add}
         log_event(
-            "card.cut",
+            "mig.repartitioned",
             card=job.uuid,
-            removed=[f"{piece.profile}@{piece.start}" for piece in job.recut.remove],
-            added=[f"{piece.profile}@{piece.start}" for piece in job.recut.add],
+            removed=[f"{piece.profile}@{piece.start}" for piece in job.plan.remove],
+            added=[f"{piece.profile}@{piece.start}" for piece in job.plan.add],
             failed=len(found),
         )
         return {_key(job.uuid, piece): why for piece, why in found.items()}

@@ -69,7 +69,7 @@ class InventoryError(RuntimeError):
 class HardwareSource(Protocol):
     """Somebody who knows the node's cards."""
 
-    def hardware(self) -> Hardware:
+    def read(self) -> Hardware:
         """What is in the node now.
 
         Raises:

@@ -7,7 +7,7 @@ from pathlib import Path
 from adapters.node.hardware.health import Health
 from adapters.node.hardware.model import CardLoad, Hardware, Instance, InventoryError
 from adapters.node.hardware.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
-from adapters.node.hardware.nvml_events import recovery
+from adapters.node.hardware.nvml_events import recovery_action
 from adapters.node.hardware.nvml_links import scopes
 from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMig
 from adapters.node.log import log_event
@@ -45,7 +45,7 @@ class NvmlInventory:
         default_factory=lambda: ((), {})
     )
 
-    def hardware(self) -> Hardware:
+    def read(self) -> Hardware:
         """What the library says.
 
         Raises:
@@ -54,9 +54,9 @@ class NvmlInventory:
         with self.nvml.lock:
             found, parts = self._found()
             linked = self._linked(found)
-            actions = {card.uuid: recovery(self.nvml, card.uuid) for card in found}
+            actions = {card.uuid: recovery_action(self.nvml, card.uuid) for card in found}
         for uuid in self._lost & actions.keys():
-            self.health.returned(uuid)
+            self.health.clear(uuid)
         problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
         there = {
             card.uuid: replace(
@@ -88,9 +88,11 @@ class NvmlInventory:
     def loads(self) -> dict[str, CardLoad]:
         """What the library says; nothing where it cannot be asked."""
         try:
-            return {use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.use()}
+            return {
+                use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.readings()
+            }
         except NvmlError as error:
-            log_event("inventory.unread", reason=str(error))
+            log_event("nvml.read_failed", reason=str(error))
             return {}
 
     def _found(self) -> tuple[list[NvidiaCard], Parts]:
@@ -102,13 +104,13 @@ class NvmlInventory:
         except NvmlError as error:
             if not self._seen:
                 raise InventoryError(str(error)) from error
-            log_event("inventory.unread", reason=str(error))
+            log_event("nvml.read_failed", reason=str(error))
             return found, parts  # and none of those that were there answers
         for card in cards:
             try:
                 cut = NvmlMig(self.nvml).instances(card.uuid)
             except NvmlError as error:
-                log_event("card.unread", card=card.uuid, reason=str(error))
+                log_event("nvml.card_read_failed", card=card.uuid, reason=str(error))
                 continue
             found.append(card)
             if cut is not None:

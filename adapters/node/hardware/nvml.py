@@ -148,7 +148,7 @@ class Nvml:
             raise problem
         return found
 
-    def use(self) -> list[CardReading]:
+    def readings(self) -> list[CardReading]:
         """How busy the cards are that can be asked.
 
         Raises:

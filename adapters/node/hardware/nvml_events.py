@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from adapters.node.hardware.nvml import Nvml, NvmlError, NvmlReturn
 from adapters.node.log import log_event
 
-WAIT = 1.0
+WAIT_TIMEOUT = 1.0
 """Seconds of one wait for an error."""
 
-AGAIN = 30.0
+REOPEN_INTERVAL = 30.0
 """Seconds until the library is begun anew, which alone finds a card that has returned."""
 
 _XID = 0x8
@@ -46,7 +46,7 @@ class _Field(ctypes.Structure):
     )
 
 
-def recovery(nvml: Nvml, uuid: str) -> int | None:
+def recovery_action(nvml: Nvml, uuid: str) -> int | None:
     """What the driver asks for to recover a card, 0 for nothing; None where it does not say."""
     asked = _Field(field=_RECOVERY)
     try:
@@ -67,7 +67,7 @@ class XidListener:
     """
 
     nvml: Nvml
-    heard: Callable[[str, int], None]
+    on_xid: Callable[[str, int], None]
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _told: str = ""
@@ -77,7 +77,7 @@ class XidListener:
         self._thread = threading.Thread(target=self._run, name="xid", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Listen no more."""
         self._ended.set()
         if self._thread is not None:
@@ -86,13 +86,13 @@ class XidListener:
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                self.listen(time.monotonic() + AGAIN)
+                self.listen(time.monotonic() + REOPEN_INTERVAL)
             except NvmlError as error:
                 if str(error) != self._told:
                     self._told = str(error)
-                    log_event("health.unheard", reason=self._told)
+                    log_event("nvml_events.failed", reason=self._told)
                 # Without a library there is nothing to hurry for.
-                self._ended.wait(AGAIN if error.code is None else WAIT)
+                self._ended.wait(REOPEN_INTERVAL if error.code is None else WAIT_TIMEOUT)
 
     def listen(self, until: float) -> None:
         """Listen to all cards that there are.
@@ -123,11 +123,11 @@ class XidListener:
             card = self.nvml.handle_of(uuid)
             self.nvml.call("nvmlDeviceRegisterEvents", card, ctypes.c_ulonglong(_XID), events)
         except NvmlError as error:
-            log_event("health.unheard", card=uuid, reason=str(error))
+            log_event("nvml_events.failed", card=uuid, reason=str(error))
 
     def _wait(self, events: ctypes.c_void_p) -> None:
         event = _Event()
-        wait = ctypes.c_uint(int(WAIT * 1000))
+        wait = ctypes.c_uint(int(WAIT_TIMEOUT * 1000))
         try:
             self.nvml.call("nvmlEventSetWait_v2", events, ctypes.byref(event), wait)
         except NvmlError as error:
@@ -135,10 +135,10 @@ class XidListener:
                 return
             raise
         if event.type == _XID:
-            self.heard(self.nvml.uuid(ctypes.c_void_p(event.device)), int(event.data))
+            self.on_xid(self.nvml.uuid(ctypes.c_void_p(event.device)), int(event.data))
 
     def _free(self, events: ctypes.c_void_p) -> None:
         try:
             self.nvml.call("nvmlEventSetFree", events)
         except NvmlError as error:
-            log_event("health.unheard", reason=str(error))
+            log_event("nvml_events.failed", reason=str(error))

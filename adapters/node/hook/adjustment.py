@@ -1,4 +1,4 @@
-"""From what a container may use to what it gets, in this node's terms."""
+"""Translates a container's limits into an adjustment for this node."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,20 +16,20 @@ from core.requests.limits import CardLimit, GrantError, Limits
 
 
 class PartitioningError(GrantError):
-    """A slice is not there yet: somebody is making it."""
+    """A MIG instance does not exist yet; the agent is creating it."""
 
 
 class Equipment(Struct, frozen=True):
-    """The node's hardware, as far as a container can be given any of it.
+    """The node's hardware, as far as containers can get it.
 
     Attributes:
         cards: by uuid.
-        devices: device nodes by uuid of the card, for cards that do not follow the profile's rule.
-        instances: by uuid of the card and the slice's profile and start.
+        devices: device nodes by uuid of the card, where the inventory knows them.
+        instances: the MIG instances that exist.
         profiles: by vendor.
-        cdi: whether the runtime takes CDI devices.
-        cutting: whether slices that are not there are made here.
-        uncut: why a slice could not be made, by uuid of the card, profile and start.
+        cdi: whether the runtime supports CDI devices of plugins.
+        creates_instances: whether the agent creates MIG instances that do not exist.
+        failed_instances: why an instance could not be created.
     """
 
     cards: Mapping[str, Card]
@@ -37,28 +37,28 @@ class Equipment(Struct, frozen=True):
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     instances: Mapping[MigKey, Instance] = field(default_factory=dict[MigKey, Instance])
     cdi: bool = False
-    partitions_here: bool = False
+    creates_instances: bool = False
     failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
 
-    def nodes(self, uuid: str) -> Sequence[str]:
-        """The device nodes of a card that is there; none where no profile says which."""
+    def device_nodes(self, uuid: str) -> Sequence[str]:
+        """The device nodes of a card of this node; none where no profile names them."""
         known = self.devices.get(uuid)
         if known is not None:
             return known
         card = self.cards[uuid]
         profile = self.profiles.get(card.vendor)
         templates = () if profile is None else profile.card_devices
-        return [_of_card(template, uuid, card.index) for template in templates]
+        return [_for_card(template, uuid, card.index) for template in templates]
 
 
-def share(
+def plan_share(
     limits: Limits, pod: PodSandbox, container: NriContainer, equipment: Equipment
 ) -> AdjustmentPlan:
-    """What a container with a share gets; of vendors of which it has none, nothing is visible.
+    """What a container with a share gets; cards of other vendors stay invisible.
 
     Raises:
-        CuttingError: not yet.
-        GrantError: the node cannot give it.
+        PartitioningError: the agent is still creating a MIG instance.
+        GrantError: the node cannot provide the share.
     """
     vendors: dict[str, list[CardLimit]] = {}
     for limit in limits.cards:
@@ -70,14 +70,14 @@ def share(
     for vendor, cards in vendors.items():
         profile = equipment.profiles.get(vendor)
         if profile is None:
-            raise GrantError(f"this node's configuration has no profile for {vendor}")
-        if profile.served:
+            raise GrantError(f"the agent's configuration has no profile for vendor {vendor}")
+        if profile.injects:
             plans += _of_vendor(cards, profile, pod, container, equipment)
     return AdjustmentPlan().merged_with(*plans, _void(equipment.profiles, vendors))
 
 
-def void(equipment: Equipment) -> AdjustmentPlan:
-    """What a container without a share gets: no card, whatever its image says."""
+def plan_void(equipment: Equipment) -> AdjustmentPlan:
+    """What a container without a share gets: no card is visible, whatever its image sets."""
     return _void(equipment.profiles, ())
 
 
@@ -86,8 +86,8 @@ def _void(
 ) -> AdjustmentPlan:
     env: dict[str, str] = {}
     for vendor, profile in profiles.items():
-        if profile.served and profile.visible and vendor not in present:
-            env[profile.visible] = VOID
+        if profile.injects and profile.visible_env and vendor not in present:
+            env[profile.visible_env] = VOID
     return AdjustmentPlan(env)
 
 
@@ -98,7 +98,7 @@ def _of_vendor(
     container: NriContainer,
     equipment: Equipment,
 ) -> list[AdjustmentPlan]:
-    # A container counts its cards by their place on the bus, not in the order of a list.
+    # A container numbers its cards by their place on the bus, not by their order in a list.
     cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
     uuids: list[str] = []
     indexes: list[str] = []
@@ -115,18 +115,18 @@ def _of_vendor(
         memories.append(str(limit.memory // MIB))
         computes.append(str(limit.compute))
         if equipment.cdi and profile.cdi:
-            cdi.append(_of_card(profile.cdi, uuid, index))
+            cdi.append(_for_card(profile.cdi, uuid, index))
         else:
-            nodes += (instance and instance.devices) or equipment.nodes(limit.uuid)
-    words = {
+            nodes += (instance and instance.devices) or equipment.device_nodes(limit.uuid)
+    values = {
         "{uuids}": ",".join(uuids),
         "{indexes}": ",".join(indexes),
         "{memories}": ",".join(memories),
         "{computes}": ",".join(computes),
     }
-    env = {name: _fill(value, words) for name, value in profile.env.items()}
-    if profile.visible:
-        env[profile.visible] = _fill(profile.names, words)
+    env = {name: _fill(value, values) for name, value in profile.env.items()}
+    if profile.visible_env:
+        env[profile.visible_env] = _fill(profile.visible_value, values)
     plans = [AdjustmentPlan(env, profile.mounts)]
     if cdi:
         plans.append(AdjustmentPlan(cdi=tuple(cdi)))
@@ -137,8 +137,8 @@ def _of_vendor(
         card.memory_limited or card.compute_limited for card in cards
     ):
         plans += [
-            AdjustmentPlan(hami.bounds(cards)),
-            hami.preloaded(profile.hami, pod.uid, container),
+            AdjustmentPlan(hami.limit_env(cards)),
+            hami.library_plan(profile.hami, pod.uid, container),
         ]
     return plans
 
@@ -150,18 +150,20 @@ def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance |
     found = equipment.instances.get(key)
     if found is not None:
         return found
-    problem = f"card {uuid} is not cut to {slot.profile} at {slot.start}"
+    problem = f"card {uuid} has no {slot.profile} instance at {slot.start}"
     why = equipment.failed_instances.get(key)
     if why is not None:
         raise GrantError(f"{problem}: {why}")
-    raise PartitioningError(f"{problem} yet") if equipment.partitions_here else GrantError(problem)
+    raise (
+        PartitioningError(f"{problem} yet") if equipment.creates_instances else GrantError(problem)
+    )
 
 
-def _of_card(template: str, uuid: str, index: int) -> str:
+def _for_card(template: str, uuid: str, index: int) -> str:
     return _fill(template, {"{uuid}": uuid, "{index}": str(index)})
 
 
-def _fill(template: str, words: Mapping[str, str]) -> str:
-    for word, value in words.items():
-        template = template.replace(word, value)
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace(name, value)
     return template

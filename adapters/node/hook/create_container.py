@@ -1,4 +1,4 @@
-"""Every container that is created is answered for: once, and in time."""
+"""Answers every CreateContainer: once, and before the runtime's deadline."""
 
 import asyncio
 import time
@@ -7,8 +7,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
+from adapters.node.hook.audit import Bypass
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.policy import NOTHING, Exposed, NoGrantYet, Policy, ServeError
+from adapters.node.hook.facts import ContainerFacts
+from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
 from adapters.node.hook.reporter import ContainerReporter
 from adapters.node.log import log_event
 from adapters.node.nri import ttrpc
@@ -16,150 +18,155 @@ from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import Adjustment
 from adapters.node.nri.session import Creating
 
-WAIT = 0.65
-"""The part of the runtime's deadline that is waited for a grant."""
+GRANT_WAIT = 0.65
+"""The part of the runtime's deadline that the agent waits for a grant."""
 
-PATIENCE = 0.75
-"""The part of it after which the watchdog answers: whoever should have, could not."""
+WATCHDOG_WAIT = 0.75
+"""The part of the deadline after which the watchdog answers, because no other thread did."""
 
-DEADLINE = 2.0
-"""Seconds that the runtime waits where it does not say; its default."""
+DEFAULT_TIMEOUT = 2.0
+"""Seconds that the runtime waits where the call sets no timeout: its default."""
 
-MOST_WAITED = 1_000
-"""Pods of which it is remembered that their grants were waited for in vain."""
+MAX_WAITED_PODS = 1_000
+"""Pods without a grant that the handler remembers, so that it waits for each of them once."""
 
 
 @dataclass(slots=True)
 class CreateContainerHandler:
-    """The creations of one connection.
+    """Answers the CreateContainer calls of one connection.
 
-    The runtime asks one question at a time, so that whoever is waited for holds up the whole node.
-    A pod without a grant is waited for once; at its next attempt the answer comes at once.
+    containerd serialises NRI calls, so waiting for one container blocks the node. The handler waits
+    for a missing grant once per pod, and answers the kubelet's next attempt immediately.
 
     Attributes:
-        line: to which the answers go.
-        agent: that knows them.
-        watchdog: that answers if the agent does not.
-        news: where it is told.
-        loop: on which grants arrive, and are waited for.
-        observe: called with whom something was given.
-        waited: uids of pods whose grants were waited for in vain; outlives the connection.
+        connection: for the answers.
+        policy: that decides.
+        watchdog: that rejects a container if this handler does not answer.
+        reporter: of rejections and bypasses.
+        loop: on which grants arrive.
+        observe: called with each container that got an adjustment.
+        waited: uids of pods whose grants did not arrive in time; outlives the connection.
     """
 
-    line: Connection
-    agent: Policy
+    connection: Connection
+    policy: Policy
     watchdog: Watchdog
-    news: ContainerReporter
+    reporter: ContainerReporter
     loop: asyncio.AbstractEventLoop
     observe: Callable[[Creating], None]
     waited: dict[str, None]
-    _guards: dict[int, int] = field(default_factory=dict[int, int])
+    _alarms: dict[int, int] = field(default_factory=dict[int, int])
     _waiting: set[Future[None]] = field(default_factory=set[Future[None]])
 
     def handle(self, creating: Creating, began: float) -> None:
-        """Answer, or see to it that an answer follows; on the thread that reads.
+        """Answer now, or arrange for an answer in time; on the thread that reads.
 
         Args:
-            creating: the question.
+            creating: the call.
             began: when it arrived, by ``time.monotonic()``.
         """
-        deadline = creating.timeout / 1e9 or DEADLINE
-        late = partial(self._fail, creating, "no answer in time", late=True)
-        self._guards[creating.stream] = self.watchdog.at(began + PATIENCE * deadline, late)
-        absent = self._try(creating)
-        if absent is None:
+        timeout = creating.timeout / 1e9 or DEFAULT_TIMEOUT
+        late = partial(self._reject, creating, "no answer in time", late=True)
+        self._alarms[creating.stream] = self.watchdog.call_at(began + WATCHDOG_WAIT * timeout, late)
+        pending = self._try(creating)
+        if pending is None:
             self.waited.pop(creating.pod.uid, None)
         elif creating.pod.uid in self.waited:
-            self._fail(creating, absent.value)
+            self._reject(creating, pending.value)
         else:
-            waiting = self._wait(creating, began + WAIT * deadline)
+            waiting = self._wait_for_grant(creating, began + GRANT_WAIT * timeout)
             future = asyncio.run_coroutine_threadsafe(waiting, self.loop)
             self._waiting.add(future)
             future.add_done_callback(self._waiting.discard)
 
     def end(self) -> None:
-        """The connection is gone; nobody waits for an answer."""
+        """Stop waiting for grants: the connection is closed."""
         for future in list(self._waiting):
             future.cancel()
-        for guard in list(self._guards.values()):
-            self.watchdog.call_off(guard)
+        for alarm in list(self._alarms.values()):
+            self.watchdog.cancel(alarm)
 
-    async def _wait(self, creating: Creating, due: float) -> None:
-        """Wait for the grant, and what it needs, as long as the runtime waits."""
-        absent = NoGrantYet.GRANT
+    async def _wait_for_grant(self, creating: Creating, due: float) -> None:
+        """Try again whenever the grants change, until the container is answered or time is up."""
+        pending = NoGrantYet.GRANT
         try:
             async with asyncio.timeout(due - time.monotonic()):
                 while True:
-                    change = self.agent.grants.change()
+                    change = self.policy.grants.next_change()
                     found = self._try(creating)
                     if found is None:
                         change.close()
                         return
-                    absent = found
+                    pending = found
                     await change
         except TimeoutError:
             self.waited[creating.pod.uid] = None
-            while len(self.waited) > MOST_WAITED:
+            while len(self.waited) > MAX_WAITED_PODS:
                 del self.waited[next(iter(self.waited))]
-            self._fail(creating, absent.value, late=True)
+            self._reject(creating, pending.value, late=True)
 
     def _try(self, creating: Creating) -> NoGrantYet | None:
-        """Answer, unless the grant or what it needs is not there yet."""
-        pod, container = creating.pod, creating.container
+        """Answer, unless the grant or its MIG slice is not there yet."""
+        facts = self.policy.facts(creating.pod, creating.container)
         try:
-            adjustment = self.agent.adjust(pod, container)
-        except ServeError as error:
-            self._fail(creating, str(error))
+            adjustment = self.policy.adjust(facts)
+        except RejectError as error:
+            self._reject(creating, str(error))
             return None
         except Exception as error:
-            # The serve loop: one container's failure is not the next one's.
-            if self.agent.concerns(pod, container):
-                self._fail(creating, f"{type(error).__name__}: {error}")
+            # The serve loop: one container's failure must not affect the next one.
+            if self.policy.may_have_share(facts):
+                self._reject(creating, f"{type(error).__name__}: {error}")
                 return None
             log_event(
-                "container.unexpected", uid=pod.uid, container=container.name, reason=repr(error)
+                "container.unexpected_error",
+                uid=creating.pod.uid,
+                container=creating.container.name,
+                reason=repr(error),
             )
-            # Whether it reaches cards in other ways is not asked: that may fail just so.
-            self._send(creating, NOTHING)
+            # No look for a bypass: it may fail in the same way.
+            self._send(creating, NO_ADJUSTMENT)
             return None
         if isinstance(adjustment, NoGrantYet):
             return adjustment
-        self._answer(creating, adjustment)
+        self._answer(creating, adjustment, facts)
         return None
 
     def _send(self, creating: Creating, adjustment: Adjustment) -> bool:
-        """Whether it was sent; it is counted then."""
-        self._call_off(creating.stream)
-        answer = partial(self.line.session.adjusted, creating.stream, adjustment)
-        if not self.line.send(answer):
+        """Send and count the answer; False where the container is answered already."""
+        self._cancel_alarm(creating.stream)
+        reply = partial(self.connection.session.reply, creating.stream, adjustment)
+        if not self.connection.send(reply):
             return False
-        if adjustment == NOTHING:
-            self.news.counts.untouched += 1
+        if adjustment == NO_ADJUSTMENT:
+            self.reporter.counters.untouched += 1
         else:
-            self.news.counts.adjusted += 1
+            self.reporter.counters.adjusted += 1
             self.observe(creating)
         return True
 
-    def _answer(self, creating: Creating, adjustment: Adjustment) -> None:
+    def _answer(self, creating: Creating, adjustment: Adjustment, facts: ContainerFacts) -> None:
         if not self._send(creating, adjustment):
             return
-        way = self.agent.exposure(creating.pod, creating.container)
-        if way:
-            self.news.exposed(Exposed(creating.pod, creating.container, way))
+        paths = self.policy.bypass_of(facts)
+        if paths:
+            self.reporter.report_bypass(Bypass(creating.pod, creating.container, paths))
 
-    def _fail(self, creating: Creating, reason: str, *, late: bool = False) -> None:
-        """Keep the container from starting; also called on the watchdog's thread."""
-        self._call_off(creating.stream)
+    def _reject(self, creating: Creating, reason: str, *, late: bool = False) -> None:
+        """Answer with an error that keeps the container from starting; from any thread."""
+        self._cancel_alarm(creating.stream)
         problem = f"dragoman: {reason}"
         code = ttrpc.DEADLINE_EXCEEDED if late else ttrpc.UNKNOWN
         try:
-            sent = self.line.send(partial(self.line.session.failed, creating.stream, code, problem))
+            sent = self.connection.send(
+                partial(self.connection.session.reply_error, creating.stream, code, problem)
+            )
         except OSError:
             return
         if sent:
-            self.news.refused(creating, reason, late=late)
+            self.reporter.report_rejected(creating, reason, late=late)
 
-    def _call_off(self, stream: int) -> None:
-        guard = self._guards.pop(stream, None)
-        if guard is not None:
-            self.watchdog.call_off(guard)
+    def _cancel_alarm(self, stream: int) -> None:
+        alarm = self._alarms.pop(stream, None)
+        if alarm is not None:
+            self.watchdog.cancel(alarm)

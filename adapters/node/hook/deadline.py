@@ -1,7 +1,7 @@
-"""A second thread that answers when the first one cannot.
+"""A second thread that answers when the first one does not.
 
-The runtime starts a container untouched when it gets no answer in time. Whatever holds up the event
-loop - a file system that hangs, a machine that swaps - must not be the reason.
+The runtime starts a container without an adjustment when it gets no answer in time. A blocked
+thread - on a file system that hangs, or a machine that swaps - must not be the reason.
 """
 
 import heapq
@@ -10,54 +10,56 @@ import time
 from collections.abc import Callable
 
 TICK = 0.25
-"""Seconds between two looks. Waking the thread for every action would cost each container more than
-its answer does: both threads want the interpreter at once."""
+"""Seconds between two checks. Waking the thread for each action would cost a container more than
+its answer does, because both threads need the interpreter."""
 
 
 class Watchdog:
-    """Calls what it was told to, at its time, unless it is called off before."""
+    """Calls an action at its time, unless the action is cancelled before."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: seconds that never go back."""
+        self._now = now
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._due: list[tuple[float, int]] = []
+        self._queue: list[tuple[float, int]] = []
         self._actions: dict[int, Callable[[], None]] = {}
         self._count = 0
-        self._ended = False
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the thread."""
         self._thread.start()
 
-    def end(self) -> None:
-        """Watch no more."""
+    def stop(self) -> None:
+        """Stop the thread."""
         with self._lock:
-            self._ended = True
+            self._stopped = True
             self._wake.notify()
         self._thread.join()
 
-    def at(self, due: float, action: Callable[[], None]) -> int:
-        """Call ``action`` on the watchdog's thread when ``time.monotonic()`` reaches ``due``.
+    def call_at(self, due: float, action: Callable[[], None]) -> int:
+        """Call ``action`` on the watchdog's thread when the clock reaches ``due``.
 
         Returns:
-            What ``call_off`` takes.
+            The number of the action, for ``cancel``.
         """
         with self._lock:
             self._count += 1
             number = self._count
             self._actions[number] = action
-            heapq.heappush(self._due, (due, number))
-            if due < time.monotonic() + TICK:
+            heapq.heappush(self._queue, (due, number))
+            if due < self._now() + TICK:
                 self._wake.notify()
         return number
 
-    def call_off(self, number: int) -> None:
-        """Forget an action; nothing where it has run."""
+    def cancel(self, number: int) -> None:
+        """Cancel an action; no effect where it has run."""
         with self._lock:
             self._actions.pop(number, None)
-            while self._due and self._due[0][1] not in self._actions:
-                heapq.heappop(self._due)
+            while self._queue and self._queue[0][1] not in self._actions:
+                heapq.heappop(self._queue)
 
     def _run(self) -> None:
         while (action := self._next()) is not None:
@@ -65,12 +67,12 @@ class Watchdog:
 
     def _next(self) -> Callable[[], None] | None:
         with self._lock:
-            while not self._ended:
-                wait = self._due[0][0] - time.monotonic() if self._due else TICK
+            while not self._stopped:
+                wait = self._queue[0][0] - self._now() if self._queue else TICK
                 if wait > 0:
                     self._wake.wait(min(wait, TICK))
                     continue
-                _, number = heapq.heappop(self._due)
+                _, number = heapq.heappop(self._queue)
                 action = self._actions.pop(number, None)
                 if action is not None:
                     return action

@@ -1,7 +1,7 @@
-"""The environment and mounts by which HAMi-core learns its bounds.
+"""The environment and mounts that set HAMi-core's limits.
 
-Source: HAMi-core src/multiprocess/multiprocess_memory_limit.c:95-213. A bound with a card's number
-goes before the one without; 0 and absence mean none; numbers without a suffix are bytes.
+Source: HAMi-core src/multiprocess/multiprocess_memory_limit.c:95-213. A limit with a card's number
+overrides the one without; 0 and absence mean no limit; numbers without a suffix are bytes.
 """
 
 import re
@@ -21,40 +21,40 @@ BY_BUS = "PCI_BUS_ID"
 PRELOAD = "LD_PRELOAD"
 
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
-"""Where the library looks for itself, inside."""
+"""Where the library looks for itself in the container."""
 
 PRELOAD_FILE = "/etc/ld.so.preload"
 
-MOST_CARDS = 16
-"""The library has no room for more (src/multiprocess/multiprocess_memory_limit.h:59)."""
+MAX_CARDS = 16
+"""The library's arrays are that long (src/multiprocess/multiprocess_memory_limit.h:59)."""
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def bounds(cards: Sequence[CardLimit]) -> dict[str, str]:
-    """The bounds of the cards, which the container counts in this order.
+def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
+    """The limits of the cards, in the order in which the container numbers them.
 
-    With and without the card's number where all are alike, because Volcano's node side sets the
-    one (volcano-vgpu-device-plugin pkg/plugin/server.go:438-451) and Koordinator's the other
-    (koordinator pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:77-130).
+    Where all cards have the same limits, they are set with and without the card's number: Volcano's
+    device plugin sets the former (volcano-vgpu-device-plugin pkg/plugin/server.go:438-451),
+    Koordinator's hook the latter (koordinator pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:77-130).
 
     Raises:
-        GrantError: there are more cards than the library can bound.
+        GrantError: the container has more cards than the library can limit.
     """
-    if len(cards) > MOST_CARDS:
-        raise GrantError(f"HAMi-core bounds {MOST_CARDS} cards at most, not {len(cards)}")
+    if len(cards) > MAX_CARDS:
+        raise GrantError(f"HAMi-core limits at most {MAX_CARDS} cards, not {len(cards)}")
     env: dict[str, str] = {}
     memories: set[int] = set()
     computes: set[int] = set()
-    for place, card in enumerate(cards):
+    for number, card in enumerate(cards):
         memory = card.memory if card.memory_limited else 0
         compute = card.compute if card.compute_limited else 0
         memories.add(memory)
         computes.add(compute)
         if memory:
-            env[f"{MEMORY}_{place}"] = _amount(memory)
+            env[f"{MEMORY}_{number}"] = _amount(memory)
         if compute:
-            env[f"{COMPUTE}_{place}"] = str(compute)
+            env[f"{COMPUTE}_{number}"] = str(compute)
     if len(memories) == 1 and 0 not in memories:
         env[MEMORY] = str(*memories)
     if len(computes) == 1 and 0 not in computes:
@@ -64,18 +64,18 @@ def bounds(cards: Sequence[CardLimit]) -> dict[str, str]:
     return env
 
 
-def preloaded(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPlan:
-    """What the library itself needs.
+def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPlan:
+    """The mounts and variables that load the library.
 
     Args:
-        hami: where it is on this node.
+        hami: its paths on this node.
         pod: uid of the pod.
-        container: with the ``LD_PRELOAD`` that it has so far.
+        container: with the ``LD_PRELOAD`` of its image and of earlier plugins.
 
     Raises:
-        GrantError: the names cannot be used in a path.
+        GrantError: a name is not usable in a path.
     """
-    own = folder(pod, container.name)
+    own = cache_dir_name(pod, container.name)
     cache = f"{hami.caches}/{own}"
     env = {CACHE: f"{hami.cache}/{own}.cache"}
     mounts = [
@@ -88,18 +88,18 @@ def preloaded(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPl
     else:
         so_far = names_and_values(container.env).get(PRELOAD, "")
         env[PRELOAD] = _before(LIBRARY, so_far)
-    return AdjustmentPlan(env, tuple(mounts), folders=(hami.lock,), scratch_dirs=cache)
+    return AdjustmentPlan(env, tuple(mounts), shared_dirs=(hami.lock,), scratch_dir=cache)
 
 
-def folder(pod: str, container: str) -> str:
-    """The name of a container's own folder, by which the monitor finds pod and container again.
+def cache_dir_name(pod: str, container: str) -> str:
+    """The name of a container's own folder, from which the monitor reads pod and container.
 
     Raises:
-        GrantError: the names cannot be used in a path.
+        GrantError: a name is not usable in a path.
     """
     for name in (pod, container):
         if not _SAFE.fullmatch(name):
-            raise GrantError(f"{name!r} cannot be the name of a folder")
+            raise GrantError(f"{name!r} is not usable in the name of a folder")
     return f"{pod}_{container}"
 
 

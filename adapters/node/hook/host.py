@@ -1,4 +1,4 @@
-"""The node's own files: device nodes are looked at, folders are made, sources are checked."""
+"""The node's files: checks device nodes and mount sources, creates folders."""
 
 import os
 import re
@@ -10,44 +10,44 @@ from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.nri.model import Adjustment, LinuxDevice
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST = 128 << 10
-"""Bytes of the longest ``NAME=VALUE`` that a process can be given (Linux MAX_ARG_STRLEN)."""
+_MAX_VARIABLE = 128 << 10
+"""Bytes of the longest ``NAME=VALUE`` that a process can get (Linux MAX_ARG_STRLEN)."""
 
 _FOR_ALL = 0o666
 
-DRIVERS = Path("/proc/devices")
+PROC_DEVICES = Path("/proc/devices")
 _CAPABILITY = re.compile(r"/dev/nvidia-caps/nvidia-cap([0-9]{1,7})")
 
 
 class HostError(OSError):
-    """The node has not what the container was to get."""
+    """The node lacks something that the container was to get."""
 
 
 def realize(plan: AdjustmentPlan) -> Adjustment:
-    """Make what a plan needs, and check what it names.
+    """Create the folders of a plan, and check everything else that it names.
 
-    A mount without a source would be found out only when the container starts, and a device
-    without its numbers too: both after the answer.
+    The runtime would notice a missing mount source or device only when it starts the container,
+    after the agent's answer.
 
     Raises:
-        HostError: something is not there, or cannot be used.
+        HostError: something does not exist, or is invalid.
     """
     for name, value in plan.env.items():
         _check(name, value)
-    for folder in plan.folders:
+    for folder in plan.shared_dirs:
         _folder(folder)
-    if plan.scratch_dirs is not None:
-        _fresh(plan.scratch_dirs)
-    made = {*plan.folders, plan.scratch_dirs}
+    if plan.scratch_dir is not None:
+        _scratch(plan.scratch_dir)
+    created = {*plan.shared_dirs, plan.scratch_dir}
     for mount in plan.mounts:
-        if mount.source not in made and not _exists(mount.source):
-            raise HostError(f"{mount.source} is not on this node")
+        if mount.source not in created and not _exists(mount.source):
+            raise HostError(f"{mount.source} does not exist on this node")
     optional = filter(_exists, plan.optional_devices)
     devices = tuple(map(_device, chain(plan.devices, optional)))
     return Adjustment(plan.env, plan.mounts, devices, plan.cdi)
 
 
-def discard(folder: str) -> None:
+def remove_cache_dir(folder: str) -> None:
     """Remove a container's own folder, with the files in it."""
     path = Path(folder)
     if path.is_dir() and not path.is_symlink():
@@ -59,12 +59,12 @@ def discard(folder: str) -> None:
 
 def _check(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
-        raise HostError(f"{name!r} is no name of a variable")
-    if "\0" in value or len(name) + len(value.encode()) + 2 > _LONGEST:
-        raise HostError(f"the value of {name} cannot be a variable's")
+        raise HostError(f"{name!r} is not a valid name of an environment variable")
+    if "\0" in value or len(name) + len(value.encode()) + 2 > _MAX_VARIABLE:
+        raise HostError(f"the value of {name} has a NUL byte or more than {_MAX_VARIABLE} bytes")
 
 
-# Of os and not of pathlib: this stands in the way of every container, and takes half of the time.
+# os instead of pathlib: every container's creation waits for this, and os takes half of the time.
 
 
 def _exists(path: str) -> bool:
@@ -80,21 +80,22 @@ def _device(path: str) -> LinuxDevice:
             return known
         raise HostError(f"{path}: {error.strerror}") from error
     if not stat.S_ISCHR(found.st_mode):
-        raise HostError(f"{path} is no character device")
+        raise HostError(f"{path} is not a character device")
     return LinuxDevice(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
 
 
 def _capability(path: str) -> LinuxDevice | None:
-    """A capability of NVIDIA's driver whose node nobody has made yet; None where it is none.
+    """The device of a capability of NVIDIA's driver that has no node; None for other paths.
 
-    The driver makes none for an instance that is new; its name has its minor number, and runtimes
-    need no more. Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and Capabilities".
+    The driver creates no node for a new MIG instance. The node's name contains its minor number,
+    and runtimes need no more. Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and
+    Capabilities".
     """
     name = _CAPABILITY.fullmatch(path)
     if name is None:
         return None
     try:
-        lines = DRIVERS.read_text().splitlines()
+        lines = PROC_DEVICES.read_text().splitlines()
     except OSError:
         return None
     majors = (line.split() for line in lines if line.endswith(" nvidia-caps"))
@@ -103,7 +104,7 @@ def _capability(path: str) -> LinuxDevice | None:
 
 
 def _folder(folder: str) -> None:
-    """Make a folder if it is not there."""
+    """Create a folder where it does not exist."""
     try:
         if not os.path.isdir(folder):  # noqa: PTH112
             _make(folder)
@@ -111,8 +112,8 @@ def _folder(folder: str) -> None:
         raise HostError(f"{folder}: {error.strerror}") from error
 
 
-def _fresh(folder: str) -> None:
-    """An earlier container's bounds stand in its file, and the first writer's count."""
+def _scratch(folder: str) -> None:
+    """Create or empty a folder: an earlier container's limits in it would count."""
     try:
         try:
             _make(folder)
@@ -127,11 +128,11 @@ def _make(folder: str) -> None:
         os.mkdir(folder)  # noqa: PTH102
     except FileNotFoundError:
         os.makedirs(folder)  # noqa: PTH103
-    os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as anybody
+    os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as any user
 
 
 def _empty(folder: Path) -> None:
-    """Remove an earlier container's files; what is no folder makes room for one."""
+    """Remove an earlier container's files; replace a link by a folder."""
     if folder.is_symlink():
         folder.unlink()
         _make(str(folder))

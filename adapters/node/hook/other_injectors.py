@@ -1,12 +1,13 @@
-"""Whether another component on this node has already injected the container's cards.
+"""Whether another component on this node has already given the container its cards.
 
 The runtime hook of an ecosystem (Koordinator's gate GPUEnvInject) reads the pod's annotation and
 sets the visible cards by their minor numbers, for every container of the pod: koordinator
-pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130. The runtime does not create a container for
-which two plugins set one variable, so only one of them may act.
+pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130. The runtime rejects a container when two plugins
+set the same variable, so only one of them may act.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 
@@ -16,23 +17,23 @@ from adapters.node.hook.hami_core import COMPUTE, MEMORY
 from adapters.node.nri.model import NriContainer, PodSandbox, names_and_values
 from core.requests.limits import Limits
 
-VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-"""What NVIDIA's runtime makes visible in a container. NVIDIA Container Toolkit, user guide."""
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+"""The cards that NVIDIA's runtime makes visible in a container (NVIDIA Container Toolkit)."""
 
-NAMED = ("GPU-", "MIG-")
-"""How the name of a card or of a slice begins, in place of its number."""
+UUID_PREFIXES = ("GPU-", "MIG-")
+"""How a value that names a card or a MIG device by uuid begins; others are numbers."""
 
-_BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE}={begin}" for begin in NAMED))
+_BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE_DEVICES}={each}" for each in UUID_PREFIXES))
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedMinors:
-    """What an ecosystem's runtime hook has set.
+    """What a runtime hook has set.
 
     Attributes:
         hook: the hook.
-        minors: of the cards, with commas between them.
+        minors: of the cards, comma-separated.
     """
 
     hook: RuntimeHook
@@ -40,42 +41,48 @@ class InjectedMinors:
 
 
 class InjectorConflictError(ValueError):
-    """Somebody else has given the container other cards, or other bounds, than the ledger."""
+    """Another component gave the container other cards or limits than the ledger grants."""
 
 
-def injected_minors(pod: PodSandbox, container: NriContainer) -> InjectedMinors | None:
-    """The minors that a runtime hook has set; None where no hook has acted."""
+def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | None:
+    """The minor numbers that a runtime hook has set; None where no hook has acted.
+
+    Args:
+        pod: of the container.
+        env: of the container, at least every ``NVIDIA_VISIBLE_DEVICES``.
+    """
     hooks = (info.runtime_hook for info in registry.DIALECTS)
-    hook = next((hook for hook in hooks if hook and hook.annotation in pod.annotations), None)
+    hook = next((hook for hook in hooks if hook and hook.annotation in pod.annotation_keys), None)
     if hook is None:
         return None
-    value = names_and_values(container.env).get(VISIBLE, "")
+    value = names_and_values(env).get(VISIBLE_DEVICES, "")
     return InjectedMinors(hook, value) if _MINORS.fullmatch(value) else None
 
 
-def has_device_plugin_gpus(container: NriContainer) -> bool:
-    """Whether a device plugin has given the container cards: it names them by uuid."""
-    return any(map(_BY_UUID, container.env))
+def has_device_plugin_gpus(env: Sequence[str]) -> bool:
+    """Whether a device plugin gave the container cards: it names them by uuid."""
+    return any(map(_BY_UUID, env))
 
 
 def verify_injected(
     injected: InjectedMinors, limits: Limits | None, container: NriContainer
 ) -> None:
-    """Verify that what a runtime hook has set agrees with the ledger.
+    """Verify that a runtime hook has set what the ledger grants.
 
     Args:
         injected: as ``injected_minors`` found them.
-        limits: of the container; None where the ledger has no allocation for it.
+        limits: of the container; None where the ledger grants it nothing.
         container: with what the hook has set.
 
     Raises:
-        InjectorConflictError: they differ.
+        InjectorConflictError: the hook and the ledger disagree.
     """
     minors, hook = injected.minors, injected.hook
+    minors, hook = injected.minors, injected.hook
     env = names_and_values(container.env)
-    given = () if limits is None else limits.cards
-    if {str(limit.index) for limit in given} != set(minors.split(",")):
-        raise InjectorConflictError(_problem(hook, f"{VISIBLE}={minors}"))
+    granted = () if limits is None else limits.cards
+    if {str(limit.index) for limit in granted} != set(minors.split(",")):
+        raise InjectorConflictError(_problem(hook, f"{VISIBLE_DEVICES}={minors}"))
     first = None if limits is None else limits.cards[0]
     if first is None:
         return
@@ -87,6 +94,6 @@ def verify_injected(
 
 def _problem(hook: RuntimeHook, found: str) -> str:
     return (
-        f"{hook.name} has set {found}, and the ledger says otherwise:"
+        f"{hook.name} has set {found}, and the ledger grants something else:"
         f" {hook.remedy} on nodes that Dragoman manages"
     )

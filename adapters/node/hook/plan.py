@@ -1,4 +1,4 @@
-"""What a container shall get, before anybody has looked whether the node has it."""
+"""What a container is to get, before the agent checks that the node has it."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -11,15 +11,15 @@ _T = TypeVar("_T")
 
 
 class AdjustmentPlan(Struct, frozen=True):
-    """An adjustment in words.
+    """An adjustment by names and paths.
 
     Attributes:
-        env: by name.
-        devices: paths of device nodes that must be there.
-        optional_devices: paths of device nodes that may be there.
-        cdi: fully qualified names.
-        folders: to be made, for everybody to write to, if they are not there.
-        fresh: the container's own folder, to be made anew.
+        env: values by name.
+        devices: paths of device nodes that must exist.
+        optional_devices: paths of device nodes that may exist.
+        cdi: fully qualified names of CDI devices.
+        shared_dirs: folders that the agent creates where they do not exist, writable for all.
+        scratch_dir: the container's own folder, which the agent empties; None for none.
     """
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -27,33 +27,33 @@ class AdjustmentPlan(Struct, frozen=True):
     devices: tuple[str, ...] = ()
     optional_devices: tuple[str, ...] = ()
     cdi: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    scratch_dirs: str | None = None
+    shared_dirs: tuple[str, ...] = ()
+    scratch_dir: str | None = None
 
     def merged_with(self, *others: "AdjustmentPlan") -> "AdjustmentPlan":
-        """All of them; of what several name, the first one's."""
+        """The union of the plans; where several set the same variable, the first one counts."""
         env, mounts, devices, optional = self.env, self.mounts, self.devices, self.optional_devices
-        cdi, folders, fresh = self.cdi, self.folders, self.scratch_dirs
+        cdi, folders, scratch = self.cdi, self.shared_dirs, self.scratch_dir
         for other in others:
             env = {**other.env, **env}
             mounts = _both(mounts, other.mounts)
             devices = _both(devices, other.devices)
             optional = _both(optional, other.optional_devices)
             cdi = _both(cdi, other.cdi)
-            folders = _both(folders, other.folders)
-            fresh = fresh or other.scratch_dirs
-        return AdjustmentPlan(env, mounts, devices, optional, cdi, folders, fresh)
+            folders = _both(folders, other.shared_dirs)
+            scratch = scratch or other.scratch_dir
+        return AdjustmentPlan(env, mounts, devices, optional, cdi, folders, scratch)
 
     def minus_present(self, container: NriContainer) -> "AdjustmentPlan":
-        """What the container does not have yet.
+        """The rest of the plan that the container does not have yet.
 
-        Naming again what another plugin has set would make the runtime refuse the container, also
-        where both say the same: so a second copy of this agent finds nothing left to do.
+        The runtime rejects a container when two plugins set the same thing, even to the same value.
+        So a second copy of this agent adds nothing.
         """
         mounts, devices, optional, cdi = self.mounts, self.devices, self.optional_devices, self.cdi
         if mounts:
-            places = {(mount.destination, mount.source) for mount in container.mounts}
-            mounts = tuple(m for m in mounts if (m.destination, m.source) not in places)
+            present = {(mount.destination, mount.source) for mount in container.mounts}
+            mounts = tuple(m for m in mounts if (m.destination, m.source) not in present)
         if container.devices:
             paths = {device.path for device in container.devices}
             devices = tuple(path for path in devices if path not in paths)
@@ -61,10 +61,12 @@ class AdjustmentPlan(Struct, frozen=True):
         if container.cdi:
             cdi = tuple(name for name in cdi if name not in container.cdi)
         env = self._variables(container)
-        return AdjustmentPlan(env, mounts, devices, optional, cdi, self.folders, self.scratch_dirs)
+        return AdjustmentPlan(
+            env, mounts, devices, optional, cdi, self.shared_dirs, self.scratch_dir
+        )
 
     def _variables(self, container: NriContainer) -> Mapping[str, str]:
-        # A fresh container has none of them, and then its variables need not be taken apart.
+        # A new container has none of them; then its environment need not be parsed.
         if self.env and not {f"{k}={v}" for k, v in self.env.items()}.isdisjoint(container.env):
             env = names_and_values(container.env)
             return {name: value for name, value in self.env.items() if env.get(name) != value}
@@ -72,5 +74,5 @@ class AdjustmentPlan(Struct, frozen=True):
 
 
 def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
-    """What either names, once."""
+    """The union, in order."""
     return tuple(dict.fromkeys((*first, *second))) if first and second else first or second

@@ -1,4 +1,4 @@
-"""The connection to the runtime: made, kept, made again."""
+"""The NRI plugin: connects to the runtime, serves the connection, and reconnects."""
 
 import asyncio
 import random
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from adapters.node.hook.create_container import DEADLINE, CreateContainerHandler
+from adapters.node.hook.audit import audit_bypasses, audit_shares
+from adapters.node.hook.create_container import DEFAULT_TIMEOUT, CreateContainerHandler
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.reporter import ContainerReporter
@@ -19,30 +20,30 @@ from adapters.node.nri.mux import MuxError
 from adapters.node.nri.session import (
     Configured,
     Creating,
-    Happening,
     RegistrationRejected,
     Removed,
     Session,
-    Stage,
+    SessionEvent,
     Synchronized,
 )
+from adapters.node.nri.stage import Stage
 from adapters.node.nri.ttrpc import TtrpcError
 
-ZOMBIE = 0.8
-"""The part of its deadline after which an answered Synchronize may have come too late: containerd
+LATE_SYNCHRONIZE = 0.8
+"""The part of its deadline after which the answer to Synchronize may have come too late: containerd
 1.7 then keeps the socket open and never calls again."""
 
-SHORTEST, LONGEST = 0.05, 2.0
+MIN_RETRY_DELAY, MAX_RETRY_DELAY = 0.05, 2.0
 """Seconds between two attempts to connect."""
 
-ARRIVAL = 30.0
+ACTIVATION_TIMEOUT = 30.0
 """Seconds from the connection to the Synchronize that makes the plugin active, at most."""
 
 Observer = Callable[[Synchronized | Creating | Removed], None]
 
 
 def _ignore(_: object) -> None:
-    """Nobody listens."""
+    """The default: no observer."""
 
 
 @dataclass(slots=True)
@@ -52,97 +53,101 @@ class NriPlugin:
     Attributes:
         path: of the socket.
         name: of the plugin.
-        index: two digits; plugins are asked in ascending order.
-        agent: that answers.
-        watchdog: that answers if the agent does not.
-        news: where refused and unserved containers are told.
-        configure: called with each runtime that is reached.
-        observe: called with what is said about pods and containers.
+        index: two digits; the runtime calls plugins in ascending order.
+        policy: that decides.
+        watchdog: that rejects a container if the handler does not answer.
+        reporter: of rejections and of what the audit finds.
+        configure: called with the runtime of each connection.
+        observe: called with the runtime's containers, and with each one that comes or goes.
     """
 
     path: Path
     name: str
     index: str
-    agent: Policy
+    policy: Policy
     watchdog: Watchdog
-    news: ContainerReporter = field(default_factory=ContainerReporter)
+    reporter: ContainerReporter = field(default_factory=ContainerReporter)
     configure: Callable[[RuntimeInfo], None] = _ignore
     observe: Observer = _ignore
     _waited: dict[str, None] = field(default_factory=dict[str, None])
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
-        wait = SHORTEST
+        wait = MIN_RETRY_DELAY
         while True:
             session = Session(self.name, self.index)
             try:
-                await self._keep(Connection.connect(self.path, session))
+                await self._serve(Connection.connect(self.path, session))
             except (OSError, MuxError, TtrpcError, EOFError) as error:
-                log_event("link.lost", reason=str(error) or type(error).__name__, socket=self.path)
+                log_event(
+                    "nri.disconnected", reason=str(error) or type(error).__name__, socket=self.path
+                )
             finally:
-                self.news.counts.active = False
-            wait = SHORTEST if session.stage is Stage.ACTIVE else min(wait * 2, LONGEST)
+                self.reporter.counters.active = False
+            wait = (
+                MIN_RETRY_DELAY if session.stage is Stage.ACTIVE else min(wait * 2, MAX_RETRY_DELAY)
+            )
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
 
-    async def _keep(self, line: Connection) -> None:
+    async def _serve(self, connection: Connection) -> None:
         """Serve one connection until it ends."""
         loop = asyncio.get_running_loop()
-        creations = CreateContainerHandler(
-            line, self.agent, self.watchdog, self.news, loop, self.observe, self._waited
+        handler = CreateContainerHandler(
+            connection, self.policy, self.watchdog, self.reporter, loop, self.observe, self._waited
         )
         audits: set[asyncio.Future[None]] = set()
 
-        def audit(happening: Synchronized) -> None:
-            audits.add(asyncio.ensure_future(self._audit(happening)))
+        def audit(event: Synchronized) -> None:
+            audits.add(asyncio.ensure_future(self._audit(event)))
 
-        def take(happening: Happening, began: float) -> None:
-            match happening:
+        def handle(event: SessionEvent, began: float) -> None:
+            match event:
                 case Creating():
-                    creations.handle(happening, began)
+                    handler.handle(event, began)
                 case Synchronized():
-                    self._synchronized(happening, began)
-                    loop.call_soon_threadsafe(audit, happening)
+                    self._activate(event, began)
+                    loop.call_soon_threadsafe(audit, event)
                 case Configured(runtime):
                     self.configure(runtime)
                 case Removed(_, container):
-                    self.observe(happening)
-                    self.news.gone(container)
-                case RegistrationRejected(problem):
-                    raise ConnectionRefusedError(f"the runtime refuses the plugin: {problem}")
+                    self.observe(event)
+                    self.reporter.forget(container)
+                case RegistrationRejected(reason):
+                    raise ConnectionRefusedError(f"the runtime rejects the plugin: {reason}")
 
-        arrival = loop.call_later(ARRIVAL, partial(_arrive, line))
+        activation = loop.call_later(ACTIVATION_TIMEOUT, partial(_require_active, connection))
         try:
-            await asyncio.to_thread(line.serve, take)
+            await asyncio.to_thread(connection.serve, handle)
         finally:
-            arrival.cancel()
-            line.close()
-            creations.end()
+            activation.cancel()
+            connection.close()
+            handler.end()
             for each in audits:
                 each.cancel()
 
-    def _synchronized(self, happening: Synchronized, began: float) -> None:
+    def _activate(self, event: Synchronized, began: float) -> None:
         took = time.monotonic() - began
-        if took > ZOMBIE * (happening.timeout / 1e9 or DEADLINE):
-            raise TimeoutError(f"the answer to Synchronize took {took:.1f} s: starting over")
-        self.news.counts.active = True
-        self.news.counts.connections += 1
-        self.news.begin()
-        self.observe(happening)
+        if took > LATE_SYNCHRONIZE * (event.timeout / 1e9 or DEFAULT_TIMEOUT):
+            raise TimeoutError(f"the answer to Synchronize took {took:.1f} s: reconnecting")
+        self.reporter.counters.active = True
+        self.reporter.counters.connections += 1
+        self.reporter.reset()
+        self.observe(event)
 
-    async def _audit(self, happening: Synchronized) -> None:
-        """See who runs without what he was sold, as soon as there is a record of that."""
-        containers = len(happening.containers)
-        event = "link.active"
-        if not self.agent.grants.known:
-            log_event(event, containers=containers)
-            event = "link.audited"
-            await self.agent.grants.arrival()
-        unserved = self.agent.audit(happening.pods, happening.containers)
-        exposed = self.agent.exposed(happening.pods, happening.containers)
-        self.news.audited(unserved, exposed)
-        log_event(event, containers=containers, unserved=len(unserved), exposed=len(exposed))
+    async def _audit(self, event: Synchronized) -> None:
+        """Find containers that run without their share, as soon as the ledger is known."""
+        containers = len(event.containers)
+        name = "nri.active"
+        if not self.policy.grants.known:
+            log_event(name, containers=containers)
+            name = "nri.audited"
+            await self.policy.grants.wait_until_known()
+        missing = audit_shares(self.policy, event.pods, event.containers)
+        bypasses = audit_bypasses(self.policy, event.pods, event.containers)
+        self.reporter.report_audit(missing, bypasses)
+        log_event(name, containers=containers, missing=len(missing), bypasses=len(bypasses))
 
 
-def _arrive(line: Connection) -> None:
-    if line.session.stage is not Stage.ACTIVE:
-        line.close(TimeoutError(f"not active after {ARRIVAL:.0f} s"))
+def _require_active(connection: Connection) -> None:
+    if connection.session.stage is not Stage.ACTIVE:
+        connection.close(TimeoutError(f"not active after {ACTIVATION_TIMEOUT:.0f} s"))

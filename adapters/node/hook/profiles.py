@@ -1,4 +1,4 @@
-"""How the cards of one vendor get into a container on this node: the operator's, not the pod's."""
+"""How a container gets the cards of one vendor on this node. The operator decides, not the pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from adapters.node.nri.model import Mount
 
 
 class Preload(Enum):
-    """How HAMi-core gets into a container's processes."""
+    """How HAMi-core is loaded into a container's processes."""
 
     FILE = "file"
     """As ``/etc/ld.so.preload``, for every process, whatever its environment."""
@@ -19,19 +19,19 @@ class Preload(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HamiCore:
-    """Where HAMi-core is, outside and inside.
+    """Paths of HAMi-core on the host and in a container.
 
-    The places inside are those of Volcano's device plugin (volcano-vgpu-device-plugin
-    pkg/plugin/server.go:453-486); the library looks for itself and for its lock at fixed ones
+    The paths in the container are those of Volcano's device plugin (volcano-vgpu-device-plugin
+    pkg/plugin/server.go:453-486); the library looks for itself and for its lock at fixed paths
     (HAMi-core src/libvgpu.c:95-100, src/utils.c:15).
 
     Attributes:
-        library: outside.
-        preload: how it gets in.
-        preload_file: outside; a file with the library's place inside as its only line.
-        lock: the folder of the lock that all containers share.
-        caches: outside; the folder that has a folder for each container.
-        cache: the container's own folder inside.
+        library: on the host.
+        preload: how it is loaded.
+        preload_file: on the host; its only line is the library's path in the container.
+        lock: on the host; the folder of the lock that all containers share.
+        caches: on the host; it has a folder for each container.
+        cache: the container's own folder, in the container.
     """
 
     library: str = "/usr/local/vgpu/libvgpu.so"
@@ -44,28 +44,29 @@ class HamiCore:
 
 @dataclass(frozen=True, slots=True)
 class VendorProfile:
-    """What a container with cards of one vendor gets.
+    """What the agent gives a container with cards of one vendor.
 
-    Texts may hold ``{uuid}`` and ``{index}`` where they stand for one card, and ``{uuids}``,
-    ``{indexes}``, ``{memories}`` (MiB) and ``{computes}`` (percent), which are lists with commas.
+    Templates of one card may contain ``{uuid}`` and ``{index}``; other templates ``{uuids}``,
+    ``{indexes}``, ``{memories}`` (MiB) and ``{computes}`` (percent), comma-separated lists.
 
     Attributes:
-        served: False where the vendor's own node components serve its pods: hands off.
-        visible: the variable that names the cards; empty for none. Where a container has no share
-            of this vendor it is set to ``void``.
-        names: its value.
-        card_devices: device nodes of one card; what the inventory says of a card goes before.
+        injects: False where the vendor's own node components serve its pods; then the agent gives
+            nothing.
+        visible_env: the variable that makes cards visible; empty for none. The agent sets it to
+            ``void`` in a container without a share of this vendor.
+        visible_value: template of its value.
+        card_devices: templates of one card's device nodes; the inventory's nodes take precedence.
         devices: device nodes that every container with a card needs.
-        optional_devices: the same, as far as they are there.
-        cdi: name of the CDI device of one card; empty where CDI is not used.
-        env: more variables.
+        optional_devices: device nodes that it gets where they exist.
+        cdi: template of the CDI device's name of one card; empty where CDI is not used.
+        env: templates of more variables, by name.
         mounts: more mounts.
-        hami: HAMi-core, which keeps the bounds of a shared card; None where something else does.
+        hami: HAMi-core, which enforces the limits of a shared card; None where something else does.
     """
 
-    served: bool = True
-    visible: str = ""
-    names: str = "{uuids}"
+    injects: bool = True
+    visible_env: str = ""
+    visible_value: str = "{uuids}"
     card_devices: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     optional_devices: tuple[str, ...] = ()
@@ -76,22 +77,22 @@ class VendorProfile:
 
 
 VOID = "void"
-"""Names no card, and is not "none", which would still let the driver's libraries in.
+"""Makes no card visible; "none" would still mount the driver's libraries.
 
 Source: NVIDIA/nvidia-container-toolkit, environment variables of the runtime.
 """
 
 NVIDIA = VendorProfile(
-    visible="NVIDIA_VISIBLE_DEVICES",
+    visible_env="NVIDIA_VISIBLE_DEVICES",
     card_devices=("/dev/nvidia{index}",),
     devices=("/dev/nvidiactl",),
     optional_devices=("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
     hami=HamiCore(),
 )
-"""With HAMi-core at its usual places."""
+"""With HAMi-core at its usual paths."""
 
-METAX = VendorProfile(served=False)
-"""MetaX's own device plugin serves its pods, from the result that the binding carries."""
+METAX = VendorProfile(injects=False)
+"""MetaX's own device plugin serves its pods, from the result in the binding."""
 
 PROFILES: Mapping[str, VendorProfile] = MappingProxyType({"nvidia": NVIDIA, "metax": METAX})
-"""By vendor, for a node that says nothing else."""
+"""The built-in profiles, by vendor."""

@@ -1,86 +1,86 @@
-"""What people are told of containers that were refused, or run otherwise than they were sold.
+"""Reports rejected containers, containers without their share, and bypasses of a share.
 
-A line in the log each time; an Event on the pod, where there is a cluster to write it to.
+Each report is a line in the log, and an Event on the pod where the agent has a cluster.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from adapters.node.hook.audit import Bypass, MissingShare
 from adapters.node.hook.counters import HookCounters
-from adapters.node.hook.policy import Exposed, Unserved
 from adapters.node.log import log_event
 from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.nri.session import Creating
 
-Emit = Callable[[PodSandbox, str, str, str], None]
-"""Writes an Event, from any thread: about a pod, a word for the reason, a sentence, what was
-being done."""
+EmitEvent = Callable[[PodSandbox, str, str, str], None]
+"""Writes an Event, from any thread: the pod, the reason, a sentence, and the action."""
 
 
-def _silent(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
-    """There is no cluster."""
+def _without_cluster(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
+    """The agent has no cluster to write Events to."""
 
 
 @dataclass(slots=True)
 class ContainerReporter:
-    """Tells, and counts who runs otherwise than he was sold until he is gone.
+    """Reports, and counts containers without their share or with a bypass until they are removed.
 
     Attributes:
-        counts: what was done.
+        counters: of the hook.
         emit: writes Events.
     """
 
-    counts: HookCounters = field(default_factory=HookCounters)
-    emit: Emit = _silent
-    _unserved: set[str] = field(default_factory=set[str])
-    _exposed: set[str] = field(default_factory=set[str])
+    counters: HookCounters = field(default_factory=HookCounters)
+    emit: EmitEvent = _without_cluster
+    _without_share: set[str] = field(default_factory=set[str])
+    _with_bypass: set[str] = field(default_factory=set[str])
 
-    def refused(self, creating: Creating, reason: str, *, late: bool) -> None:
-        """A container was kept from starting."""
-        self.counts.refused += 1
-        self.counts.late += late
-        _log("container.refused", creating.pod, creating.container, reason)
+    def report_rejected(self, creating: Creating, reason: str, *, late: bool) -> None:
+        """Report that the agent kept a container from starting."""
+        self.counters.rejected += 1
+        self.counters.late += late
+        _log("container.rejected", creating.pod, creating.container, reason)
         note = f"container {creating.container.name}: {reason}"
         self.emit(creating.pod, "ShareRefused", note, "CreatingContainer")
 
-    def begin(self) -> None:
-        """A runtime has told what runs; what was known before is gone, or told again."""
-        self._unserved.clear()
-        self._exposed.clear()
+    def reset(self) -> None:
+        """Forget all containers: a runtime has connected and lists those that run."""
+        self._without_share.clear()
+        self._with_bypass.clear()
         self._count()
 
-    def audited(self, unserved: Sequence[Unserved], exposed: Sequence[Exposed]) -> None:
-        """What ran at the beginning was looked at: these run otherwise than they were sold."""
-        self._unserved |= {each.container.id for each in unserved}
-        self._exposed |= {each.container.id for each in exposed}
+    def report_audit(self, missing: Sequence[MissingShare], bypasses: Sequence[Bypass]) -> None:
+        """Report what the audit of the running containers has found."""
+        self._without_share |= {each.container.id for each in missing}
+        self._with_bypass |= {each.container.id for each in bypasses}
         self._count()
-        for each in unserved:
-            _log("container.unserved", each.pod, each.container, each.lacking)
-            note = f"container {each.container.name} runs without {each.lacking}"
+        for each in missing:
+            _log("container.share_missing", each.pod, each.container, each.missing)
+            note = f"container {each.container.name} runs without {each.missing}"
             self.emit(each.pod, "ShareMissing", note, "Auditing")
-        for found in exposed:
-            self._tell_exposed(found)
+        for bypass in bypasses:
+            self._write_bypass(bypass)
 
-    def exposed(self, found: Exposed) -> None:
-        """A new container can reach cards past its share."""
-        self._exposed.add(found.container.id)
+    def report_bypass(self, bypass: Bypass) -> None:
+        """Report a new container that can reach cards outside its share."""
+        self._with_bypass.add(bypass.container.id)
         self._count()
-        self._tell_exposed(found)
+        self._write_bypass(bypass)
 
-    def gone(self, container: NriContainer) -> None:
-        """A container was removed."""
-        self._unserved.discard(container.id)
-        self._exposed.discard(container.id)
+    def forget(self, container: NriContainer) -> None:
+        """Stop counting a container that the runtime removed."""
+        self._without_share.discard(container.id)
+        self._with_bypass.discard(container.id)
         self._count()
 
-    def _tell_exposed(self, found: Exposed) -> None:
-        _log("container.exposed", found.pod, found.container, found.way)
-        note = f"container {found.container.name} reaches cards past its share: {found.way}"
-        self.emit(found.pod, "CardsExposed", note, "Auditing")
+    def _write_bypass(self, bypass: Bypass) -> None:
+        _log("container.bypass_found", bypass.pod, bypass.container, bypass.paths)
+        name = bypass.container.name
+        note = f"container {name} can reach cards outside its share: {bypass.paths}"
+        self.emit(bypass.pod, "CardsExposed", note, "Auditing")
 
     def _count(self) -> None:
-        self.counts.unserved = len(self._unserved)
-        self.counts.exposed = len(self._exposed)
+        self.counters.without_share = len(self._without_share)
+        self.counters.with_bypass = len(self._with_bypass)
 
 
 def _log(event: str, pod: PodSandbox, container: NriContainer, reason: str) -> None:

@@ -13,12 +13,12 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.node.hook.other_injectors import VISIBLE
+from adapters.node.hook.other_injectors import VISIBLE_DEVICES
 from adapters.node.nri.protobuf import ProtobufError, entry, nested
 
-PLACE = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
-LARGEST = 64 << 20
+MAX_FILE = 64 << 20
 """Bytes of a file that is read; a plugin may have tens of thousands of devices."""
 
 _ENVS = 1
@@ -74,8 +74,8 @@ def read(data: bytes) -> tuple[DeviceAssignment, ...]:
     Raises:
         CheckpointError: any of it cannot be understood.
     """
-    if len(data) > LARGEST:
-        raise CheckpointError(f"no checkpoint of the kubelet: more than {LARGEST} bytes")
+    if len(data) > MAX_FILE:
+        raise CheckpointError(f"no checkpoint of the kubelet: more than {MAX_FILE} bytes")
     try:
         found = _decoder.decode(data).data.pod_device_entries
         return tuple(map(_given, found or ()))
@@ -86,7 +86,7 @@ def read(data: bytes) -> tuple[DeviceAssignment, ...]:
 def _given(one: _Entry) -> DeviceAssignment:
     devices = {device for near in (one.device_ids or {}).values() for device in near or ()}
     envs = [entry(value) for number, value in nested(one.alloc_resp or b"") if number == _ENVS]
-    visible = dict(envs).get(VISIBLE, "")
+    visible = dict(envs).get(VISIBLE_DEVICES, "")
     return DeviceAssignment(
         one.pod_uid,
         one.container_name,

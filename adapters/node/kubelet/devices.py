@@ -12,12 +12,12 @@ from pathlib import Path
 
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.hook.other_injectors import NAMED
-from adapters.node.kubelet.checkpoint import LARGEST, CheckpointError, DeviceAssignment, read
+from adapters.node.hook.other_injectors import UUID_PREFIXES
+from adapters.node.kubelet.checkpoint import MAX_FILE, CheckpointError, DeviceAssignment, read
 from adapters.node.log import log_event
 from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 
-EVERY = 2.0
+INTERVAL = 2.0
 """Seconds between two looks, while there is a pod that the ledger cannot tell."""
 
 _REPLICA = "::"
@@ -78,7 +78,7 @@ class _Cards:
         devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
         if all(word == "void" or word.startswith("/") for word in seen):
             return devices
-        if all(word.startswith(NAMED) for word in seen):
+        if all(word.startswith(UUID_PREFIXES) for word in seen):
             return _all(seen, self.names)
         numbers = _all(seen, self.numbers)
         return numbers if not devices or devices == numbers else set()
@@ -100,7 +100,7 @@ class KubeletDevices:
         found: what is to be told; None as long as nobody has looked.
     """
 
-    place: Path
+    path: Path
     grants: LedgerGrants
     hardware: Callable[[], Hardware]
     changed: Callable[[], None]
@@ -112,12 +112,12 @@ class KubeletDevices:
     async def run(self) -> None:
         """Look until cancelled, at once when the ledger is another."""
         while True:
-            change = self.grants.change()
+            change = self.grants.next_change()
             if self._pods():
                 await asyncio.to_thread(self.read)
             self.look()
             with suppress(TimeoutError):
-                await asyncio.wait_for(change, EVERY)
+                await asyncio.wait_for(change, INTERVAL)
 
     def look(self) -> None:
         """Say who holds what; before the ledger is known nobody can."""
@@ -145,14 +145,14 @@ class KubeletDevices:
         """
         problem = ""
         try:
-            stat = self.place.stat()
+            stat = self.path.stat()
             version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if version != self._version:
-                with self.place.open("rb") as file:
-                    self._given = read(file.read(LARGEST + 1))
+                with self.path.open("rb") as file:
+                    self._given = read(file.read(MAX_FILE + 1))
                 self._version = version
         except (OSError, CheckpointError) as error:
             problem = str(error)
         if problem and problem != self._problem:
-            log_event("kubelet.unread", reason=problem)
+            log_event("kubelet_checkpoint.invalid", reason=problem)
         self._problem = problem

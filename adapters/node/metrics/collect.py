@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from adapters.node.grants import Answer
+from adapters.node.grants import GrantAnswer
 from adapters.node.hardware.model import CardLoad, Hardware
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.counters import HookCounters
@@ -31,11 +31,11 @@ class MetricsCollector:
     """
 
     node: str
-    tenants: ContainerRegistry
+    containers: ContainerRegistry
     hardware: Callable[[], Hardware]
     loads: Callable[[], Mapping[str, CardLoad]]
-    counts: HookCounters
-    granted: Callable[[str, str], Answer]
+    counters: HookCounters
+    granted: Callable[[str, str], GrantAnswer]
     now: Callable[[], float] = time.time
 
     def families(self) -> list[Family]:
@@ -44,7 +44,7 @@ class MetricsCollector:
         cards = {card.uuid: card for card in hardware.cards}
         return [
             *card_families(self.node, cards, self.loads()),
-            *share_families(list(uses(self.tenants, cards, int(self.now())))),
-            *slice_families(self.tenants, hardware.instances, self.granted),
-            *hook_families(self.counts),
+            *share_families(list(uses(self.containers, cards, int(self.now())))),
+            *slice_families(self.containers, hardware.instances, self.granted),
+            *hook_families(self.counters),
         ]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAGIC = 19920718
-MOST_CARDS = 16
-MOST_PROCESSES = 1024
+MAX_CARDS = 16
+MAX_PROCESSES = 1024
 
 _UUID = 96
 _HEAD = struct.Struct("<iII")
@@ -149,9 +149,9 @@ def _read(file: int, size: int) -> Region:
         raise RegionError("not initialized, or no region")
     layout = _layout(size, major)
     head = _part(file, 0, layout.processes)
-    cards = min(_long(head, layout.cards), MOST_CARDS)
+    cards = min(_long(head, layout.cards), MAX_CARDS)
     (count,) = struct.unpack("<i", _part(file, layout.count, 4))
-    count = min(max(count, 0), MOST_PROCESSES)
+    count = min(max(count, 0), MAX_PROCESSES)
     held = _part(file, layout.processes, count * layout.process)
     processes = [held[place * layout.process :][: layout.process] for place in range(count)]
     last = 0

@@ -62,11 +62,11 @@ def share_families(uses: Sequence[ShareUse]) -> list[Family]:
 
 
 def _old(use: ShareUse) -> Labels:
-    return container_labels(use.tenant, use.place, use.card.uuid)[0] | ZONE
+    return container_labels(use.container, use.index, use.card.uuid)[0] | ZONE
 
 
 def _new(use: ShareUse) -> Labels:
-    return container_labels(use.tenant, use.place, use.card.uuid)[1] | ZONE
+    return container_labels(use.container, use.index, use.card.uuid)[1] | ZONE
 
 
 def _described(use: ShareUse) -> Labels:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.node.grants import Answer
+from adapters.node.grants import GrantAnswer
 from adapters.node.hardware.model import Instance
 from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.node.metrics.exposition import Family, Sample
@@ -15,7 +15,7 @@ Instances = Mapping[MigKey, Instance]
 
 
 def slice_families(
-    tenants: ContainerRegistry, instances: Instances, granted: Callable[[str, str], Answer]
+    tenants: ContainerRegistry, instances: Instances, granted: Callable[[str, str], GrantAnswer]
 ) -> list[Family]:
     """The slices that containers hold and that are there.
 
@@ -35,7 +35,7 @@ def slice_families(
     return both("MigInfo", "hami_mig_device_info", "MIG device of a container", found)
 
 
-def _cards(granted: Callable[[str, str], Answer], uid: str, name: str) -> list[CardLimit]:
+def _cards(granted: Callable[[str, str], GrantAnswer], uid: str, name: str) -> list[CardLimit]:
     """In the order in which the container counts them; none where its grant does not hold."""
     try:
         limits = granted(uid, name)

@@ -20,8 +20,8 @@ class ShareUse:
         idle: seconds since the container last started a kernel; 0 where that is not known.
     """
 
-    tenant: ContainerInfo
-    place: int
+    container: ContainerInfo
+    index: int
     card: RegionCard
     idle: int
 
@@ -34,7 +34,7 @@ def uses(tenants: ContainerRegistry, cards: Mapping[str, Card], now: int) -> Ite
         cards: of the node, by uuid; empty where nobody knows them.
         now: seconds since 1970.
     """
-    for tenant, folder in tenants.folders():
+    for tenant, folder in tenants.cache_dirs():
         region = region_of(folder)
         if region is None:
             continue

@@ -1,1 +1,1 @@
-"""The protocol of NRI: bytes to values and back, and its one socket (``connection``)."""
+"""The NRI protocol: bytes to values and back, without I/O but for one socket (``connection``)."""

@@ -1,7 +1,7 @@
-"""One connection to the runtime: bytes come in on a thread of its own, and go out from any.
+"""One connection to the runtime: one thread receives, any thread sends.
 
-A thread that blocks in the socket answers sooner than an event loop that is told of it, and what
-the loop is busy with is not in its way.
+A thread that blocks in the socket answers sooner than an event loop that is woken for it, and work
+on the event loop does not delay it.
 """
 
 import socket
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from adapters.node.nri.session import Happening, Session
+from adapters.node.nri.session import Session, SessionEvent
 
 _CHUNK = 64 << 10
-_PATIENCE = 1
-"""Seconds that the runtime may take to accept a connection, and to read what was sent."""
+_TIMEOUT = 1
+"""Seconds that the runtime may take to accept a connection, and to read what the agent sends."""
 
-Take = Callable[[Happening, float], None]
-"""Told what has happened, and when its bytes arrived, by ``time.monotonic()``."""
+EventHandler = Callable[[SessionEvent, float], None]
+"""Called with an event, and when its bytes arrived, by ``time.monotonic()``."""
 
 
 @dataclass(slots=True)
@@ -27,67 +27,67 @@ class Connection:
     """One connection.
 
     Attributes:
-        sock: of it; blocking.
-        session: what is said on it.
+        sock: blocking.
+        session: the protocol on it.
     """
 
     sock: socket.socket
     session: Session
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
-    _problem: Exception | None = None
+    _reason: Exception | None = None
 
     @classmethod
     def connect(cls, path: Path, session: Session) -> "Connection":
-        """Reach the runtime and ask to be registered.
+        """Connect to the runtime and send the registration.
 
         Raises:
-            OSError: it is not there.
+            OSError: the runtime does not accept the connection.
         """
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.settimeout(_PATIENCE)
+            sock.settimeout(_TIMEOUT)
             sock.connect(str(path))
             sock.settimeout(None)
-            patience = struct.pack("ll", _PATIENCE, 0)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+            timeout = struct.pack("ll", _TIMEOUT, 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         except OSError:
             sock.close()
             raise
-        line = cls(sock, session)
-        line.send(session.register)
-        return line
+        connection = cls(sock, session)
+        connection.send(session.register)
+        return connection
 
-    def serve(self, take: Take) -> None:
-        """Read until the runtime hangs up, or the line is closed.
+    def serve(self, handle: EventHandler) -> None:
+        """Read until the runtime disconnects, or ``close`` is called.
 
         Raises:
-            EOFError: the runtime has hung up.
-            OSError: the connection broke, or ``close`` was given this reason.
-            MuxError: the runtime does not speak the protocol.
-            TtrpcError: the same.
+            EOFError: the runtime disconnected.
+            OSError: the connection broke, or ``close`` was called with this reason.
+            MuxError: the runtime violates the protocol.
+            TtrpcError: the runtime violates the protocol.
         """
         try:
             while data := self.sock.recv(_CHUNK):
                 began = time.monotonic()
                 with self._lock:
-                    step = self.session.feed(data)
-                    self._send(step.send)
-                for each in step.happened:
-                    take(each, began)
-            raise self._problem or EOFError("the runtime has hung up")
+                    result = self.session.feed(data)
+                    self._send(result.send)
+                for event in result.events:
+                    handle(event, began)
+            raise self._reason or EOFError("the runtime disconnected")
         finally:
             self.close()
             self.sock.close()
 
     def send(self, make: Callable[[], bytes]) -> bool:
-        """Let the session make bytes and send them, undisturbed by other threads.
+        """Let the session make bytes and send them, under the connection's lock.
 
         Returns:
             Whether there was anything to send.
 
         Raises:
-            OSError: the connection broke, or the runtime does not read.
+            OSError: the connection broke, or the runtime does not read in time.
         """
         with self._lock:
             return self._send(make())
@@ -101,16 +101,17 @@ class Connection:
             raise TimeoutError("the runtime does not read") from None
         return True
 
-    def close(self, problem: Exception | None = None) -> None:
-        """Hang up; whoever is in ``serve`` returns from it with the problem.
+    def close(self, reason: Exception | None = None) -> None:
+        """Disconnect; ``serve`` then raises the reason.
 
-        Not the descriptor but the connection ends here: another thread may be reading from it.
+        This shuts the connection down and leaves the descriptor open, because another thread may be
+        reading from it.
         """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            self._problem = problem
+            self._reason = reason
             try:
                 self.sock.shutdown(socket.SHUT_RDWR)
             except OSError:

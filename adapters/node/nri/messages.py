@@ -1,6 +1,6 @@
-"""The messages of NRI, between bytes and values.
+"""NRI's messages, between bytes and values.
 
-Source: containerd/nri pkg/api/api.proto; the numbers of the fields are the same from 0.6 to 0.12.
+Source: containerd/nri pkg/api/api.proto; the field numbers are the same from 0.6 to 0.12.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from adapters.node.nri.protobuf import (
     text,
 )
 
-_KNOWN = 256
-"""Mounts and devices of which it is remembered how they are written: containers share most."""
+_CACHED = 256
+"""Entries of the caches of encoded and decoded mounts and devices; containers share most."""
 
 
-def register(name: str, index: str) -> bytes:
+def encode_register(name: str, index: str) -> bytes:
     """RegisterPluginRequest."""
     return text(1, name) + text(2, index)
 
 
-def configured(data: bytes) -> RuntimeInfo:
-    """Of ConfigureRequest."""
+def decode_configure(data: bytes) -> RuntimeInfo:
+    """The runtime in ConfigureRequest."""
     name = version = ""
     timeout = 0
     for number, value in fields(data):
@@ -52,13 +52,13 @@ def configured(data: bytes) -> RuntimeInfo:
     return RuntimeInfo(name, version, timeout)
 
 
-def subscribe(events: int) -> bytes:
+def encode_configure_response(events: int) -> bytes:
     """ConfigureResponse."""
     return integer(2, events)
 
 
-def synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer], bool]:
-    """Of SynchronizeRequest: pods, containers, and whether more of them follow."""
+def decode_synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer], bool]:
+    """Pods and containers of SynchronizeRequest, and whether more requests follow."""
     pods: list[PodSandbox] = []
     containers: list[NriContainer] = []
     more = False
@@ -75,13 +75,13 @@ def synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer], bool
     return pods, containers, more
 
 
-def synchronized(*, more: bool) -> bytes:
+def encode_synchronize_response(*, more: bool) -> bytes:
     """SynchronizeResponse without updates."""
     return integer(2, int(more))
 
 
-def subject(data: bytes) -> tuple[PodSandbox, NriContainer]:
-    """Pod and container of CreateContainerRequest, RemoveContainerRequest and their like."""
+def decode_pod_and_container(data: bytes) -> tuple[PodSandbox, NriContainer]:
+    """Pod and container of CreateContainerRequest, RemoveContainerRequest and similar ones."""
     pod = container = b""
     for number, value in fields(data):
         match number, value:
@@ -94,8 +94,8 @@ def subject(data: bytes) -> tuple[PodSandbox, NriContainer]:
     return _pod(pod), _container(container)
 
 
-def state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
-    """Of StateChangeEvent: the event, the pod, the container."""
+def decode_state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
+    """Event, pod and container of StateChangeEvent."""
     event, pod, container = 0, PodSandbox(), NriContainer()
     for number, value in fields(data):
         match number, value:
@@ -110,7 +110,7 @@ def state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
     return event, pod, container
 
 
-def created(adjustment: Adjustment) -> bytes:
+def encode_create_container_response(adjustment: Adjustment) -> bytes:
     """CreateContainerResponse."""
     body = devices = b""
     for mount in adjustment.mounts:
@@ -158,18 +158,18 @@ def _container(data: bytes) -> NriContainer:
         elif number in texts:
             texts[number] = value
         elif number == 11:
-            for place, held in fields(value):
-                if place == 2 and isinstance(held, bytes):
+            for inner, held in fields(value):
+                if inner == 2 and isinstance(held, bytes):
                     devices.append(_device(held))
         elif number == 20:
-            cdi.extend(string(name) for place, name in nested(value) if place == 1)
+            cdi.extend(string(name) for inner, name in nested(value) if inner == 1)
     own, pod, name = strings(texts.values())
     return NriContainer(
         own, pod, name, state, strings(env), tuple(mounts), tuple(devices), tuple(cdi)
     )
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED)
 def _mount(data: bytes) -> Mount:
     texts = {1: "", 2: "", 3: ""}
     options: list[str] = []
@@ -181,7 +181,7 @@ def _mount(data: bytes) -> Mount:
     return Mount(texts[1], texts[2], texts[3], tuple(options))
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED)
 def _encode_mount(mount: Mount) -> bytes:
     return (
         text(1, mount.destination)
@@ -191,7 +191,7 @@ def _encode_mount(mount: Mount) -> bytes:
     )
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED)
 def _device(data: bytes) -> LinuxDevice:
     texts = {1: "", 2: ""}
     numbers = {3: 0, 4: 0}
@@ -209,7 +209,7 @@ def _device(data: bytes) -> LinuxDevice:
     return LinuxDevice(texts[1], texts[2], numbers[3], numbers[4], mode)
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_CACHED)
 def _encode_device(device: LinuxDevice) -> bytes:
     return (
         text(1, device.path)

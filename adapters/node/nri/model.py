@@ -1,4 +1,4 @@
-"""What NRI speaks of, as far as the agent reads or writes it.
+"""NRI's types, as far as the agent reads or writes them.
 
 Source: containerd/nri pkg/api/api.proto, where each of these has more fields.
 """
@@ -13,20 +13,20 @@ RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 
 
 class NriEvent(IntEnum):
-    """What a state change tells; of these only the one that is subscribed to."""
+    """Kind of a state change; only the one that the agent subscribes to."""
 
     REMOVE_CONTAINER = 11
 
 
 class NriEventMask(IntFlag):
-    """What a plugin subscribes to; an unknown bit is a refusal, and none at all means every one."""
+    """Events that a plugin subscribes to; the runtime rejects unknown bits, and 0 means all."""
 
     CREATE_CONTAINER = 0x8
     REMOVE_CONTAINER = 0x400
 
 
 class ContainerState(IntEnum):
-    """Of a container."""
+    """State of a container."""
 
     UNKNOWN = 0
     CREATED = 1
@@ -39,9 +39,9 @@ class Mount(Struct, frozen=True):
     """A mount of a container.
 
     Attributes:
-        destination: inside.
+        destination: path in the container.
         type: such as ``bind``.
-        source: outside.
+        source: path on the host.
         options: such as ``ro``.
     """
 
@@ -55,11 +55,11 @@ class LinuxDevice(Struct, frozen=True):
     """A device node of a container.
 
     Attributes:
-        path: inside.
+        path: in the container.
         type: ``c`` or ``b``.
-        major: of the device.
-        minor: of the device.
-        mode: permission bits of the node; None leaves them to the runtime.
+        major: device number.
+        minor: device number.
+        mode: permission bits of the node; None: the runtime's default.
     """
 
     path: str
@@ -70,24 +70,24 @@ class LinuxDevice(Struct, frozen=True):
 
 
 class PodSandbox(Struct, frozen=True):
-    """A pod, as the runtime knew it when its sandbox was made.
+    """A pod, as the runtime saw it when it created the sandbox.
 
     Attributes:
-        annotations: their names alone; what they say is nothing to go by.
+        annotation_keys: keys of the annotations; the agent does not trust their values.
     """
 
     id: str = ""
     name: str = ""
     uid: str = ""
     namespace: str = ""
-    annotations: frozenset[str] = frozenset()
+    annotation_keys: frozenset[str] = frozenset()
 
 
 class NriContainer(Struct, frozen=True):
-    """A container, with what earlier plugins have added to it.
+    """A container, including what earlier plugins have added to it.
 
     Attributes:
-        env: ``NAME=VALUE`` each, the image's included.
+        env: ``NAME=VALUE`` each, including the image's.
         cdi: fully qualified names of CDI devices.
     """
 
@@ -102,12 +102,12 @@ class NriContainer(Struct, frozen=True):
 
 
 class RuntimeInfo(Struct, frozen=True):
-    """Who the runtime is.
+    """Name, version and timeout of the runtime.
 
     Attributes:
         name: such as ``containerd``.
-        version: as it writes it, with or without a leading ``v``.
-        request_timeout: milliseconds that it waits for an answer; 0 where it does not say.
+        version: with or without a leading ``v``.
+        request_timeout: milliseconds that it waits for an answer; 0 where it sets none.
     """
 
     name: str = ""
@@ -116,10 +116,10 @@ class RuntimeInfo(Struct, frozen=True):
 
 
 class Adjustment(Struct, frozen=True):
-    """What a container gets besides what its pod says.
+    """What the agent adds to a container.
 
     Attributes:
-        env: by name.
+        env: values by name.
         cdi: fully qualified names of CDI devices.
     """
 
@@ -130,5 +130,5 @@ class Adjustment(Struct, frozen=True):
 
 
 def names_and_values(env: Sequence[str]) -> dict[str, str]:
-    """A container's environment by name; of a name that stands twice, the last."""
+    """A container's environment by name; of a repeated name, the last value."""
     return {name: value for name, _, value in (line.partition("=") for line in env)}

@@ -1,12 +1,12 @@
-"""Several byte streams on one socket, as NRI lays ttrpc on it.
+"""Several byte streams on one socket: NRI's multiplexer below ttrpc.
 
-A frame is two big-endian 32-bit numbers, connection and length, and the payload. Ends of payloads
+A frame is two big-endian 32-bit numbers, connection and length, then the payload. Frame boundaries
 mean nothing: each connection is a stream of bytes. Source: containerd/nri pkg/net/multiplex/mux.go.
 """
 
 from msgspec import Struct
 
-from adapters.node.nri.framing import Chunks
+from adapters.node.nri.framing import FrameSplitter
 
 PLUGIN = 1
 """The connection on which the runtime calls the plugin."""
@@ -14,33 +14,33 @@ PLUGIN = 1
 RUNTIME = 2
 """The connection on which the plugin calls the runtime."""
 
-FIRST = 4096
+MAX_FIRST_FRAME = 4096
 """The peer reads through a buffer of this size and fails if the first frame is larger."""
 
-LIMIT = 32 << 20
-"""Bytes of the largest frame that is taken; containerd 1.7 sends up to 16 MiB."""
+MAX_FRAME = 32 << 20
+"""Bytes of the largest frame that is accepted; containerd 1.7 sends up to 16 MiB."""
 
 _HEADER = 8
 
 
 class MuxError(ValueError):
-    """The runtime sent what is no frame; the connection is of no more use."""
+    """The runtime sent an invalid frame; the connection cannot be used any more."""
 
 
 class Frame(Struct, frozen=True):
-    """A piece of one connection's stream."""
+    """A part of one connection's stream."""
 
     connection: int
     payload: bytes
 
 
 class Mux:
-    """Finds the frames in what arrives."""
+    """Cuts the socket's bytes into frames."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_splitter",)
 
     def __init__(self) -> None:
-        self._pieces = Chunks(_HEADER, 4, LIMIT, "a frame", MuxError)
+        self._splitter = FrameSplitter(_HEADER, 4, MAX_FRAME, "a frame", MuxError)
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete now, in order.
@@ -49,16 +49,16 @@ class Mux:
             MuxError: a frame announces more than ``LIMIT``.
         """
         return [
-            Frame(int.from_bytes(piece[:4]), piece[_HEADER:]) for piece in self._pieces.feed(data)
+            Frame(int.from_bytes(each[:4]), each[_HEADER:]) for each in self._splitter.feed(data)
         ]
 
 
 def frames(connection: int, message: bytes) -> bytes:
-    """One ttrpc message as the peer can take it: the first frame small, all the rest in a second.
+    """One ttrpc message in at most two frames: a small first one, then all the rest.
 
-    More frames would overflow the peer's queue.
+    The peer's queue overflows with more frames.
     """
-    head, rest = message[:FIRST], message[FIRST:]
+    head, rest = message[:MAX_FIRST_FRAME], message[MAX_FIRST_FRAME:]
     return _frame(connection, head) + (_frame(connection, rest) if rest else b"")
 
 

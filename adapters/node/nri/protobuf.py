@@ -1,7 +1,7 @@
-"""The part of protobuf's wire format that NRI needs, without a schema.
+"""protobuf's wire format without a schema, as far as NRI and the kubelet's checkpoint need it.
 
-Source: protobuf.dev/programming-guides/encoding. A reader takes the fields that it knows and passes
-over the rest; a field that comes in an unexpected wire type counts as unknown.
+Source: protobuf.dev/programming-guides/encoding. A reader uses the fields that it knows and skips
+the rest; a known field in an unexpected wire type counts as unknown.
 """
 
 from collections.abc import Iterable
@@ -10,28 +10,28 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types; 3 and 4 are groups, which no message here has."""
 
 _MORE = 0x80
-"""Set in each byte of a number but the last."""
+"""Set in each byte of a varint but the last."""
 
 _WORD = 1 << 64
-_LONGEST = 10
-"""Bytes that the longest varint takes."""
+_MAX_VARINT = 10
+"""Bytes of the longest varint."""
 
 Field = tuple[int, int | bytes]
 """Number and value: an integer of 0 or more for the number types, else the bytes."""
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no message."""
+    """The bytes are not a valid message."""
 
 
 def fields(data: bytes) -> list[Field]:
-    """The fields of a message, in the order in which they stand there.
+    """The fields of a message, in the order of its bytes.
 
-    Numbers of one byte, which nearly all are, are read in place: this stands in the way of every
-    container.
+    Nearly all varints have one byte; these are read inline, because every container's creation
+    waits for this function.
 
     Raises:
-        ProtobufError: the bytes end within a field, or are no field.
+        ProtobufError: the bytes end within a field, or a field is invalid.
     """
     found: list[Field] = []
     place, end = 0, len(data)
@@ -39,70 +39,70 @@ def fields(data: bytes) -> list[Field]:
         tag = data[place]
         place += 1
         if tag >= _MORE:
-            tag, place = _varint(data, place - 1)
+            tag, place = _decode_varint(data, place - 1)
         number, kind = tag >> 3, tag & 7
         if number == 0:
-            raise ProtobufError("a field has the number 0")
+            raise ProtobufError("a field has the invalid number 0")
         if kind == BYTES:
             size = data[place] if place < end else _MORE
             place += 1
             if size >= _MORE:
-                size, place = _varint(data, place - 1)
+                size, place = _decode_varint(data, place - 1)
             stop = place + size
             if stop > end:
-                raise ProtobufError(f"field {number} ends after the message")
+                raise ProtobufError(f"field {number} extends beyond the message")
             found.append((number, data[place:stop]))
             place = stop
         elif kind == VARINT:
-            value, place = _varint(data, place)
+            value, place = _decode_varint(data, place)
             found.append((number, value))
         elif kind in (FIXED32, FIXED64):
             stop = place + (4 if kind == FIXED32 else 8)
             if stop > end:
-                raise ProtobufError(f"field {number} ends after the message")
+                raise ProtobufError(f"field {number} extends beyond the message")
             found.append((number, int.from_bytes(data[place:stop], "little")))
             place = stop
         else:
-            raise ProtobufError(f"field {number} has the wire type {kind}")
+            raise ProtobufError(f"field {number} has the unsupported wire type {kind}")
     return found
 
 
 def nested(data: bytes) -> list[tuple[int, bytes]]:
-    """Those fields of a message that are text, bytes or messages."""
+    """The fields of a message that are strings, bytes or messages."""
     return [(number, value) for number, value in fields(data) if isinstance(value, bytes)]
 
 
 def string(value: bytes) -> str:
-    """A text field.
+    """The value of a string field.
 
     Raises:
-        ProtobufError: it is not UTF-8.
+        ProtobufError: the value is not UTF-8.
     """
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise ProtobufError("a text is not UTF-8") from None
+        raise ProtobufError("a string is not UTF-8") from None
 
 
 def strings(values: Iterable[bytes]) -> tuple[str, ...]:
-    """Many text fields at once.
+    """The values of many string fields at once.
 
     Raises:
-        ProtobufError: one is not UTF-8.
+        ProtobufError: a value is not UTF-8.
     """
     try:
         return tuple([value.decode() for value in values])
     except UnicodeDecodeError:
-        raise ProtobufError("a text is not UTF-8") from None
+        raise ProtobufError("a string is not UTF-8") from None
 
 
 def signed(value: int) -> int:
-    """An int32 or int64 field, which stands as its two's complement of 64 bits."""
+    """The value of an int32 or int64 field, which is sent as a 64-bit two's complement."""
     return value - _WORD if value >= _WORD // 2 else value
 
 
 def entry(data: bytes) -> tuple[str, str]:
-    """Key and value of one entry of a map from text to text."""
+    """Key and value of one entry of a map from string to string."""
     found = {1: "", 2: ""}
     for number, value in nested(data):
         if number in found:
@@ -111,7 +111,7 @@ def entry(data: bytes) -> tuple[str, str]:
 
 
 def key(data: bytes) -> str:
-    """The key of one entry of a map whose keys are text."""
+    """The key of one entry of a map whose keys are strings."""
     found = b""
     for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):
@@ -120,26 +120,26 @@ def key(data: bytes) -> str:
 
 
 def integer(number: int, value: int) -> bytes:
-    """A number field; nothing where it is 0, as every proto3 writer does."""
+    """A varint field; empty for 0, as in every proto3 encoder."""
     if value == 0:
         return b""
-    return _number(number << 3 | VARINT) + _number(value % _WORD)
+    return _encode_varint(number << 3 | VARINT) + _encode_varint(value % _WORD)
 
 
 def message(number: int, value: bytes) -> bytes:
-    """A field that holds bytes or a message, also where that is empty."""
+    """A bytes or message field; written also where the value is empty."""
     tag, size = number << 3 | BYTES, len(value)
     if tag < _MORE and size < _MORE:
         return bytes((tag, size)) + value
-    return _number(tag) + _number(size) + value
+    return _encode_varint(tag) + _encode_varint(size) + value
 
 
 def text(number: int, value: str) -> bytes:
-    """A text field; nothing where it is empty, as every proto3 writer does."""
+    """A string field; empty for an empty string, as in every proto3 encoder."""
     return message(number, value.encode()) if value else b""
 
 
-def _number(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     if value < _MORE:
         return bytes((value,))
     out = bytearray()
@@ -150,18 +150,18 @@ def _number(value: int) -> bytes:
     return bytes(out)
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, place: int) -> tuple[int, int]:
     try:
         byte = data[place]
         if byte < _MORE:
             return byte, place + 1
         value, shift = byte & 0x7F, 7
-        for at in range(place + 1, place + _LONGEST):
+        for at in range(place + 1, place + _MAX_VARINT):
             byte = data[at]
             value |= (byte & 0x7F) << shift
             if byte < _MORE:
                 return value % _WORD, at + 1
             shift += 7
     except IndexError:
-        raise ProtobufError("the bytes end within a number") from None
-    raise ProtobufError(f"a number takes more than {_LONGEST} bytes")
+        raise ProtobufError("the bytes end within a varint") from None
+    raise ProtobufError(f"a varint has more than {_MAX_VARINT} bytes")

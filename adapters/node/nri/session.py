@@ -1,17 +1,16 @@
-"""One connection to the runtime: what it says, and what is answered. No socket and no clock.
+"""The plugin's side of one NRI connection: bytes in, events and bytes to send out.
 
-Bytes go in; bytes that must be sent and events come out. Only the creation of a container is left
-to the caller: it answers with ``adjusted`` or ``failed``, once. Rules of the runtime
+No socket and no clock. ``stage.py`` has the calls that are allowed, and when. CreateContainer alone
+is answered later, by ``reply`` or ``reply_error``, exactly once. Rules of the runtime
 (containerd/nri pkg/adaptation/plugin.go):
 
-* it may call before it has answered the registration;
-* a Synchronize in pieces wants ``more`` echoed, and nothing else in that answer;
+* a Synchronize in pieces expects ``more`` echoed, and nothing else in that answer;
 * an unknown method must be answered with "unimplemented";
-* whoever answers too late, or on another stream, is cut off, and the container starts untouched.
+* a plugin that answers too late, or on another stream, is disconnected, and the container starts
+  without an adjustment.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from msgspec import Struct
 
@@ -27,62 +26,36 @@ from adapters.node.nri.model import (
     RuntimeInfo,
 )
 from adapters.node.nri.protobuf import ProtobufError
+from adapters.node.nri.stage import CALLS, SYNCHRONIZED, OutOfOrderError, Stage, next_stage
 
 EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.REMOVE_CONTAINER
 
-REGISTRATION = 15_000_000_000
-"""Nanoseconds to wait for a registration: the runtime serves one plugin after the other."""
+REGISTRATION_TIMEOUT = 15_000_000_000
+"""Nanoseconds until a registration fails: the runtime registers one plugin after the other."""
 
-MANY = 100_000
-"""Containers and pods of one node that are more than a node can have."""
+MAX_PODS_AND_CONTAINERS = 100_000
+"""A Synchronize with more pods and containers is rejected: no node has as many."""
 
 _REGISTER_STREAM = 1
 
-_NOTHING_TO_DO = frozenset(
-    {
-        "PostCreateContainer",
-        "PostStartContainer",
-        "PostUpdateContainer",
-        "PostUpdatePodSandbox",
-        "RemovePodSandbox",
-        "RunPodSandbox",
-        "Shutdown",
-        "StartContainer",
-        "StopContainer",
-        "StopPodSandbox",
-        "UpdateContainer",
-        "UpdatePodSandbox",
-    }
-)
-
-
-class Stage(Enum):
-    """How far the connection has come."""
-
-    NEW = "new"
-    REGISTERING = "registering"
-    CONFIGURED = "configured"
-    ACTIVE = "active"
-    """From here on the runtime asks for every container."""
-
 
 class RegistrationRejected(Struct, frozen=True):
-    """The runtime does not want this plugin."""
+    """The runtime rejected the registration of this plugin."""
 
-    problem: str
+    reason: str
 
 
 class Configured(Struct, frozen=True):
-    """The runtime has told who it is."""
+    """The runtime has identified itself."""
 
     runtime: RuntimeInfo
 
 
 class Synchronized(Struct, frozen=True):
-    """The plugin is active; this is what ran before.
+    """The plugin is active; these pods and containers existed before.
 
     Attributes:
-        timeout: nanoseconds within which the answer had to be sent; 0 where it was not said.
+        timeout: nanoseconds within which the answer had to be sent; 0 where the runtime set none.
     """
 
     pods: tuple[PodSandbox, ...]
@@ -91,10 +64,10 @@ class Synchronized(Struct, frozen=True):
 
 
 class Creating(Struct, frozen=True):
-    """A container is to be created; the answer goes to ``stream``.
+    """The runtime is creating a container and waits for the answer on ``stream``.
 
     Attributes:
-        timeout: nanoseconds after which the runtime gives up; 0 where it does not say.
+        timeout: nanoseconds after which the runtime gives up; 0 where it set none.
     """
 
     stream: int
@@ -104,25 +77,25 @@ class Creating(Struct, frozen=True):
 
 
 class Removed(Struct, frozen=True):
-    """A container is gone."""
+    """The runtime has removed a container."""
 
     pod: PodSandbox
     container: NriContainer
 
 
-Happening = RegistrationRejected | Configured | Synchronized | Creating | Removed
+SessionEvent = RegistrationRejected | Configured | Synchronized | Creating | Removed
 
 
 class FeedResult(Struct, frozen=True):
-    """What came of some bytes.
+    """What the session made of some bytes.
 
     Attributes:
-        send: to be sent now.
-        happened: in order.
+        send: bytes that the caller must send now.
+        events: in the order in which they happened.
     """
 
     send: bytes = b""
-    happened: tuple[Happening, ...] = ()
+    events: tuple[SessionEvent, ...] = ()
 
 
 @dataclass(slots=True)
@@ -131,8 +104,8 @@ class Session:
 
     Attributes:
         name: of the plugin.
-        index: two digits; plugins are asked in ascending order.
-        stage: how far it has come.
+        index: two digits; the runtime calls plugins in ascending order.
+        stage: how far the connection has come; ``_advance`` alone sets it.
     """
 
     name: str
@@ -143,132 +116,136 @@ class Session:
     _answers: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
     _pods: list[PodSandbox] = field(default_factory=list[PodSandbox])
     _containers: list[NriContainer] = field(default_factory=list[NriContainer])
-    _open: set[int] = field(default_factory=set[int])
+    _unanswered: set[int] = field(default_factory=set[int])
 
     def register(self) -> bytes:
-        """The first bytes to send."""
-        self.stage = Stage.REGISTERING
+        """The first bytes to send.
+
+        Raises:
+            OutOfOrderError: this connection is registered already.
+        """
+        self._advance("RegisterPlugin")
         request = ttrpc.RpcRequest(
             RUNTIME_SERVICE,
             "RegisterPlugin",
-            messages.register(self.name, self.index),
-            REGISTRATION,
+            messages.encode_register(self.name, self.index),
+            REGISTRATION_TIMEOUT,
         )
         data = ttrpc.encode_request(request)
         sent = ttrpc.RpcMessage(_REGISTER_STREAM, ttrpc.REQUEST, data)
         return mux.frames(mux.RUNTIME, ttrpc.encode(sent))
 
     def feed(self, data: bytes) -> FeedResult:
-        """Take what has arrived.
+        """Process the bytes that have arrived.
 
         Raises:
-            MuxError: it is no frame; the connection must be closed.
-            TtrpcError: it is no message; the connection must be closed.
+            MuxError: not a frame; the caller must close the connection.
+            TtrpcError: not a message; the caller must close the connection.
         """
         out: list[bytes] = []
-        happened: list[Happening] = []
+        events: list[SessionEvent] = []
         for frame in self._mux.feed(data):
             if frame.connection == mux.PLUGIN:
                 for message in self._calls.feed(frame.payload):
                     if message.kind == ttrpc.REQUEST:
-                        self._called(message, out, happened)
+                        self._called(message, out, events)
             elif frame.connection == mux.RUNTIME:
                 for message in self._answers.feed(frame.payload):
                     if message.kind == ttrpc.RESPONSE and message.stream == _REGISTER_STREAM:
-                        happened += _registered(message.data)
-        return FeedResult(b"".join(out), tuple(happened))
+                        events += _registered(message.data)
+        return FeedResult(b"".join(out), tuple(events))
 
-    def adjusted(self, stream: int, adjustment: Adjustment) -> bytes:
-        """The answer to ``Creating``; nothing where it was answered already.
+    def reply(self, stream: int, adjustment: Adjustment) -> bytes:
+        """The answer to ``Creating``; empty where the stream is answered already.
 
         An adjustment that is too large for the runtime is answered as an error.
         """
-        payload = messages.created(adjustment)
-        if len(payload) > ttrpc.LARGEST_SENT // 2:
-            return self.failed(stream, ttrpc.INTERNAL, "the adjustment is too large")
-        return self._close(stream, ttrpc.RpcResponse(payload))
+        payload = messages.encode_create_container_response(adjustment)
+        if len(payload) > ttrpc.MAX_SENT // 2:
+            return self.reply_error(stream, ttrpc.INTERNAL, "the adjustment is too large")
+        return self._answer_once(stream, ttrpc.RpcResponse(payload))
 
-    def failed(self, stream: int, code: int, problem: str) -> bytes:
+    def reply_error(self, stream: int, code: int, problem: str) -> bytes:
         """The answer to ``Creating`` that keeps the container from starting."""
-        return self._close(stream, ttrpc.RpcResponse(code=code, message=problem))
+        return self._answer_once(stream, ttrpc.RpcResponse(code=code, message=problem))
 
-    def _close(self, stream: int, response: ttrpc.RpcResponse) -> bytes:
-        if stream not in self._open:
+    def _answer_once(self, stream: int, response: ttrpc.RpcResponse) -> bytes:
+        if stream not in self._unanswered:
             return b""
-        self._open.discard(stream)
+        self._unanswered.discard(stream)
         return _answer(stream, response)
 
     def _called(
-        self, message: ttrpc.RpcMessage, out: list[bytes], happened: list[Happening]
+        self, message: ttrpc.RpcMessage, out: list[bytes], events: list[SessionEvent]
     ) -> None:
+        stream = message.stream
         try:
-            request = ttrpc.decode_request(message.data)
-            found = self._call(message.stream, request)
+            found = self._call(stream, ttrpc.decode_request(message.data))
         except ProtobufError as error:
-            out.append(
-                _answer(
-                    message.stream,
-                    ttrpc.RpcResponse(code=ttrpc.INVALID_ARGUMENT, message=str(error)),
-                )
-            )
+            out.append(_error(stream, ttrpc.INVALID_ARGUMENT, str(error)))
             return
-        except _UnknownError as error:
-            response = ttrpc.RpcResponse(code=ttrpc.UNIMPLEMENTED, message=f"there is no {error}")
-            out.append(_answer(message.stream, response))
+        except _UnknownCallError as error:
+            out.append(_error(stream, ttrpc.UNIMPLEMENTED, f"not implemented: {error}"))
+            return
+        except OutOfOrderError as error:
+            out.append(_error(stream, ttrpc.FAILED_PRECONDITION, str(error)))
             return
         if isinstance(found, Creating):
-            self._open.add(message.stream)
-            happened.append(found)
+            self._unanswered.add(stream)
+            events.append(found)
             return
-        payload, told = found
-        out.append(_answer(message.stream, ttrpc.RpcResponse(payload)))
-        happened += told
+        payload, happened = found
+        out.append(_answer(stream, ttrpc.RpcResponse(payload)))
+        events += happened
 
     def _call(
         self, stream: int, request: ttrpc.RpcRequest
-    ) -> Creating | tuple[bytes, tuple[Happening, ...]]:
+    ) -> Creating | tuple[bytes, tuple[SessionEvent, ...]]:
         if request.service != PLUGIN_SERVICE:
-            raise _UnknownError(request.service)
+            raise _UnknownCallError(request.service)
+        if request.method not in CALLS:
+            raise _UnknownCallError(request.method)
+        self._advance(request.method)
         match request.method:
             case "CreateContainer":
-                pod, container = messages.subject(request.payload)
+                pod, container = messages.decode_pod_and_container(request.payload)
                 return Creating(stream, pod, container, request.timeout)
             case "Configure":
-                self.stage = Stage.CONFIGURED
-                runtime = messages.configured(request.payload)
-                return messages.subscribe(EVENTS), (Configured(runtime),)
+                runtime = messages.decode_configure(request.payload)
+                return messages.encode_configure_response(EVENTS), (Configured(runtime),)
             case "Synchronize":
                 return self._synchronize(request)
             case "StateChange":
-                event, pod, container = messages.state_change(request.payload)
-                gone = event == NriEvent.REMOVE_CONTAINER
-                return b"", ((Removed(pod, container),) if gone else ())
+                event, pod, container = messages.decode_state_change(request.payload)
+                removed = event == NriEvent.REMOVE_CONTAINER
+                return b"", ((Removed(pod, container),) if removed else ())
             case "RemoveContainer":
-                return b"", (Removed(*messages.subject(request.payload)),)
-            case method if method in _NOTHING_TO_DO:
+                return b"", (Removed(*messages.decode_pod_and_container(request.payload)),)
+            case _:
                 return b"", ()
-            case method:
-                raise _UnknownError(method)
 
-    def _synchronize(self, request: ttrpc.RpcRequest) -> tuple[bytes, tuple[Happening, ...]]:
-        pods, containers, more = messages.synchronize(request.payload)
+    def _synchronize(self, request: ttrpc.RpcRequest) -> tuple[bytes, tuple[SessionEvent, ...]]:
+        pods, containers, more = messages.decode_synchronize(request.payload)
         self._pods += pods
         self._containers += containers
-        if len(self._pods) + len(self._containers) > MANY:
-            raise ProtobufError(f"more than {MANY} pods and containers")
+        if len(self._pods) + len(self._containers) > MAX_PODS_AND_CONTAINERS:
+            raise ProtobufError(f"more than {MAX_PODS_AND_CONTAINERS} pods and containers")
         if more:
-            return messages.synchronized(more=True), ()
-        told = Synchronized(tuple(self._pods), tuple(self._containers), request.timeout)
+            return messages.encode_synchronize_response(more=True), ()
+        event = Synchronized(tuple(self._pods), tuple(self._containers), request.timeout)
         self._pods, self._containers = [], []
-        self.stage = Stage.ACTIVE
-        return messages.synchronized(more=False), (told,)
+        self._advance(SYNCHRONIZED)
+        return messages.encode_synchronize_response(more=False), (event,)
+
+    def _advance(self, call: str) -> None:
+        self.stage = next_stage(self.stage, call)
 
 
-class _UnknownError(LookupError):
-    """A service or method that the plugin has not."""
+class _UnknownCallError(LookupError):
+    """A service or method that the plugin does not implement."""
 
 
-def _registered(data: bytes) -> tuple[Happening, ...]:
+def _registered(data: bytes) -> tuple[SessionEvent, ...]:
     try:
         response = ttrpc.decode_response(data)
     except ProtobufError as error:
@@ -278,6 +255,10 @@ def _registered(data: bytes) -> tuple[Happening, ...]:
         if response.code
         else ()
     )
+
+
+def _error(stream: int, code: int, problem: str) -> bytes:
+    return _answer(stream, ttrpc.RpcResponse(code=code, message=problem))
 
 
 def _answer(stream: int, response: ttrpc.RpcResponse) -> bytes:

@@ -1,47 +1,46 @@
-"""containerd's small RPC: messages, and the envelopes of calls and answers.
+"""ttrpc, containerd's small RPC protocol: messages, and the requests and responses in them.
 
-A message is length and stream (big-endian, 32 bits each), a kind and flags (a byte each), and the
+A message is length and stream (big-endian, 32 bits each), kind and flags (a byte each), then the
 data. Source: containerd/ttrpc PROTOCOL.md, request.proto, channel.go.
 """
 
 from msgspec import Struct
 
-from adapters.node.nri.framing import Chunks
+from adapters.node.nri.framing import FrameSplitter
 from adapters.node.nri.protobuf import fields, integer, message, nested, signed, string, text
 
 REQUEST, RESPONSE = 1, 2
-"""Kinds of message; 3, a piece of a stream, is never used by NRI."""
+"""Kinds of message; NRI never uses 3, stream data."""
 
-LARGEST_SENT = 4 << 20
-"""Bytes of data that the peer takes in one message."""
+MAX_SENT = 4 << 20
+"""Bytes of data that the peer accepts in one message."""
 
-LIMIT = 32 << 20
-"""Bytes of data that are taken; containerd 1.7 itself sends more than it would take."""
+MAX_RECEIVED = 32 << 20
+"""Bytes of data that the agent accepts; containerd 1.7 sends more than it would accept itself."""
 
-UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = (
-    2,
-    3,
-    4,
-    12,
-    13,
-    14,
-)
-"""The codes of gRPC, as far as they are used here; 0 is success."""
+UNKNOWN = 2
+INVALID_ARGUMENT = 3
+DEADLINE_EXCEEDED = 4
+FAILED_PRECONDITION = 9
+UNIMPLEMENTED = 12
+INTERNAL = 13
+UNAVAILABLE = 14
+"""gRPC's status codes, as far as the agent uses them; 0 is success."""
 
 _HEADER = 10
 
 
 class TtrpcError(ValueError):
-    """The runtime sent what is no message; the connection is of no more use."""
+    """The runtime sent an invalid message; the connection cannot be used any more."""
 
 
 class RpcMessage(Struct, frozen=True):
-    """A request, a response, or something of another kind.
+    """A request, a response, or a message of another kind.
 
     Attributes:
         stream: odd, ascending; the response carries that of its request.
         kind: ``REQUEST``, ``RESPONSE`` or another number.
-        data: the envelope.
+        data: the encoded ``RpcRequest`` or ``RpcResponse``.
     """
 
     stream: int
@@ -56,7 +55,7 @@ class RpcRequest(Struct, frozen=True):
         service: full name.
         method: its name.
         payload: the encoded argument.
-        timeout: nanoseconds after which the caller gives up; 0 where it does not say.
+        timeout: nanoseconds after which the caller gives up; 0 where it set none.
     """
 
     service: str
@@ -80,12 +79,12 @@ class RpcResponse(Struct, frozen=True):
 
 
 class MessageReader:
-    """Finds the messages in one connection's stream."""
+    """Cuts one connection's stream into messages."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("_splitter",)
 
     def __init__(self) -> None:
-        self._pieces = Chunks(_HEADER, 0, LIMIT, "a message", TtrpcError)
+        self._splitter = FrameSplitter(_HEADER, 0, MAX_RECEIVED, "a message", TtrpcError)
 
     def feed(self, data: bytes) -> list[RpcMessage]:
         """The messages that are complete now, in order.
@@ -94,18 +93,18 @@ class MessageReader:
             TtrpcError: a message announces more than ``LIMIT``.
         """
         return [
-            RpcMessage(int.from_bytes(piece[4:8]), piece[8], piece[_HEADER:])
-            for piece in self._pieces.feed(data)
+            RpcMessage(int.from_bytes(each[4:8]), each[8], each[_HEADER:])
+            for each in self._splitter.feed(data)
         ]
 
 
 def encode(sent: RpcMessage) -> bytes:
-    """A message as it stands on the stream."""
+    """A message as bytes of the stream."""
     return len(sent.data).to_bytes(4) + sent.stream.to_bytes(4) + bytes((sent.kind, 0)) + sent.data
 
 
 def encode_request(request: RpcRequest) -> bytes:
-    """The envelope of a call."""
+    """A call as a message's data."""
     return (
         text(1, request.service)
         + text(2, request.method)
@@ -115,10 +114,10 @@ def encode_request(request: RpcRequest) -> bytes:
 
 
 def decode_request(data: bytes) -> RpcRequest:
-    """The call in an envelope.
+    """The call in a message's data.
 
     Raises:
-        ProtobufError: it is none.
+        ProtobufError: the data is no such message.
     """
     service = method = payload = b""
     timeout = 0
@@ -138,7 +137,7 @@ def decode_request(data: bytes) -> RpcRequest:
 
 
 def encode_response(response: RpcResponse) -> bytes:
-    """The envelope of an answer."""
+    """An answer as a message's data."""
     status = integer(1, response.code) + text(2, response.message)
     return (message(1, status) if status else b"") + (
         message(2, response.payload) if response.payload else b""
@@ -146,28 +145,28 @@ def encode_response(response: RpcResponse) -> bytes:
 
 
 def decode_response(data: bytes) -> RpcResponse:
-    """The answer in an envelope.
+    """The answer in a message's data.
 
     Raises:
-        ProtobufError: it is none.
+        ProtobufError: the data is no such message.
     """
-    payload, code, told = b"", 0, ""
+    payload, code, problem = b"", 0, ""
     for number, value in nested(data):
         if number == 1:
-            code, told = _status(value)
+            code, problem = _status(value)
         elif number == 2:
             payload = value
-    return RpcResponse(payload, code, told)
+    return RpcResponse(payload, code, problem)
 
 
 def _status(data: bytes) -> tuple[int, str]:
-    code, told = 0, ""
+    code, problem = 0, ""
     for number, value in fields(data):
         match number, value:
             case 1, int():
                 code = signed(value)
             case 2, bytes():
-                told = string(value)
+                problem = string(value)
             case _:
                 pass
-    return code, told
+    return code, problem

@@ -47,7 +47,7 @@ def pieces(data: bytes, draw: st.DataObject) -> list[bytes]:
 
 def test_the_registration_is_the_bytes_that_the_runtime_accepts() -> None:
     request = ttrpc.RpcRequest(
-        nri.RUNTIME_SERVICE, "RegisterPlugin", messages.register("lab", "10"), 10_000_000_000
+        nri.RUNTIME_SERVICE, "RegisterPlugin", messages.encode_register("lab", "10"), 10_000_000_000
     )
 
     data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.REQUEST, ttrpc.encode_request(request)))
@@ -62,11 +62,13 @@ def test_the_configuration_is_read_from_the_bytes_of_the_runtime() -> None:
 
     assert (request.service, request.method) == (nri.PLUGIN_SERVICE, "Configure")
     assert 0 < request.timeout < 2_000_000_000
-    assert messages.configured(request.payload) == nri.RuntimeInfo("containerd", "1.7.24~ds1")
+    assert messages.decode_configure(request.payload) == nri.RuntimeInfo("containerd", "1.7.24~ds1")
 
 
 def test_a_subscription_is_the_bytes_that_the_runtime_accepts() -> None:
-    response = ttrpc.RpcResponse(messages.subscribe(nri.NriEventMask.CREATE_CONTAINER))
+    response = ttrpc.RpcResponse(
+        messages.encode_configure_response(nri.NriEventMask.CREATE_CONTAINER)
+    )
 
     data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, ttrpc.encode_response(response)))
 
@@ -88,7 +90,7 @@ def test_an_adjustment_is_the_bytes_that_the_runtime_accepts() -> None:
         devices=(nri.LinuxDevice("/dev/x", "c", 10, 237, 0o666),),
     )
 
-    assert messages.created(adjustment) == ADJUSTED
+    assert messages.encode_create_container_response(adjustment) == ADJUSTED
 
 
 def test_an_error_is_the_bytes_that_the_runtime_accepts() -> None:
@@ -112,8 +114,8 @@ def test_the_first_frame_fits_the_buffer_of_the_peer_and_there_are_at_most_two(s
 
     found = mux.Mux().feed(mux.frames(mux.PLUGIN, data))
 
-    assert len(found) == (1 if len(data) <= mux.FIRST else 2)
-    assert len(found[0].payload) <= mux.FIRST
+    assert len(found) == (1 if len(data) <= mux.MAX_FIRST_FRAME else 2)
+    assert len(found[0].payload) <= mux.MAX_FIRST_FRAME
     assert b"".join(frame.payload for frame in found) == data
 
 
@@ -160,19 +162,19 @@ def test_garbage_gives_messages_or_ttrpc_error_and_nothing_else(garbage: bytes) 
 
 
 def test_a_header_that_announces_too_much_is_refused() -> None:
-    with pytest.raises(mux.MuxError, match="too many"):
-        mux.Mux().feed((1).to_bytes(4) + (mux.LIMIT + 1).to_bytes(4))
-    with pytest.raises(ttrpc.TtrpcError, match="too many"):
-        ttrpc.MessageReader().feed((ttrpc.LIMIT + 1).to_bytes(4) + bytes(6))
+    with pytest.raises(mux.MuxError, match="the limit is"):
+        mux.Mux().feed((1).to_bytes(4) + (mux.MAX_FRAME + 1).to_bytes(4))
+    with pytest.raises(ttrpc.TtrpcError, match="the limit is"):
+        ttrpc.MessageReader().feed((ttrpc.MAX_RECEIVED + 1).to_bytes(4) + bytes(6))
 
 
 @given(st.binary())
 def test_garbage_gives_values_or_protobuf_error_and_nothing_else(garbage: bytes) -> None:
     for read in (
-        messages.configured,
-        messages.synchronize,
-        messages.subject,
-        messages.state_change,
+        messages.decode_configure,
+        messages.decode_synchronize,
+        messages.decode_pod_and_container,
+        messages.decode_state_change,
         ttrpc.decode_request,
         ttrpc.decode_response,
     ):
@@ -193,7 +195,7 @@ def test_a_damaged_message_gives_values_or_protobuf_error(data: st.DataObject) -
     damaged[place] = data.draw(st.integers(0, 255))
 
     try:
-        messages.subject(bytes(damaged))
+        messages.decode_pod_and_container(bytes(damaged))
     except ProtobufError:
         return
 
@@ -210,7 +212,7 @@ def test_unknown_fields_and_unexpected_wire_types_are_passed_over() -> None:
     )
     pod = text(3, "uid")
 
-    found, container = messages.subject(strange + message(1, pod + strange))
+    found, container = messages.decode_pod_and_container(strange + message(1, pod + strange))
 
     assert found == nri.PodSandbox(uid="uid")
     assert container == nri.NriContainer()
@@ -236,17 +238,17 @@ def test_a_field_that_is_none_is_refused(data: bytes) -> None:
 
 def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(ProtobufError, match="UTF-8"):
-        messages.subject(message(1, message(3, b"\xff")))
+        messages.decode_pod_and_container(message(1, message(3, b"\xff")))
     with pytest.raises(ProtobufError, match="UTF-8"):
-        messages.subject(message(2, message(8, b"A=\xff")))
+        messages.decode_pod_and_container(message(2, message(8, b"A=\xff")))
 
 
 def test_of_annotations_the_names_are_read_and_nothing_that_they_say() -> None:
     said = message(6, text(1, "a.b/c") + message(2, b"\xff")) + message(6, text(2, "no name"))
 
-    pod, _ = messages.subject(message(1, text(3, "uid") + said))
+    pod, _ = messages.decode_pod_and_container(message(1, text(3, "uid") + said))
 
-    assert pod == nri.PodSandbox(uid="uid", annotations=frozenset({"a.b/c", ""}))
+    assert pod == nri.PodSandbox(uid="uid", annotation_keys=frozenset({"a.b/c", ""}))
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
@@ -264,7 +266,7 @@ def test_a_container_is_read_whole() -> None:
     data += text(8, "A=1") + text(8, "B=") + message(9, mount) + message(11, message(2, node))
     data += message(20, text(1, "nvidia.com/gpu=0"))
 
-    pods, containers, more = messages.synchronize(message(2, data) + integer(3, 1))
+    pods, containers, more = messages.decode_synchronize(message(2, data) + integer(3, 1))
 
     assert pods == []
     assert more

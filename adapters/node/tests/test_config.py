@@ -58,7 +58,7 @@ def test_a_profile_is_changed_only_in_what_is_named(tmp_path: Path) -> None:
     assert found["nvidia"].hami.preload is Preload.VARIABLE
     assert found["metax"].mounts == (Mount("/opt/mx", "bind", "/opt/mx", ("rbind", "ro")),)
     assert found["metax"].env == {"A": "{indexes}"}
-    assert found["other"].visible == "OTHER"
+    assert found["other"].visible_env == "OTHER"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
     ]
     inventory = FileInventory(written(tmp_path, json.dumps({"cards": cards})), "a")
 
-    found = inventory.hardware()
+    found = inventory.read()
 
     assert [card.uuid for card in found.cards] == ["GPU-0", "GPU-1"]
     assert found.cards[0].mode is Mode.MIG
@@ -136,7 +136,7 @@ def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "cards: 1", "cards: [{uuid: a}]", "{", "cards: []\nmore: 1"])
 def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InventoryError):
-        FileInventory(written(tmp_path, text), "a").hardware()
+        FileInventory(written(tmp_path, text), "a").read()
 
 
 def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
     path.write_bytes(encode(ledger(Grant("main", "GPU-0", GIB, 1))))
     assert file.look()
     assert not file.look()
-    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
+    assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
 
     path.write_text("half a rec")
     assert not file.look()
-    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
+    assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
     path.unlink()
     assert not file.look()
 
@@ -160,7 +160,7 @@ def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
 def test_whoever_waits_for_a_change_is_told() -> None:
     async def wait() -> bool:
         grants = LedgerGrants()
-        waiting = asyncio.ensure_future(grants.change())
+        waiting = asyncio.ensure_future(grants.next_change())
         await asyncio.sleep(0)
         grants.replace(ledger())
         await asyncio.wait_for(waiting, 1)

@@ -66,11 +66,11 @@ def test_a_slice_that_is_granted_is_cut_and_the_cards_are_told(tmp_path: Path) -
 
         (tmp_path / "part").write_bytes(encode(EMPTY.adopt(holding("p", slot("2g.10gb", 2)))))
         (tmp_path / "part").rename(tmp_path / "ledger.json")
-        within(lambda: any(line["event"] == "card.cut" for line in told()), told)
+        within(lambda: any(line["event"] == "mig.repartitioned" for line in told()), told)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             metrics = answer.read().decode()
 
-    cut = next(line for line in told() if line["event"] == "card.cut")
+    cut = next(line for line in told() if line["event"] == "mig.repartitioned")
     assert (cut["card"], cut["added"], cut["failed"]) == ("GPU-0", ["2g.10gb@2"], 0)
     assert 'HostGPUMemoryUsage{nodeid="a",deviceidx="1",deviceuuid="GPU-1"' in metrics
     assert next(line for line in told() if line["event"] == "agent.started")["cards"] == 2

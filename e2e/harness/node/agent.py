@@ -127,7 +127,7 @@ def start_agent(
     process = run.start(
         f"{name}-{number}",
         runtime.machine.command(words),
-        ready=lambda: log.exists() and '"link.active"' in log.read_text(),
+        ready=lambda: log.exists() and '"nri.active"' in log.read_text(),
         environment={"PYTHONPATH": str(REPOSITORY)},
     )
     return RunningAgent(process, config)

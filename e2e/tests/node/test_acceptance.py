@@ -57,9 +57,9 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
     # The record is held back: both are refused, as often as the kubelet asks.
     for attempt in range(2):
         for sandbox in (second, first):
-            with pytest.raises(CriError, match="does not name its pod"):
+            with pytest.raises(CriError, match="no allocation is recorded"):
                 place.cri.create(sandbox, "main", ADMITTED, attempt)
-    refused = len(agent.events("container.refused"))
+    refused = len(agent.events("container.rejected"))
     place.host.book(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
     env = place.cri.env(place.retried(second, ADMITTED))
     other = place.cri.env(place.retried(first, ADMITTED))
@@ -80,7 +80,7 @@ def test_case_5_a_card_that_nobody_knows_is_given_to_nobody_and_told(place: Plac
 
     agent = place.agent()
 
-    told = agent.wait_for("container.unserved")
+    told = agent.wait_for("container.share_missing")
     assert told["pod"] == "ai/lost"
     assert "GPU-9 is not on this node" in told["reason"]
     with pytest.raises(CriError, match="GPU-9 is not on this node"):
@@ -101,18 +101,18 @@ def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> N
 
     agent = place.agent()
 
-    flagged = agent.wait_for("container.unserved")
+    flagged = agent.wait_for("container.share_missing")
     assert flagged["pod"] == "ai/early"
-    assert "does not name its pod" in flagged["reason"]
-    assert agent.wait_for("container.exposed")["reason"] == "NVIDIA_VISIBLE_DEVICES=all"
+    assert "no allocation is recorded" in flagged["reason"]
+    assert agent.wait_for("container.bypass_found")["reason"] == "NVIDIA_VISIBLE_DEVICES=all"
     forged = place.cri.sandbox("forged", "uid-forged", RESULT | KOORDINATED)
-    with pytest.raises(CriError, match="does not name its pod"):
+    with pytest.raises(CriError, match="no allocation is recorded"):
         place.cri.create(forged, "main", IMAGE)
     # The ledger has adopted it, holds every card for it, and gives it none.
     sandbox = place.cri.sandbox("adopted", "uid-adopted", RESULT)
     container = place.cri.run(sandbox, "main", IMAGE)
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    with pytest.raises(CriError, match="cannot tell what its pod holds"):
+    with pytest.raises(CriError, match="does not know which cards this pod uses"):
         place.cri.create(sandbox, "asking", ADMITTED)
 
 
@@ -144,8 +144,8 @@ def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detect
     place.cri.create(train, "main", ADMITTED, privileged=True)
 
     assert place.cri.env(plain)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    agent.wait_for("container.exposed", 3)
-    found = {each["pod"]: each["reason"] for each in agent.events("container.exposed")}
+    agent.wait_for("container.bypass_found", 3)
+    found = {each["pod"]: each["reason"] for each in agent.events("container.bypass_found")}
     assert found == {
         "ai/inside": "device nodes of other cards (2)",
         "ai/beside": socket,
@@ -185,22 +185,22 @@ def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container
         worker.result()
     seen = {uid: place.cri.env(each)["NVIDIA_VISIBLE_DEVICES"] for uid, each in made.items()}
     audit = place.agent(plugin={"name": "auditor", "index": "52"})
-    unserved = {each["uid"] for each in audit.events("container.unserved")}
+    unserved = {each["uid"] for each in audit.events("container.share_missing")}
 
     assert {uid for uid, cards in seen.items() if cards == "void"} == unserved
     assert {cards for cards in seen.values() if cards != "void"} <= {"GPU-0", "GPU-1"}
     stop(place, audit)
-    registrations = len(agent.events("link.active"))
+    registrations = len(agent.events("nri.active"))
     place.runtime.stop()
-    agent.wait_for("link.lost")
+    agent.wait_for("nri.disconnected")
     place.runtime.restart()
     place.cri.wait()
-    agent.wait_for("link.active", registrations + 1, 20)
+    agent.wait_for("nri.active", registrations + 1, 20)
     sandbox = place.cri.sandbox("p0", "uid-p0", RESULT, space="again")
     # A second registration would set each variable twice, which the runtime refuses.
     env = place.cri.env(place.cri.run(sandbox, "main", ADMITTED))
     assert env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-    assert len(agent.events("link.active")) == registrations + 1
+    assert len(agent.events("nri.active")) == registrations + 1
 
 
 def stop(place: Place, agent: RunningAgent) -> None:

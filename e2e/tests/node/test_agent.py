@@ -128,7 +128,7 @@ def test_a_slice_that_is_not_cut_keeps_its_container_back(place: Place) -> None:
 
     sandbox = place.cri.sandbox("mig-pod", pod.uid, pod.annotations)
 
-    with pytest.raises(CriError, match="is not cut to"):
+    with pytest.raises(CriError, match=r"has no \S+ instance at"):
         place.cri.create(sandbox, pod.containers[0])
 
 
@@ -192,10 +192,10 @@ def test_what_stands_on_the_pod_buys_nothing(place: Place) -> None:
         "forged", "uid-forged", {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1,1"}
     )
 
-    with pytest.raises(CriError, match="ledger does not name its pod"):
+    with pytest.raises(CriError, match="no allocation is recorded"):
         place.cri.create(sandbox, "main")
 
-    assert agent.wait_for("container.refused")["pod"] == "ai/forged"
+    assert agent.wait_for("container.rejected")["pod"] == "ai/forged"
 
 
 def test_a_grant_that_comes_late_is_waited_for(place: Place) -> None:
@@ -217,17 +217,17 @@ def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place:
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
 
     began = time.monotonic()
-    with pytest.raises(CriError, match="ledger does not name its pod"):
+    with pytest.raises(CriError, match="no allocation is recorded"):
         place.cri.create(sandbox, "main")
     first = time.monotonic() - began
-    with pytest.raises(CriError, match="ledger does not name its pod"):
+    with pytest.raises(CriError, match="no allocation is recorded"):
         place.cri.create(sandbox, "main", attempt=1)
     second = time.monotonic() - began - first
 
     # A runtime that had given up would have made the container. What is waited for is 1.3 s.
     assert 1.2 < first < 2
     assert second < 0.5
-    assert len(agent.events("link.active")) == 1
+    assert len(agent.events("nri.active")) == 1
     place.host.book(ledger(half()))
     container = place.retried(sandbox)
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
@@ -257,7 +257,7 @@ def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
 
     # Admission's void holds: it runs, but no card is visible to it.
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    told = again.wait_for("container.unserved")
+    told = again.wait_for("container.share_missing")
     assert (told["uid"], told["container"]) == ("uid-1", "main")
     assert "NVIDIA_VISIBLE_DEVICES" in told["reason"]
 
@@ -272,8 +272,8 @@ def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: Place) -
     agent.process.identity.signal_group(signal.SIGCONT)
 
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    agent.wait_for("link.active", count=2)
-    assert agent.wait_for("container.unserved")["container"] == "main"
+    agent.wait_for("nri.active", count=2)
+    assert agent.wait_for("container.share_missing")["container"] == "main"
     second = place.cri.sandbox("pod", "uid-1", RESULT, space="other")
     assert place.cri.env(place.cri.run(second, "main"))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
@@ -309,10 +309,10 @@ def test_fifty_pods_at_once_all_get_their_share(place: Place) -> None:
         containers = list(pool.map(one, range(50)))
 
     assert len(set(containers)) == 50
-    assert agent.events("container.refused") == []
+    assert agent.events("container.rejected") == []
     again = place.agent(plugin={"name": "auditor", "index": "52"})
-    assert again.wait_for("link.active")["unserved"] == 0
-    assert again.wait_for("link.active")["containers"] == 50
+    assert again.wait_for("nri.active")["missing"] == 0
+    assert again.wait_for("nri.active")["containers"] == 50
 
 
 def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(place: Place) -> None:
@@ -329,7 +329,7 @@ def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(place: 
     container = place.cri.run(sandbox, "main")
 
     env = place.cri.env(container)
-    takes_cdi = agent.events("link.configured")[-1]["cdi"]
+    takes_cdi = agent.events("nri.configured")[-1]["cdi"]
     assert takes_cdi is not place.runtime.component.endswith("-1")
     assert ("FROM_CDI" in env) is takes_cdi
     nodes = Path(f"{place.host.folder}/dev/nvidia0").stat()
@@ -346,13 +346,13 @@ def test_the_daemon_may_be_restarted(place: Place) -> None:
     first = place.cri.run(sandbox, "main")
 
     place.runtime.stop()
-    agent.wait_for("link.lost")
+    agent.wait_for("nri.disconnected")
     place.runtime.restart()
     place.cri.wait()
 
-    told = agent.wait_for("link.active", count=2)
+    told = agent.wait_for("nri.active", count=2)
     assert told["containers"] == 1
-    assert told["unserved"] == 0
+    assert told["missing"] == 0
     place.cri.remove(first)
     again = place.cri.run(sandbox, "main")
     assert place.cri.env(again)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"

@@ -64,10 +64,10 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
             sold = cri.sandbox("sold", "uid-sold", {"volcano.sh/vgpu-ids-new": "not read"})
             naked = cri.run(sold, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
             agent = start_agent(runtime, host, configuration)
-            agent.wait_for("container.unserved")
+            agent.wait_for("container.share_missing")
             forged = cri.sandbox("forged", "uid-forged", FORGED)
             for attempt in range(4):
-                with pytest.raises(CriError, match="does not name its pod"):
+                with pytest.raises(CriError, match="no allocation is recorded"):
                     cri.create(forged, "main", attempt=attempt)
 
             within(30, lambda: bool(told("uid-sold", "ShareMissing")))
@@ -78,8 +78,8 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
             assert unserved["message"].startswith("container main runs without ")
             assert "NVIDIA_VISIBLE_DEVICES" in unserved["message"]
             (refused,) = told("uid-forged", "ShareRefused")
-            assert "the ledger does not name its pod yet" in refused["message"]
+            assert "no allocation is recorded for this pod yet" in refused["message"]
             assert refused["reportingComponent"] == "dragoman.dev/node"
-            assert agent.events("event.unwritten") == []
+            assert agent.events("event.write_failed") == []
             cri.remove(naked)
             cri.clear()

@@ -55,7 +55,7 @@ def obstacle() -> str:
 @pytest.mark.skipif(bool(obstacle()), reason=obstacle())
 def test_hami_core_keeps_to_the_bounds_that_the_agent_writes(tmp_path: Path) -> None:
     half = CardLimit("any", 0, GIB, 50, memory_limited=True, compute_limited=True)
-    bounds = hami.bounds([half])
+    bounds = hami.limit_env([half])
     cache = tmp_path / "uid_main.cache"
     Path("/tmp/vgpulock").mkdir(mode=0o777, exist_ok=True)
     environment = {hami.CACHE: str(cache), hami.PRELOAD: str(LIBRARY)}

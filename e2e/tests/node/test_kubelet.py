@@ -92,7 +92,7 @@ def test_a_pod_starts_with_its_share_when_its_grant_has_come(
 ) -> None:
     plane, agent = node
     uid = plane.api.create(PODS, pod())["metadata"]["uid"]
-    agent.wait_for("container.refused")
+    agent.wait_for("container.rejected")
     before = plane.api.get(f"{PODS}/shared")["status"].get("phase")
 
     plane.api.create(LEDGERS, record(uid))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adapters.node.hook.other_injectors import VISIBLE
-from adapters.node.kubelet.checkpoint import PLACE, read
+from adapters.node.hook.other_injectors import VISIBLE_DEVICES
+from adapters.node.kubelet.checkpoint import CHECKPOINT, read
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.names import LEDGERS
 from e2e.harness.node.agent import Host, RunningAgent, start_agent
@@ -102,14 +102,14 @@ class Place:
                 for line in file.read_text().splitlines()
             )
             env = {name: value for name, _, value in (line.partition("=") for line in lines)}
-            return env.get(VISIBLE, "")
+            return env.get(VISIBLE_DEVICES, "")
 
         within(30, lambda: bool(found()))
         return found()
 
     def checkpoint(self) -> bytes:
         """The kubelet's file, from outside of the node."""
-        return Path(f"/proc/{self.runtime.machine.pid}/root{PLACE}").read_bytes()
+        return Path(f"/proc/{self.runtime.machine.pid}/root{CHECKPOINT}").read_bytes()
 
 
 @pytest.fixture(scope="module")

@@ -83,26 +83,26 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
 
         async def until(uid: str, standing: GrantStatus) -> None:
             async with asyncio.timeout(30):
-                while grants.of(uid, "none") is not standing:
+                while grants.lookup(uid, "none") is not standing:
                     await asyncio.sleep(0.02)
             seen.append((uid, standing))
 
         await asyncio.sleep(0.5)
         await call(cluster.api.create, LEDGERS, node_ledger("watched", "uid-1"))
-        await until("uid-1", GrantStatus.NOTHING)
+        await until("uid-1", GrantStatus.NO_SHARE)
         held = await call(cluster.api.get, f"{LEDGERS}/watched")
         changed = node_ledger("watched", "uid-2")
         changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
         await call(cluster.api.replace, f"{LEDGERS}/watched", changed)
-        await until("uid-2", GrantStatus.NOTHING)
-        seen.append(grants.of("uid-other", "none"))
+        await until("uid-2", GrantStatus.NO_SHARE)
+        seen.append(grants.lookup("uid-other", "none"))
         await call(cluster.api.call, "DELETE", f"{LEDGERS}/watched")
-        await until("uid-2", GrantStatus.UNKNOWN)
+        await until("uid-2", GrantStatus.NOT_RECORDED)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return seen
 
-    assert asyncio.run(follow())[2] is GrantStatus.UNKNOWN
+    assert asyncio.run(follow())[2] is GrantStatus.NOT_RECORDED
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")

@@ -70,4 +70,4 @@ def test_a_server_that_lets_nobody_write_is_told_of_and_asked_once(
     bodies = written(lambda events: events.emit(POD, "ShareMissing", "x", "y"), "403 Forbidden")
 
     assert len(bodies) == 1
-    assert "event.unwritten" in capsys.readouterr().err
+    assert "event.write_failed" in capsys.readouterr().err

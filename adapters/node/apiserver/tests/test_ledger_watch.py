@@ -88,11 +88,11 @@ async def hold(_: asyncio.StreamWriter, __: str) -> None:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_watch, "SHORTEST", 0.01)
+    monkeypatch.setattr(ledger_watch, "MIN_RETRY_DELAY", 0.01)
 
 
 def knows(uid: str) -> Callable[[LedgerGrants], bool]:
-    return lambda grants: grants.of(uid, "other") is GrantStatus.NOTHING
+    return lambda grants: grants.lookup(uid, "other") is GrantStatus.NO_SHARE
 
 
 def test_the_record_is_listed_and_then_watched() -> None:
@@ -181,7 +181,11 @@ def test_without_a_record_nobody_has_a_share_but_the_cards_stay(last: bytes) -> 
     def until(grants: LedgerGrants) -> bool:
         nonlocal known
         known = known or knows("uid-1")(grants)
-        return known and grants.of("uid-1", "main") is GrantStatus.UNKNOWN and bool(grants.cards())
+        return (
+            known
+            and grants.lookup("uid-1", "main") is GrantStatus.NOT_RECORDED
+            and bool(grants.cards())
+        )
 
     follow(one, two, until=until)
 

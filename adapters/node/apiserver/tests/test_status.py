@@ -71,7 +71,7 @@ def run(
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "SHORTEST", 0.01)
+    monkeypatch.setattr(publish, "MIN_WRITE_INTERVAL", 0.01)
 
 
 def status(hardware: NodeHardware) -> msgspec.Raw:
@@ -88,10 +88,10 @@ def test_only_what_differs_is_written_and_only_the_status() -> None:
     run(
         server,
         lambda: wanted[0],
-        (lambda p: p.seen(status(FIRST)), 0),
+        (lambda p: p.on_status(status(FIRST)), 0),
         (more, 1),
-        (lambda p: p.seen(status(SECOND)), 1),
-        (lambda p: p.seen(msgspec.Raw(b"")), 2),
+        (lambda p: p.on_status(status(SECOND)), 1),
+        (lambda p: p.on_status(msgspec.Raw(b"")), 2),
     )
 
     assert [head for head, _ in server.asked] == [
@@ -103,7 +103,7 @@ def test_only_what_differs_is_written_and_only_the_status() -> None:
 def test_a_record_that_is_not_there_is_made_empty_even_if_somebody_was_faster() -> None:
     server = Server("409 Conflict", "200 OK")
 
-    run(server, lambda: FIRST, (lambda p: p.seen(None), 2))
+    run(server, lambda: FIRST, (lambda p: p.on_status(None), 2))
 
     (made, body), (patched, _) = server.asked
     assert made == "POST /apis/dragoman.dev/v1alpha1/nodeledgers"
@@ -130,12 +130,12 @@ def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
         publisher = HardwarePublisher(
             AgentCredentials("127.0.0.1", port, None), "node", lambda: FIRST
         )
-        publisher.seen(None)
+        publisher.on_status(None)
         task = asyncio.ensure_future(publisher.run())
         for times in range(1, 8):
             while len(pauses) < times:
                 await asleep(0.01)
-            publisher.seen(None)
+            publisher.on_status(None)
         task.cancel()
         listening.close()
         await asyncio.gather(task, return_exceptions=True)
@@ -150,14 +150,14 @@ def test_what_was_refused_is_tried_again_also_where_the_record_has_gone_meanwhil
 ) -> None:
     server = Server("404 Not Found", "403 Forbidden", "201 Created", "200 OK")
 
-    run(server, lambda: FIRST, (lambda p: p.seen(status(SECOND)), 4))
+    run(server, lambda: FIRST, (lambda p: p.on_status(status(SECOND)), 4))
 
     assert [head.split(" ")[0] for head, _ in server.asked] == ["PATCH", "POST", "POST", "PATCH"]
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["event"] for line in told] == [
-        "hardware.unpublished",
-        "hardware.unpublished",
-        "hardware.published",
+        "node_status.update_failed",
+        "node_status.update_failed",
+        "node_status.updated",
     ]
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_said_before_the_record_was_seen_or_the_cards_were() -> None:
     server = Server()
 
     run(server, lambda: FIRST, (HardwarePublisher.wake, 0))
-    run(server, lambda: None, (lambda p: p.seen(None), 0))
+    run(server, lambda: None, (lambda p: p.on_status(None), 0))
 
     assert server.asked == []
 
@@ -194,7 +194,7 @@ def test_a_file_tells_health_and_links(tmp_path: Path) -> None:
     file = tmp_path / "cards.yaml"
     file.write_text(yaml.safe_dump({"cards": [entry]}))
 
-    found = FileInventory(file, "node").hardware()
+    found = FileInventory(file, "node").read()
 
     assert not found.cards[0].healthy
     assert [(scope.level.name, scope.name) for scope in found.cards[0].links] == [

@@ -1,6 +1,6 @@
 import pytest
 
-from adapters.node.hardware.health import ACTIONS, APPLICATION, QUIET, Health
+from adapters.node.hardware.health import APPLICATION_XIDS, QUIET_PERIOD, RECOVERY_ACTIONS, Health
 
 
 class Clock:
@@ -11,19 +11,19 @@ class Clock:
         return self.time
 
 
-@pytest.mark.parametrize("xid", sorted(APPLICATION))
+@pytest.mark.parametrize("xid", sorted(APPLICATION_XIDS))
 def test_an_applications_error_says_nothing_about_the_card(xid: int) -> None:
     health = Health()
 
-    assert not health.error("GPU-0", xid)
+    assert not health.record_xid("GPU-0", xid)
     assert health.problem("GPU-0", None) == ""
 
 
 def test_an_error_of_one_card_is_not_anothers() -> None:
-    health = Health(APPLICATION | {63})
+    health = Health(APPLICATION_XIDS | {63})
 
-    assert health.error("GPU-0", 79)
-    assert not health.error("GPU-1", 63)
+    assert health.record_xid("GPU-0", 79)
+    assert not health.record_xid("GPU-1", 63)
     assert health.problem("GPU-0", None) == "Xid 79"
     assert health.problem("GPU-1", None) == ""
 
@@ -31,11 +31,11 @@ def test_an_error_of_one_card_is_not_anothers() -> None:
 def test_a_card_is_healthy_again_when_its_driver_asks_for_nothing_and_it_was_quiet() -> None:
     clock = Clock()
     health = Health(now=clock)
-    health.error("GPU-0", 48)
+    health.record_xid("GPU-0", 48)
 
-    clock.time = QUIET - 1
+    clock.time = QUIET_PERIOD - 1
     early = health.problem("GPU-0", 0)
-    clock.time = QUIET
+    clock.time = QUIET_PERIOD
     unsaid, asked, quiet = (health.problem("GPU-0", action) for action in (None, 1, 0))
 
     assert early == unsaid == "Xid 48"
@@ -47,28 +47,28 @@ def test_a_card_is_healthy_again_when_its_driver_asks_for_nothing_and_it_was_qui
 def test_a_later_error_begins_the_quiet_anew() -> None:
     clock = Clock()
     health = Health(now=clock)
-    health.error("GPU-0", 48)
-    clock.time = QUIET - 1
-    health.error("GPU-0", 94)
+    health.record_xid("GPU-0", 48)
+    clock.time = QUIET_PERIOD - 1
+    health.record_xid("GPU-0", 94)
 
-    clock.time = QUIET
+    clock.time = QUIET_PERIOD
 
     assert health.problem("GPU-0", 0) == "Xid 94"
 
 
 def test_a_card_that_was_away_and_returned_begins_anew() -> None:
     health = Health()
-    health.error("GPU-0", 79)
+    health.record_xid("GPU-0", 79)
 
-    health.returned("GPU-0")
-    health.returned("GPU-1")
+    health.clear("GPU-0")
+    health.clear("GPU-1")
 
     assert health.problem("GPU-0", None) == ""
 
 
-@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("action", sorted(RECOVERY_ACTIONS))
 def test_what_a_driver_asks_for_is_told_without_any_error(action: int) -> None:
-    assert health_of(action) == f"its driver asks for {ACTIONS[action]}"
+    assert health_of(action) == f"its driver asks for {RECOVERY_ACTIONS[action]}"
 
 
 @pytest.mark.parametrize("action", [None, 0, 5, 99])

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from adapters.node.grants import LedgerGrants
-from adapters.node.hardware.mig_partitioner import AGAIN, MigPartitioner
+from adapters.node.hardware.mig_partitioner import RETRY_INTERVAL, MigPartitioner
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml
 from adapters.node.hardware.nvml_mig import NvmlMig
@@ -48,7 +48,7 @@ def holding(uid: str, taken: Slice) -> Allocation:
 
 def node(library: Any, *, enable: bool = False) -> tuple[NodeAgent, MigPartitioner]:
     inventory = NvmlInventory("a", Nvml(library))
-    made = NodeAgent(LedgerGrants(), PROFILES, inventory.hardware(), inventory=inventory)
+    made = NodeAgent(LedgerGrants(), PROFILES, inventory.read(), inventory=inventory)
     tool = NvmlMig(inventory.nvml)
     made.cutter = MigPartitioner(made.grants, tool, lambda: made.hardware, made.look, enable)
     return made, made.cutter
@@ -162,9 +162,9 @@ def test_whoever_waits_is_told_when_it_is_cut_also_of_a_grant_that_comes_meanwhi
 
     async def until(done: Callable[[], bool], taken: Slice) -> None:
         grants.replace((grants.ledger or EMPTY).adopt(holding(taken.profile, taken)))
-        async with asyncio.timeout(AGAIN * 4):
+        async with asyncio.timeout(RETRY_INTERVAL * 4):
             while True:
-                change = grants.change()
+                change = grants.next_change()
                 if done():
                     change.close()
                     return

@@ -27,7 +27,7 @@ def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
 def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(2))
 
-    found = there.hardware()
+    found = there.read()
 
     assert [(c.uuid, c.index, c.numa) for c in found.cards] == [("GPU-0", 0, 1), ("GPU-1", 1, None)]
     assert found.cards[0].memory == 40 << 30
@@ -47,7 +47,7 @@ def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path:
         folder.mkdir(parents=True)
         (folder / "access").write_text(f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\n")
 
-    found = there.hardware()
+    found = there.read()
 
     assert found.cards[0].mode is Mode.MIG
     (key,) = found.instances
@@ -65,12 +65,12 @@ def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path:
 def test_a_card_that_falls_off_the_bus_stays_unhealthy_and_may_come_back(tmp_path: Path) -> None:
     library = begin(2)
     there = inventory(tmp_path, library)
-    there.hardware()
+    there.read()
 
     library.stand_in_lose(0, 1)
-    lost, loads = there.hardware(), there.loads()
+    lost, loads = there.read(), there.loads()
     library.stand_in_lose(0, 0)
-    back = there.hardware()
+    back = there.read()
 
     assert [card.healthy for card in lost.cards] == [False, True]
     assert list(loads) == ["GPU-1"]
@@ -82,12 +82,12 @@ def test_no_card_that_answers_is_told_as_the_reason(tmp_path: Path) -> None:
     library.stand_in_lose(0, 1)
 
     with pytest.raises(InventoryError, match="gpu is lost"):
-        inventory(tmp_path, library).hardware()
+        inventory(tmp_path, library).read()
 
 
 def test_a_library_that_is_not_there_or_too_old_is_told(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="too old to know it"):
-        inventory(tmp_path, object()).hardware()
+        inventory(tmp_path, object()).read()
     assert inventory(tmp_path, object()).loads() == {}
 
 
@@ -96,9 +96,9 @@ def test_a_node_without_the_driver_has_no_library() -> None:
         ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
         with pytest.raises(InventoryError, match=r"libnvidia-ml\.so"):
-            NvmlInventory("a").hardware()
+            NvmlInventory("a").read()
     else:
-        assert all(card.uuid.startswith("GPU-") for card in NvmlInventory("a").hardware().cards)
+        assert all(card.uuid.startswith("GPU-") for card in NvmlInventory("a").read().cards)
 
 
 def test_a_library_that_was_ended_is_begun_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from adapters.node.hardware.health import Health
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml, NvmlError
-from adapters.node.hardware.nvml_events import XidListener, recovery
+from adapters.node.hardware.nvml_events import XidListener, recovery_action
 from adapters.node.tests.stand_in import begin
 
 XID, ECC = 0x8, 0x2
@@ -26,7 +26,7 @@ def test_each_error_is_heard_with_its_card_and_other_events_are_not() -> None:
 
     listener.start()
     within(lambda: len(heard) == 2)
-    listener.end()
+    listener.stop()
 
     assert heard == [("GPU-1", 79), ("GPU-0", 13)]
 
@@ -55,21 +55,21 @@ def test_a_library_that_fails_is_listened_to_again(capsys: pytest.CaptureFixture
     library.stand_in_lose(0, 0)
     library.stand_in_event(0, XID, 48)
     within(lambda: heard == [48])
-    listener.end()
+    listener.stop()
 
 
 def test_a_driver_says_what_it_needs_or_does_not_know() -> None:
     library = begin(1)
     nvml = Nvml(library)
 
-    content = recovery(nvml, "GPU-0")
+    content = recovery_action(nvml, "GPU-0")
     library.stand_in_action(0, 1)
-    asking = recovery(nvml, "GPU-0")
+    asking = recovery_action(nvml, "GPU-0")
     library.stand_in_action(0, UNSAID)
 
     assert (content, asking) == (0, 1)
-    assert recovery(nvml, "GPU-0") is None
-    assert recovery(nvml, "GPU-7") is None
+    assert recovery_action(nvml, "GPU-0") is None
+    assert recovery_action(nvml, "GPU-7") is None
 
 
 def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_pa
     library.stand_in_action(0, UNSAID)
     health = Health()
     there = NvmlInventory("a", Nvml(library), health, tmp_path, tmp_path)
-    there.hardware()
+    there.read()
 
-    health.error("GPU-0", 79)
-    wrong = there.hardware()
+    health.record_xid("GPU-0", 79)
+    wrong = there.read()
     library.stand_in_lose(0, 1)
-    gone = there.hardware()
+    gone = there.read()
     library.stand_in_lose(0, 0)
-    back = there.hardware()
+    back = there.read()
 
     assert [card.healthy for card in wrong.cards] == [False, True]
     assert wrong.problems == {"GPU-0": "Xid 79"}
@@ -96,10 +96,10 @@ def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_pa
 def test_a_node_whose_only_card_does_not_answer_has_an_unhealthy_card(tmp_path: Path) -> None:
     library = begin(1)
     there = NvmlInventory("a", Nvml(library), Health(), tmp_path, tmp_path)
-    there.hardware()
+    there.read()
     library.stand_in_lose(0, 1)
 
-    found = there.hardware()
+    found = there.read()
 
     assert [card.healthy for card in found.cards] == [False]
     with pytest.raises(NvmlError):

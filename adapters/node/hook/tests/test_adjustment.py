@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from adapters.node.hardware.model import Instance
-from adapters.node.hook.adjustment import PartitioningError, share, void
+from adapters.node.hook.adjustment import PartitioningError, plan_share, plan_void
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.profiles import NVIDIA, HamiCore, Preload, VendorProfile
 from adapters.node.nri.model import LinuxDevice, Mount
@@ -27,8 +27,8 @@ SLICE = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "group1", 2)
 ENV_PRELOAD = replace(NVIDIA, hami=HamiCore(preload=Preload.VARIABLE))
 
 
-def test_a_shared_card_comes_with_its_bounds_in_both_ways_of_naming_them() -> None:
-    plan = share(limits(limit(1, 3000 * MIB)), POD, container(), equipment())
+def test_a_shared_card_has_its_limits_with_and_without_a_number() -> None:
+    plan = plan_share(limits(limit(1, 3000 * MIB)), POD, container(), equipment())
 
     assert plan.env == {
         "NVIDIA_VISIBLE_DEVICES": "GPU-1",
@@ -45,17 +45,19 @@ def test_a_shared_card_comes_with_its_bounds_in_both_ways_of_naming_them() -> No
         "/tmp/vgpulock",
         "/etc/ld.so.preload",
     ]
-    assert plan.scratch_dirs == "/usr/local/vgpu/containers/uid-1_main"
+    assert plan.scratch_dir == "/usr/local/vgpu/containers/uid-1_main"
 
 
-def test_memory_that_is_no_whole_mebibyte_is_bounded_to_the_byte() -> None:
-    plan = share(limits(limit(0, GIB + 1)), POD, container(), equipment())
+def test_memory_that_is_no_whole_mebibyte_is_limited_to_the_byte() -> None:
+    plan = plan_share(limits(limit(0, GIB + 1)), POD, container(), equipment())
 
     assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == str(GIB + 1)
 
 
-def test_different_bounds_stand_with_the_number_that_the_card_has_inside() -> None:
-    plan = share(limits(limit(3, 2 * GIB, 20), limit(1, GIB, 10)), POD, container(), equipment())
+def test_different_limits_have_the_cards_numbers_in_the_container() -> None:
+    plan = plan_share(
+        limits(limit(3, 2 * GIB, 20), limit(1, GIB, 10)), POD, container(), equipment()
+    )
 
     assert plan.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,GPU-3"
     assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "1024m"
@@ -67,18 +69,18 @@ def test_different_bounds_stand_with_the_number_that_the_card_has_inside() -> No
     assert "CUDA_DEVICE_SM_LIMIT" not in plan.env
 
 
-def test_the_order_is_that_of_the_hardware_where_a_vocabulary_counts_otherwise() -> None:
+def test_the_order_is_that_of_the_hardware_where_a_dialect_counts_differently() -> None:
     there = equipment(replace(card(0), uuid="GPU-1"), replace(card(1), uuid="GPU-0"))
 
-    plan = share(limits(limit(0, GIB, 10), limit(1, 2 * GIB, 20)), POD, container(), there)
+    plan = plan_share(limits(limit(0, GIB, 10), limit(1, 2 * GIB, 20)), POD, container(), there)
 
     assert plan.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
     assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "2048m"
     assert plan.devices[:2] == ("/dev/nvidia0", "/dev/nvidia1")
 
 
-def test_a_bound_of_one_card_never_falls_on_a_card_without_one() -> None:
-    plan = share(limits(limit(0, GIB, 50), limit(1, MEMORY, 0)), POD, container(), equipment())
+def test_a_limit_of_one_card_never_applies_to_a_card_without_one() -> None:
+    plan = plan_share(limits(limit(0, GIB, 50), limit(1, MEMORY, 0)), POD, container(), equipment())
 
     assert "CUDA_DEVICE_MEMORY_LIMIT" not in plan.env
     assert "CUDA_DEVICE_SM_LIMIT" not in plan.env
@@ -86,18 +88,18 @@ def test_a_bound_of_one_card_never_falls_on_a_card_without_one() -> None:
     assert "CUDA_DEVICE_SM_LIMIT_1" not in plan.env
 
 
-def test_a_whole_card_comes_without_anything_that_a_musl_image_would_choke_on() -> None:
-    plan = share(limits(limit(0, MEMORY, 100)), POD, container(), equipment())
+def test_a_whole_card_needs_nothing_that_fails_in_a_musl_image() -> None:
+    plan = plan_share(limits(limit(0, MEMORY, 100)), POD, container(), equipment())
 
     assert plan.env == {"NVIDIA_VISIBLE_DEVICES": "GPU-0"}
     assert plan.mounts == ()
 
 
-def test_more_cards_than_the_library_can_bound_are_refused() -> None:
+def test_more_cards_than_the_library_can_limit_are_rejected() -> None:
     cards = [card(index) for index in range(17)]
 
-    with pytest.raises(GrantError, match="16 cards at most"):
-        share(limits(*(limit(i) for i in range(17))), POD, container(), equipment(*cards))
+    with pytest.raises(GrantError, match="at most 16 cards"):
+        plan_share(limits(*(limit(i) for i in range(17))), POD, container(), equipment(*cards))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_more_cards_than_the_library_can_bound_are_refused() -> None:
     ],
 )
 def test_what_the_author_preloads_stays_preloaded(before: tuple[str, ...], after: str) -> None:
-    plan = share(limits(limit(0)), POD, container(*before), equipment(nvidia=ENV_PRELOAD))
+    plan = plan_share(limits(limit(0)), POD, container(*before), equipment(nvidia=ENV_PRELOAD))
 
     assert plan.env["LD_PRELOAD"] == after
     assert "/etc/ld.so.preload" not in [mount.destination for mount in plan.mounts]
@@ -119,75 +121,75 @@ def test_a_slice_is_visible_by_its_instance() -> None:
     made = Instance("MIG-7", ("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3"))
     there = equipment(instances={MigKey("GPU-0", "1g.10gb", 2): made})
 
-    plan = share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), there)
+    plan = plan_share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), there)
 
     assert plan.env == {"NVIDIA_VISIBLE_DEVICES": "MIG-7"}
     assert plan.devices == ("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidiactl")
     assert plan.mounts == ()
 
 
-def test_a_slice_that_is_not_cut_is_refused() -> None:
-    with pytest.raises(GrantError, match=r"not cut to 1g\.10gb at 2"):
-        share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), equipment())
+def test_a_slice_without_its_mig_instance_is_rejected() -> None:
+    with pytest.raises(GrantError, match=r"has no 1g\.10gb instance at 2"):
+        plan_share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), equipment())
 
 
-def test_a_slice_that_is_being_cut_is_waited_for_and_one_that_cannot_be_says_why() -> None:
+def test_a_slice_is_pending_while_its_instance_is_created_and_rejected_where_that_failed() -> None:
     asked = limits(limit(0, 10 * GIB, 14, SLICE))
-    making = changed(equipment(), partitions_here=True)
+    making = changed(equipment(), creates_instances=True)
     failed = changed(
         making, failed_instances={MigKey("GPU-0", "1g.10gb", 2): "a process runs on it"}
     )
 
     with pytest.raises(PartitioningError):
-        share(asked, POD, container(), making)
-    with pytest.raises(GrantError, match="at 2: a process runs on it") as refused:
-        share(asked, POD, container(), failed)
+        plan_share(asked, POD, container(), making)
+    with pytest.raises(GrantError, match="at 2: a process runs on it") as error:
+        plan_share(asked, POD, container(), failed)
 
-    assert not isinstance(refused.value, PartitioningError)
+    assert not isinstance(error.value, PartitioningError)
 
 
-def test_a_card_that_the_node_has_not_is_refused() -> None:
+def test_a_card_of_another_node_is_rejected() -> None:
     with pytest.raises(GrantError, match="GPU-9 is not on this node"):
-        share(limits(limit(9)), POD, container(), equipment())
+        plan_share(limits(limit(9)), POD, container(), equipment())
 
 
-def test_a_card_of_a_vendor_without_profile_is_refused() -> None:
-    with pytest.raises(GrantError, match="no profile for huawei"):
-        share(limits(limit(0)), POD, container(), equipment(card(0, "huawei")))
+def test_a_card_of_a_vendor_without_profile_is_rejected() -> None:
+    with pytest.raises(GrantError, match="no profile for vendor huawei"):
+        plan_share(limits(limit(0)), POD, container(), equipment(card(0, "huawei")))
 
 
-def test_a_vendor_that_serves_itself_is_left_alone() -> None:
-    plan = share(limits(limit(0)), POD, container(), equipment(card(0, "metax")))
+def test_a_vendor_with_its_own_node_components_gets_nothing() -> None:
+    plan = plan_share(limits(limit(0)), POD, container(), equipment(card(0, "metax")))
 
     assert plan == AdjustmentPlan({"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
-def test_no_share_means_no_card_whatever_the_image_says() -> None:
-    assert void(equipment()) == AdjustmentPlan({"NVIDIA_VISIBLE_DEVICES": "void"})
+def test_no_share_means_no_card_whatever_the_image_sets() -> None:
+    assert plan_void(equipment()) == AdjustmentPlan({"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
 def test_a_runtime_with_cdi_gets_the_name_of_the_card_and_no_device_nodes() -> None:
     profile = replace(NVIDIA, cdi="nvidia.com/gpu={uuid}")
 
-    new = share(limits(limit(0)), POD, container(), equipment(nvidia=profile, cdi=True))
-    old = share(limits(limit(0)), POD, container(), equipment(nvidia=profile, cdi=False))
+    new = plan_share(limits(limit(0)), POD, container(), equipment(nvidia=profile, cdi=True))
+    old = plan_share(limits(limit(0)), POD, container(), equipment(nvidia=profile, cdi=False))
 
     assert (new.cdi, new.devices) == (("nvidia.com/gpu=GPU-0",), ())
     assert old.cdi == ()
     assert "/dev/nvidia0" in old.devices
 
 
-def test_a_profile_of_another_vendor_says_what_its_cards_need() -> None:
+def test_a_profile_of_another_vendor_adds_what_its_cards_need() -> None:
     metax = VendorProfile(
-        visible="METAX",
-        names="{indexes}",
+        visible_env="METAX",
+        visible_value="{indexes}",
         card_devices=("/dev/dri/card{index}",),
         env={"MIB": "{memories}", "PERCENT": "{computes}"},
         mounts=(Mount("/opt/mx", "bind", "/opt/mx", ("ro",)),),
     )
     there = changed(equipment(card(0, "metax"), card(2, "metax")), profiles={"metax": metax})
 
-    plan = share(limits(limit(0, GIB, 10), limit(2, GIB, 20)), POD, container(), there)
+    plan = plan_share(limits(limit(0, GIB, 10), limit(2, GIB, 20)), POD, container(), there)
 
     assert plan.env == {"METAX": "0,2", "MIB": "1024,1024", "PERCENT": "10,20"}
     assert plan.devices == ("/dev/dri/card0", "/dev/dri/card2")
@@ -195,13 +197,13 @@ def test_a_profile_of_another_vendor_says_what_its_cards_need() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden", "a b"])
-def test_a_name_that_leads_elsewhere_is_no_folder(name: str) -> None:
-    with pytest.raises(GrantError, match="cannot be the name of a folder"):
-        share(limits(limit(0)), changed(POD, uid=name), container(), equipment())
+def test_a_name_that_would_leave_the_folder_is_rejected(name: str) -> None:
+    with pytest.raises(GrantError, match="is not usable in the name of a folder"):
+        plan_share(limits(limit(0)), changed(POD, uid=name), container(), equipment())
 
 
-def test_what_is_there_already_is_not_said_again() -> None:
-    plan = share(limits(limit(0)), POD, container(), equipment())
+def test_a_plan_leaves_out_what_the_container_has() -> None:
+    plan = plan_share(limits(limit(0)), POD, container(), equipment())
     env = tuple(f"{name}={value}" for name, value in plan.env.items())
     devices = tuple(
         LinuxDevice(path, "c", 1, 1) for path in (*plan.devices, *plan.optional_devices)
@@ -219,12 +221,12 @@ def test_a_value_that_differs_is_replaced() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 3), st.tuples(st.integers(1, MEMORY), st.integers(0, 100))))
-def test_every_card_gets_its_own_bound_and_no_other(bounds: dict[int, tuple[int, int]]) -> None:
+def test_every_card_gets_its_own_limit_and_no_other(bounds: dict[int, tuple[int, int]]) -> None:
     if not bounds:
         return
     held = limits(*(limit(index, *bound) for index, bound in bounds.items()))
 
-    env = share(held, POD, container(), equipment()).env
+    env = plan_share(held, POD, container(), equipment()).env
 
     for place, index in enumerate(sorted(bounds)):
         memory, compute = bounds[index]

@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from adapters.node.hook.containers import GRACE, ContainerRegistry
+from adapters.node.hook.containers import ORPHAN_GRACE, ContainerRegistry
 from adapters.node.metrics.hami_region import VERSION_1
 from adapters.node.metrics.tests.test_hami_region import region
 from adapters.node.nri.model import NriContainer, PodSandbox
@@ -24,37 +24,37 @@ def folder(tmp_path: Path, name: str = "uid-1_main", data: bytes | None = None) 
     return path
 
 
-def test_a_folder_goes_with_the_last_attempt_of_its_container(tmp_path: Path) -> None:
-    tenants = ContainerRegistry(tmp_path)
+def test_a_folder_is_deleted_with_the_last_attempt_of_its_container(tmp_path: Path) -> None:
+    containers = ContainerRegistry(tmp_path)
     kept = folder(tmp_path)
-    tenants.observe(creating(attempt="c1"))
-    tenants.observe(creating(attempt="c2"))
+    containers.observe(creating(attempt="c1"))
+    containers.observe(creating(attempt="c2"))
 
-    tenants.observe(removed(attempt="c1"))
-    assert [tenant.pod for tenant, _ in tenants.folders()] == ["train"]
-    tenants.observe(removed(attempt="c2"))
+    containers.observe(removed(attempt="c1"))
+    assert [info.pod for info, _ in containers.cache_dirs()] == ["train"]
+    containers.observe(removed(attempt="c2"))
 
     assert not kept.exists()
-    assert list(tenants.folders()) == []
-    tenants.observe(removed(attempt="c2"))
+    assert list(containers.cache_dirs()) == []
+    containers.observe(removed(attempt="c2"))
 
 
-def test_folders_that_nobody_has_are_removed_after_a_while(tmp_path: Path) -> None:
+def test_folders_without_a_container_are_deleted_after_the_grace_period(tmp_path: Path) -> None:
     old, fresh, used = (folder(tmp_path, f"uid-{n}_main") for n in (8, 9, 1))
     (tmp_path / "notours").mkdir()
     now = old.stat().st_mtime
-    os.utime(old, (now - GRACE - 10, now - GRACE - 10))
-    os.utime(used, (now - GRACE - 10, now - GRACE - 10))
-    tenants = ContainerRegistry(tmp_path, now=lambda: now)
+    os.utime(old, (now - ORPHAN_GRACE - 10, now - ORPHAN_GRACE - 10))
+    os.utime(used, (now - ORPHAN_GRACE - 10, now - ORPHAN_GRACE - 10))
+    containers = ContainerRegistry(tmp_path, now=lambda: now)
 
-    tenants.observe(Synchronized((POD,), (container(), NriContainer("c2", "gone", "x"))))
+    containers.observe(Synchronized((POD,), (container(), NriContainer("c2", "gone", "x"))))
 
     assert [path.exists() for path in (old, fresh, used)] == [False, True, True]
 
 
 def test_a_container_without_a_usable_name_has_no_folder(tmp_path: Path) -> None:
-    tenants = ContainerRegistry(tmp_path)
-    tenants.observe(Creating(1, PodSandbox(uid="../x"), NriContainer("c1", "p1", "main")))
+    containers = ContainerRegistry(tmp_path)
+    containers.observe(Creating(1, PodSandbox(uid="../x"), NriContainer("c1", "p1", "main")))
 
-    assert list(tenants.folders()) == []
-    assert list(ContainerRegistry(None).folders()) == []
+    assert list(containers.cache_dirs()) == []
+    assert list(ContainerRegistry(None).cache_dirs()) == []

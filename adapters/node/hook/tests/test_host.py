@@ -17,11 +17,11 @@ def drivers(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_a_capability_whose_node_nobody_has_made_is_given_by_its_numbers(
+def test_a_capability_without_a_device_node_is_given_by_its_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "Character devices:\n  1 mem\n195 nvidia\n237 nvidia-caps\n\nBlock devices:\n  7 loop\n"
-    monkeypatch.setattr(host, "DRIVERS", drivers(tmp_path, text))
+    monkeypatch.setattr(host, "PROC_DEVICES", drivers(tmp_path, text))
 
     made = realize(AdjustmentPlan(devices=(NOBODYS,)))
 
@@ -29,10 +29,10 @@ def test_a_capability_whose_node_nobody_has_made_is_given_by_its_numbers(
 
 
 @pytest.mark.parametrize("path", [NOBODYS, "/dev/nvidia-caps/none", "/dev/no-such-card"])
-def test_what_is_no_device_of_this_node_keeps_the_container_back(
+def test_a_path_that_is_no_device_of_this_node_is_rejected(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "DRIVERS", drivers(tmp_path, "195 nvidia\n"))
+    monkeypatch.setattr(host, "PROC_DEVICES", drivers(tmp_path, "195 nvidia\n"))
 
     with pytest.raises(HostError, match="No such file"):
         realize(AdjustmentPlan(devices=(path,)))
@@ -41,29 +41,29 @@ def test_what_is_no_device_of_this_node_keeps_the_container_back(
 def test_a_node_that_lists_no_drivers_has_no_capabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "DRIVERS", tmp_path / "nowhere")
+    monkeypatch.setattr(host, "PROC_DEVICES", tmp_path / "nowhere")
 
     with pytest.raises(HostError, match="No such file"):
         realize(AdjustmentPlan(devices=(NOBODYS,)))
 
 
-def test_a_containers_folder_is_made_for_everybody_with_what_is_above_it(tmp_path: Path) -> None:
+def test_a_containers_folder_is_created_writable_with_its_parents(tmp_path: Path) -> None:
     own = tmp_path / "vgpu" / "uid-1_main"
 
-    realize(AdjustmentPlan(scratch_dirs=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
+    realize(AdjustmentPlan(scratch_dir=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
 
     assert stat.S_IMODE(own.stat().st_mode) == 0o777
 
 
-def test_a_folder_of_an_earlier_container_loses_its_bounds_and_nothing_else(tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_container_loses_its_limits_and_nothing_else(tmp_path: Path) -> None:
     for name in ("uid-1_main.cache", "kept"):
         (tmp_path / name).touch()
 
-    realize(AdjustmentPlan(scratch_dirs=str(tmp_path)))
+    realize(AdjustmentPlan(scratch_dir=str(tmp_path)))
 
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_mount_without_its_source_keeps_the_container_back(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="is not on this node"):
+def test_a_mount_without_its_source_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="does not exist on this node"):
         realize(AdjustmentPlan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))

@@ -6,9 +6,10 @@ from msgspec.structs import replace as changed
 
 from adapters.dialects import record
 from adapters.node.grants import GrantStatus, LedgerGrants
-from adapters.node.hook.host import HostError, discard, realize
+from adapters.node.hook.audit import audit_bypasses, audit_shares
+from adapters.node.hook.host import HostError, realize, remove_cache_dir
 from adapters.node.hook.plan import AdjustmentPlan
-from adapters.node.hook.policy import NOTHING, NoGrantYet, Policy, ServeError
+from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
 from adapters.node.hook.profiles import NVIDIA, HamiCore, VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
@@ -25,7 +26,9 @@ from core.requests.grant import AllocationState as Firmness
 from core.requests.grant import Grant
 
 HALF = Grant("main", "GPU-1", GIB, 50)
-KOORDINATED = changed(POD, annotations=frozenset({"scheduling.koordinator.sh/device-allocated"}))
+KOORDINATED = changed(
+    POD, annotation_keys=frozenset({"scheduling.koordinator.sh/device-allocated"})
+)
 
 
 @pytest.fixture
@@ -47,12 +50,16 @@ def profile(tmp_path: Path) -> VendorProfile:
     )
 
 
-def agent(profile: VendorProfile, held: NodeLedger | None, *exempt: str) -> Policy:
+def policy(profile: VendorProfile, held: NodeLedger | None, *exempt: str) -> Policy:
     return Policy(LedgerGrants(held), lambda: equipment(nvidia=profile), frozenset(exempt))
 
 
+def adjust(by: Policy, pod: PodSandbox, to: NriContainer) -> Adjustment | NoGrantYet:
+    return by.adjust(by.facts(pod, to))
+
+
 def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Path) -> None:
-    found = agent(profile, ledger(HALF)).adjust(POD, container("NVIDIA_VISIBLE_DEVICES=void"))
+    found = adjust(policy(profile, ledger(HALF)), POD, container("NVIDIA_VISIBLE_DEVICES=void"))
 
     assert isinstance(found, Adjustment)
     assert found.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
@@ -62,26 +69,26 @@ def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Pa
     assert (tmp_path / "containers" / "uid-1_main").stat().st_mode & 0o777 == 0o777
 
 
-def test_the_bounds_of_an_earlier_container_do_not_outlive_it(
+def test_the_limits_of_an_earlier_container_do_not_outlive_it(
     profile: VendorProfile, tmp_path: Path
 ) -> None:
     folder = tmp_path / "containers" / "uid-1_main"
     folder.mkdir(parents=True)
-    (folder / "uid-1_main.cache").write_text("old bounds")
+    (folder / "uid-1_main.cache").write_text("old limits")
 
-    agent(profile, ledger(HALF)).adjust(POD, container())
+    adjust(policy(profile, ledger(HALF)), POD, container())
 
     assert list(folder.iterdir()) == []
 
 
-def test_an_asking_pod_that_the_ledger_does_not_name_is_waited_for(profile: VendorProfile) -> None:
+def test_the_agent_waits_for_a_requesting_pod_without_an_allocation(profile: VendorProfile) -> None:
     marked = container(f"{record.MARK}=1")
 
     assert (
-        agent(profile, ledger()).adjust(changed(ASKING, uid="x"), container()) is NoGrantYet.GRANT
+        adjust(policy(profile, ledger()), changed(ASKING, uid="x"), container()) is NoGrantYet.GRANT
     )
-    assert agent(profile, ledger()).adjust(changed(POD, uid="x"), marked) is NoGrantYet.GRANT
-    assert agent(profile, None).adjust(ASKING, container()) is NoGrantYet.GRANT
+    assert adjust(policy(profile, ledger()), changed(POD, uid="x"), marked) is NoGrantYet.GRANT
+    assert adjust(policy(profile, None), ASKING, container()) is NoGrantYet.GRANT
 
 
 @pytest.mark.parametrize("cards", ["GPU-0", "MIG-1,MIG-2"])
@@ -90,87 +97,93 @@ def test_a_card_from_a_device_plugin_is_not_taken_away_before_the_ledger_knows(
 ) -> None:
     plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
 
-    assert agent(profile, None).adjust(PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
-    assert agent(profile, ledger()).adjust(PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    assert adjust(policy(profile, None), PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    assert adjust(policy(profile, ledger()), PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
 
 
-def test_a_share_that_some_service_only_holds_does_not_count(profile: VendorProfile) -> None:
+def test_a_reserved_share_does_not_count(profile: VendorProfile) -> None:
     held = ledger(HALF, state=Firmness.RESERVED)
 
-    assert agent(profile, held).adjust(ASKING, container()) is NoGrantYet.GRANT
+    assert adjust(policy(profile, held), ASKING, container()) is NoGrantYet.GRANT
 
 
-def test_a_container_that_asked_for_nothing_sees_no_card(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF))
+def test_a_container_without_a_request_sees_no_card(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF))
     none = Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
 
-    assert there.adjust(POD, container(name="other")) == none
-    assert there.adjust(PodSandbox(uid="x"), container("NVIDIA_VISIBLE_DEVICES=all")) == none
-    assert there.adjust(PodSandbox(uid="x"), container("NVIDIA_VISIBLE_DEVICES=void")) == NOTHING
+    assert adjust(there, POD, container(name="other")) == none
+    assert adjust(there, PodSandbox(uid="x"), container("NVIDIA_VISIBLE_DEVICES=all")) == none
+    assert (
+        adjust(there, PodSandbox(uid="x"), container("NVIDIA_VISIBLE_DEVICES=void"))
+        == NO_ADJUSTMENT
+    )
 
 
-def test_an_exempt_namespace_keeps_what_its_images_say(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF), "gpu-operator")
+def test_an_exempt_namespace_keeps_what_its_images_set(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF), "gpu-operator")
 
-    found = there.adjust(PodSandbox(uid="x", namespace="gpu-operator"), container("A=1"))
+    found = adjust(there, PodSandbox(uid="x", namespace="gpu-operator"), container("A=1"))
 
-    assert found == NOTHING
+    assert found == NO_ADJUSTMENT
 
 
 def test_a_pod_that_another_component_serves_is_left_alone(profile: VendorProfile) -> None:
     held = ledger(uid="uid-1", unread="whole cards of another scheduler")
 
-    assert agent(profile, held).adjust(ASKING, container("NVIDIA_VISIBLE_DEVICES=GPU-0")) == NOTHING
+    assert (
+        adjust(policy(profile, held), ASKING, container("NVIDIA_VISIBLE_DEVICES=GPU-0"))
+        == NO_ADJUSTMENT
+    )
 
 
-def test_a_card_that_is_gone_keeps_its_container_back(profile: VendorProfile) -> None:
-    with pytest.raises(ServeError, match=r"container main of pod ai/train: .*GPU-9"):
-        agent(profile, ledger(Grant("main", "GPU-9", GIB, 50))).adjust(POD, container())
+def test_a_container_whose_card_is_gone_is_rejected(profile: VendorProfile) -> None:
+    with pytest.raises(RejectError, match=r"container main of pod ai/train: .*GPU-9"):
+        adjust(policy(profile, ledger(Grant("main", "GPU-9", GIB, 50))), POD, container())
 
 
-def test_a_missing_device_node_keeps_its_container_back(profile: VendorProfile) -> None:
-    lacking = replace(profile, devices=("/dev/nowhere",))
+def test_a_container_whose_device_node_is_missing_is_rejected(profile: VendorProfile) -> None:
+    incomplete = replace(profile, devices=("/dev/nowhere",))
 
-    with pytest.raises(ServeError, match="/dev/nowhere: No such file"):
-        agent(lacking, ledger(HALF)).adjust(POD, container())
+    with pytest.raises(RejectError, match="/dev/nowhere: No such file"):
+        adjust(policy(incomplete, ledger(HALF)), POD, container())
 
 
-def test_a_marked_container_that_the_ledger_gives_nothing_is_kept_back(
+def test_an_admitted_container_without_a_grant_is_rejected(
     profile: VendorProfile,
 ) -> None:
-    there = agent(profile, ledger(HALF))
+    there = policy(profile, ledger(HALF))
     cards = "NVIDIA_VISIBLE_DEVICES=GPU-1"
 
     for env in ((f"{record.MARK}=1",), (f"{record.MARK}=1", cards)):
-        with pytest.raises(ServeError, match="other containers all that it gives"):
-            there.adjust(POD, container(*env, name="other"))
+        with pytest.raises(RejectError, match="has no share for this container"):
+            adjust(there, POD, container(*env, name="other"))
 
 
-def test_a_marked_container_whose_record_cannot_be_read_is_kept_back(
+def test_an_admitted_container_with_an_unreadable_allocation_is_rejected(
     profile: VendorProfile,
 ) -> None:
-    there = agent(profile, ledger(unread="broken"))
+    there = policy(profile, ledger(unread="broken"))
     plugged = container(f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
 
-    with pytest.raises(ServeError, match="cannot tell what its pod holds"):
-        there.adjust(ASKING, container(f"{record.MARK}=1"))
+    with pytest.raises(RejectError, match="does not know which cards this pod uses"):
+        adjust(there, ASKING, container(f"{record.MARK}=1"))
     # Its device plugin has served it, as it did before Dragoman came.
-    assert there.adjust(ASKING, plugged) == NOTHING
+    assert adjust(there, ASKING, plugged) == NO_ADJUSTMENT
 
 
-def test_a_record_that_cannot_be_read_opens_no_card(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(unread="forged"))
+def test_an_unreadable_allocation_makes_no_card_visible(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(unread="forged"))
 
-    all_cards = there.adjust(ASKING, container("NVIDIA_VISIBLE_DEVICES=all"))
+    all_cards = adjust(there, ASKING, container("NVIDIA_VISIBLE_DEVICES=all"))
 
     assert all_cards == Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
-    with pytest.raises(ServeError, match="turn that gate off"):
-        there.adjust(KOORDINATED, container("NVIDIA_VISIBLE_DEVICES=0,1"))
+    with pytest.raises(RejectError, match="turn that gate off"):
+        adjust(there, KOORDINATED, container("NVIDIA_VISIBLE_DEVICES=0,1"))
 
 
-def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: VendorProfile) -> None:
+def test_device_nodes_of_other_cards_are_a_bypass(profile: VendorProfile) -> None:
     profile = replace(profile, card_devices=("/dev/nvidia{index}",))
-    there = agent(profile, ledger(HALF), "gpu-operator")
+    there = policy(profile, ledger(HALF), "gpu-operator")
     host = tuple(LinuxDevice(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
     privileged = container(state=ContainerState.RUNNING, devices=host)
     own = container(state=ContainerState.RUNNING, devices=host[1:2])
@@ -182,38 +195,42 @@ def test_a_container_with_the_nodes_of_others_cards_is_exposed(profile: VendorPr
     everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=ContainerState.RUNNING)
     over = changed(privileged, state=ContainerState.STOPPED)
 
-    found = there.exposed([POD], [privileged, own, docker, everything, over])
+    found = audit_bypasses(there, [POD], [privileged, own, docker, everything, over])
 
-    assert [each.way for each in found] == [
+    assert [each.paths for each in found] == [
         "device nodes of other cards (3)",
         "/var/run/docker.sock",
         "NVIDIA_VISIBLE_DEVICES=all",
     ]
     operator = changed(POD, namespace="gpu-operator")
-    assert there.exposed([operator], [privileged, everything]) == ()
+    assert audit_bypasses(there, [operator], [privileged, everything]) == ()
 
 
-def test_of_whom_the_ledger_cannot_tell_what_he_holds_nobody_says_that_he_is_exposed(
+def test_no_bypass_is_reported_where_the_share_is_not_known(
     profile: VendorProfile,
 ) -> None:
     profile = replace(profile, card_devices=("/dev/nvidia{index}",))
     device = (LinuxDevice("/dev/nvidia0", "c", 195, 0),)
 
-    held = agent(profile, ledger(unread="whole cards of another scheduler"))
-    broken = agent(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
+    held = policy(profile, ledger(unread="whole cards of another scheduler"))
+    broken = policy(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
 
-    assert held.exposure(POD, container(devices=device)) == ""
-    assert broken.exposure(POD, container(devices=device)) == ""
+    assert held.bypass_of(held.facts(POD, container(devices=device))) == ""
+    assert broken.bypass_of(broken.facts(POD, container(devices=device))) == ""
 
 
-def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF))
+def test_a_container_of_koordinators_hook_is_left_alone_where_both_agree(
+    profile: VendorProfile,
+) -> None:
+    there = policy(profile, ledger(HALF))
     set_by_it = container(
         "NVIDIA_VISIBLE_DEVICES=1", f"CUDA_DEVICE_MEMORY_LIMIT={GIB}", "CUDA_DEVICE_SM_LIMIT=50"
     )
 
-    assert there.adjust(KOORDINATED, set_by_it) == NOTHING
-    assert there.audit([KOORDINATED], [changed(set_by_it, state=ContainerState.RUNNING)]) == ()
+    assert adjust(there, KOORDINATED, set_by_it) == NO_ADJUSTMENT
+    assert (
+        audit_shares(there, [KOORDINATED], [changed(set_by_it, state=ContainerState.RUNNING)]) == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,66 +242,68 @@ def test_koordinators_hook_is_left_alone_where_it_says_the_same(profile: VendorP
         ("other", ("NVIDIA_VISIBLE_DEVICES=1",)),
     ],
 )
-def test_koordinators_hook_is_refused_where_it_says_otherwise(
+def test_a_container_of_koordinators_hook_is_rejected_where_they_disagree(
     profile: VendorProfile, name: str, env: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ServeError, match="turn that gate off"):
-        agent(profile, ledger(HALF)).adjust(KOORDINATED, container(*env, name=name))
+    with pytest.raises(RejectError, match="turn that gate off"):
+        adjust(policy(profile, ledger(HALF)), KOORDINATED, container(*env, name=name))
 
 
-def test_a_failure_concerns_whoever_may_have_a_share(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
+def test_a_container_may_have_a_share_where_it_was_granted_or_requested(
+    profile: VendorProfile,
+) -> None:
+    there = policy(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
 
-    assert there.concerns(POD, container())
-    assert there.concerns(POD, container(name="lost"))
-    assert there.concerns(changed(ASKING, uid="x"), container())
-    assert not there.concerns(PodSandbox(uid="x"), container())
+    assert there.may_have_share(there.facts(POD, container()))
+    assert there.may_have_share(there.facts(POD, container(name="lost")))
+    assert there.may_have_share(there.facts(changed(ASKING, uid="x"), container()))
+    assert not there.may_have_share(there.facts(PodSandbox(uid="x"), container()))
 
 
-def test_the_audit_names_who_runs_without_a_share(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
+def test_the_audit_finds_containers_without_their_share(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
     bare = container(name="main", state=ContainerState.RUNNING)
     lost = container(name="lost", state=ContainerState.RUNNING)
     free = container(name="free", state=ContainerState.RUNNING)
     over = container(name="main", state=ContainerState.STOPPED)
     orphan = NriContainer("c9", "gone", "main", ContainerState.RUNNING)
 
-    found = there.audit([POD], [bare, lost, free, over, orphan])
+    found = audit_shares(there, [POD], [bare, lost, free, over, orphan])
 
     assert [each.container.name for each in found] == ["main", "lost"]
-    assert "NVIDIA_VISIBLE_DEVICES" in found[0].lacking
-    assert "GPU-9" in found[1].lacking
+    assert "NVIDIA_VISIBLE_DEVICES" in found[0].missing
+    assert "GPU-9" in found[1].missing
 
 
-def test_the_audit_names_who_runs_on_a_promise_that_the_ledger_does_not_know(
+def test_the_audit_finds_a_result_that_the_ledger_does_not_know(
     profile: VendorProfile,
 ) -> None:
     forged = changed(ASKING, uid="x")
     running = container("NVIDIA_VISIBLE_DEVICES=all", state=ContainerState.RUNNING)
 
-    (found,) = agent(profile, ledger(HALF)).audit([forged], [running])
+    (found,) = audit_shares(policy(profile, ledger(HALF)), [forged], [running])
 
-    assert "does not name its pod" in found.lacking
+    assert "no allocation is recorded" in found.missing
 
 
-def test_the_audit_is_content_with_what_the_agent_gave(profile: VendorProfile) -> None:
-    there = agent(profile, ledger(HALF))
-    given = there.adjust(POD, container())
+def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF))
+    given = adjust(there, POD, container())
     assert isinstance(given, Adjustment)
     env = tuple(f"{name}={value}" for name, value in given.env.items())
     running = container(
         *env, state=ContainerState.RUNNING, mounts=given.mounts, devices=given.devices
     )
 
-    assert there.audit([POD], [running]) == ()
+    assert audit_shares(there, [POD], [running]) == ()
 
 
-def test_grants_tell_what_they_know() -> None:
+def test_a_lookup_distinguishes_an_unknown_pod_from_one_without_a_share() -> None:
     grants = LedgerGrants()
 
-    assert grants.of("uid-1", "main") is GrantStatus.UNKNOWN
+    assert grants.lookup("uid-1", "main") is GrantStatus.NOT_RECORDED
     grants.replace(ledger(Grant("main", "GPU-0", MEMORY, 100)))
-    assert grants.of("uid-1", "other") is GrantStatus.NOTHING
+    assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
     assert set(grants.cards()) == {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}
 
 
@@ -296,12 +315,12 @@ def test_grants_tell_what_they_know() -> None:
         AdjustmentPlan({"A": "1\0"}),
         AdjustmentPlan({"A": "x" * (128 << 10)}),
         AdjustmentPlan(devices=("/etc/passwd",)),
-        AdjustmentPlan(scratch_dirs="/proc/nowhere/x"),
-        AdjustmentPlan(scratch_dirs="/etc/passwd"),
-        AdjustmentPlan(folders=("/etc/passwd",)),
+        AdjustmentPlan(scratch_dir="/proc/nowhere/x"),
+        AdjustmentPlan(scratch_dir="/etc/passwd"),
+        AdjustmentPlan(shared_dirs=("/etc/passwd",)),
     ],
 )
-def test_what_would_fail_after_the_answer_fails_before_it(plan: AdjustmentPlan) -> None:
+def test_a_plan_that_would_fail_after_the_answer_fails_before_it(plan: AdjustmentPlan) -> None:
     with pytest.raises(HostError):
         realize(plan)
 
@@ -312,9 +331,9 @@ def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     (elsewhere / "x.cache").touch()
     (tmp_path / "own").symlink_to(elsewhere)
 
-    realize(AdjustmentPlan(scratch_dirs=str(tmp_path / "own")))
+    realize(AdjustmentPlan(scratch_dir=str(tmp_path / "own")))
     (tmp_path / "other").symlink_to(elsewhere)
-    discard(str(tmp_path / "other"))
+    remove_cache_dir(str(tmp_path / "other"))
 
     assert not (tmp_path / "own").is_symlink()
     assert (elsewhere / "x.cache").exists()
@@ -324,7 +343,7 @@ def test_a_discarded_folder_is_gone(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "a.cache").touch()
 
-    discard(str(tmp_path / "own"))
-    discard(str(tmp_path / "own"))
+    remove_cache_dir(str(tmp_path / "own"))
+    remove_cache_dir(str(tmp_path / "own"))
 
     assert not (tmp_path / "own").exists()

@@ -91,7 +91,7 @@ def test_a_file_of_which_anything_cannot_be_understood_says_nothing(bad: bytes) 
 
 
 def test_a_file_that_is_too_large_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "LARGEST", len(WRITTEN) - 1)
+    monkeypatch.setattr(checkpoint, "MAX_FILE", len(WRITTEN) - 1)
 
     with pytest.raises(CheckpointError, match="more than"):
         read(WRITTEN)

@@ -202,7 +202,7 @@ def test_what_cannot_be_read_leaves_what_was_known_and_is_told_once(
 
     assert what.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
     assert changes == [True]
-    assert capsys.readouterr().err.count("kubelet.unread") == 1
+    assert capsys.readouterr().err.count("kubelet_checkpoint.invalid") == 1
 
 
 def test_a_file_that_is_as_it_was_is_not_read_again(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.grants import Answer, LedgerGrants
+from adapters.node.grants import GrantAnswer, LedgerGrants
 from adapters.node.hardware.model import CardLoad, Hardware, Instance
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.counters import HookCounters
@@ -27,7 +27,7 @@ CARDS = Hardware(
 def text(
     tmp_path: Path,
     loads: Mapping[str, CardLoad] | None = None,
-    granted: Callable[[str, str], Answer] | None = None,
+    granted: Callable[[str, str], GrantAnswer] | None = None,
 ) -> str:
     tenants = ContainerRegistry(tmp_path, now=lambda: NOW)
     tenants.observe(creating())
@@ -37,7 +37,7 @@ def text(
         lambda: CARDS,
         lambda: loads or {},
         HookCounters(adjusted=3),
-        granted or LedgerGrants().of,
+        granted or LedgerGrants().lookup,
         lambda: NOW,
     )
     return render(monitor.families())
@@ -126,7 +126,7 @@ def test_a_slice_is_told_with_the_container_that_has_it(tmp_path: Path) -> None:
 
 
 def test_a_container_whose_grant_does_not_hold_has_no_slice(tmp_path: Path) -> None:
-    def broken(*_: str) -> Answer:
+    def broken(*_: str) -> GrantAnswer:
         raise GrantError("no such card")
 
     assert "MigInfo{" not in text(tmp_path, granted=broken)

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from adapters.node.nri import messages, mux, ttrpc
 from adapters.node.nri.model import (
-    PLUGIN_SERVICE,
     Adjustment,
     NriContainer,
     PodSandbox,
@@ -19,32 +18,10 @@ from adapters.node.nri.session import (
     RegistrationRejected,
     Removed,
     Session,
-    Stage,
     Synchronized,
 )
-
-POD = text(1, "p1") + text(2, "train") + text(3, "uid-1") + text(4, "ai")
-CONTAINER = text(1, "c1") + text(2, "p1") + text(3, "main") + text(8, "A=1")
-SUBJECT = message(1, POD) + message(2, CONTAINER)
-
-
-def call(stream: int, method: str, payload: bytes = b"", service: str = PLUGIN_SERVICE) -> bytes:
-    request = ttrpc.encode_request(ttrpc.RpcRequest(service, method, payload, 2_000_000_000))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.REQUEST, request)))
-
-
-def answers(sent: bytes) -> list[tuple[int, ttrpc.RpcResponse]]:
-    reader = ttrpc.MessageReader()
-    found = [m for frame in mux.Mux().feed(sent) for m in reader.feed(frame.payload)]
-    return [(m.stream, ttrpc.decode_response(m.data)) for m in found]
-
-
-def active() -> Session:
-    session = Session("dragoman", "20")
-    session.register()
-    session.feed(call(1, "Configure", text(2, "containerd") + text(3, "2.1.9")))
-    session.feed(call(3, "Synchronize"))
-    return session
+from adapters.node.nri.stage import Stage
+from adapters.node.nri.tests.calls import CONTAINER, POD, SUBJECT, active, answers, call
 
 
 def test_a_session_is_active_after_the_runtime_has_configured_and_synchronized_it() -> None:
@@ -55,62 +32,73 @@ def test_a_session_is_active_after_the_runtime_has_configured_and_synchronized_i
     synchronized = session.feed(call(3, "Synchronize", message(1, POD) + message(2, CONTAINER)))
 
     assert b"RegisterPlugin" in sent
-    assert configured.happened == (Configured(RuntimeInfo("containerd", "2.1.9")),)
-    assert answers(configured.send) == [(1, ttrpc.RpcResponse(messages.subscribe(EVENTS)))]
+    assert configured.events == (Configured(RuntimeInfo("containerd", "2.1.9")),)
+    assert answers(configured.send) == [
+        (1, ttrpc.RpcResponse(messages.encode_configure_response(EVENTS)))
+    ]
     assert answers(synchronized.send) == [(3, ttrpc.RpcResponse())]
-    (told,) = synchronized.happened
-    assert isinstance(told, Synchronized)
-    assert [pod.uid for pod in told.pods] == ["uid-1"]
-    assert [container.name for container in told.containers] == ["main"]
+    (event,) = synchronized.events
+    assert isinstance(event, Synchronized)
+    assert [pod.uid for pod in event.pods] == ["uid-1"]
+    assert [container.name for container in event.containers] == ["main"]
     assert session.stage is Stage.ACTIVE
 
 
-def test_the_subscription_names_no_event_that_an_old_runtime_would_refuse() -> None:
+def test_the_subscription_names_no_event_that_an_old_runtime_rejects() -> None:
     assert EVENTS != 0
     assert EVENTS & ~0x7FF == 0
 
 
-def test_a_synchronize_in_pieces_is_echoed_and_told_once() -> None:
+def test_a_synchronize_in_pieces_is_echoed_and_makes_one_event() -> None:
     session = Session("dragoman", "20")
+    session.register()
+    session.feed(call(1, "Configure"))
 
-    first = session.feed(call(1, "Synchronize", message(1, POD) + integer(3, 1)))
-    second = session.feed(call(3, "Synchronize", message(2, CONTAINER)))
+    first = session.feed(call(3, "Synchronize", message(1, POD) + integer(3, 1)))
+    second = session.feed(call(5, "Synchronize", message(2, CONTAINER)))
 
-    assert answers(first.send) == [(1, ttrpc.RpcResponse(integer(2, 1)))]
-    assert first.happened == ()
-    (told,) = second.happened
-    assert isinstance(told, Synchronized)
-    assert len(told.pods) == len(told.containers) == 1
+    assert answers(first.send) == [(3, ttrpc.RpcResponse(integer(2, 1)))]
+    assert first.events == ()
+    (event,) = second.events
+    assert isinstance(event, Synchronized)
+    assert len(event.pods) == len(event.containers) == 1
 
 
 def test_a_creation_waits_for_its_answer_and_is_answered_once() -> None:
     session = active()
 
-    step = session.feed(call(5, "CreateContainer", SUBJECT))
-    first = session.adjusted(5, Adjustment(env={"B": "2"}))
-    second = session.failed(5, ttrpc.INTERNAL, "too late")
+    result = session.feed(call(5, "CreateContainer", SUBJECT))
+    first = session.reply(5, Adjustment(env={"B": "2"}))
+    second = session.reply_error(5, ttrpc.INTERNAL, "too late")
 
     pod = PodSandbox("p1", "train", "uid-1", "ai")
     container = NriContainer("c1", "p1", "main", env=("A=1",))
-    assert step == FeedResult(b"", (Creating(5, pod, container, 2_000_000_000),))
-    assert answers(first) == [(5, ttrpc.RpcResponse(messages.created(Adjustment(env={"B": "2"}))))]
+    assert result == FeedResult(b"", (Creating(5, pod, container, 2_000_000_000),))
+    assert answers(first) == [
+        (
+            5,
+            ttrpc.RpcResponse(
+                messages.encode_create_container_response(Adjustment(env={"B": "2"}))
+            ),
+        )
+    ]
     assert second == b""
 
 
-def test_an_adjustment_that_the_runtime_could_not_take_is_an_error() -> None:
+def test_an_adjustment_that_is_too_large_for_the_runtime_is_an_error() -> None:
     session = active()
     session.feed(call(5, "CreateContainer", SUBJECT))
 
-    sent = session.adjusted(5, Adjustment(env={"B": "x" * (4 << 20)}))
+    sent = session.reply(5, Adjustment(env={"B": "x" * (4 << 20)}))
 
     assert answers(sent)[0][1].code == ttrpc.INTERNAL
 
 
-def test_an_error_carries_its_sentence() -> None:
+def test_an_error_carries_its_message() -> None:
     session = active()
     session.feed(call(5, "CreateContainer", SUBJECT))
 
-    sent = session.failed(5, ttrpc.UNAVAILABLE, "no grant yet")
+    sent = session.reply_error(5, ttrpc.UNAVAILABLE, "no grant yet")
 
     assert answers(sent) == [(5, ttrpc.RpcResponse(code=ttrpc.UNAVAILABLE, message="no grant yet"))]
 
@@ -129,50 +117,50 @@ def test_an_unknown_service_is_answered_as_unimplemented() -> None:
 
 
 @pytest.mark.parametrize("method", ["StartContainer", "RunPodSandbox", "Shutdown"])
-def test_other_events_are_answered_with_nothing(method: str) -> None:
-    step = active().feed(call(7, method, SUBJECT))
+def test_other_events_get_an_empty_answer(method: str) -> None:
+    result = active().feed(call(7, method, SUBJECT))
 
-    assert answers(step.send) == [(7, ttrpc.RpcResponse())]
-    assert step.happened == ()
+    assert answers(result.send) == [(7, ttrpc.RpcResponse())]
+    assert result.events == ()
 
 
-def test_a_removed_container_is_told_in_both_ways_of_saying_it() -> None:
+def test_remove_container_and_a_state_change_make_the_same_event() -> None:
     session = active()
 
     direct = session.feed(call(7, "RemoveContainer", SUBJECT))
-    change = integer(1, 11) + message(2, POD) + message(3, CONTAINER)
-    told = session.feed(call(9, "StateChange", change))
+    removal = integer(1, 11) + message(2, POD) + message(3, CONTAINER)
+    change = session.feed(call(9, "StateChange", removal))
     other = session.feed(call(11, "StateChange", integer(1, 6)))
 
-    (gone,) = direct.happened
-    assert isinstance(gone, Removed)
-    assert told.happened == direct.happened
-    assert other.happened == ()
+    (removed,) = direct.events
+    assert isinstance(removed, Removed)
+    assert change.events == direct.events
+    assert other.events == ()
 
 
-def test_a_call_that_cannot_be_read_is_an_error_and_the_session_goes_on() -> None:
+def test_an_invalid_call_is_an_error_and_the_session_goes_on() -> None:
     session = active()
 
-    step = session.feed(call(5, "CreateContainer", b"\xff"))
+    result = session.feed(call(5, "CreateContainer", b"\xff"))
     after = session.feed(call(7, "CreateContainer", SUBJECT))
 
-    assert answers(step.send)[0][1].code == ttrpc.INVALID_ARGUMENT
-    assert len(after.happened) == 1
+    assert answers(result.send)[0][1].code == ttrpc.INVALID_ARGUMENT
+    assert len(after.events) == 1
 
 
-def test_a_refused_registration_is_told() -> None:
+def test_a_rejected_registration_makes_an_event() -> None:
     session = Session("dragoman", "2")
     session.register()
     data = ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="invalid index"))
 
-    step = session.feed(
+    result = session.feed(
         mux.frames(mux.RUNTIME, ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data)))
     )
 
-    assert step.happened == (RegistrationRejected("invalid index"),)
+    assert result.events == (RegistrationRejected("invalid index"),)
 
 
-def test_an_accepted_registration_is_nothing_to_tell() -> None:
+def test_an_accepted_registration_makes_no_event() -> None:
     session = Session("dragoman", "20")
     session.register()
     accepted = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b""))
@@ -180,7 +168,7 @@ def test_an_accepted_registration_is_nothing_to_tell() -> None:
 
     assert session.feed(mux.frames(mux.RUNTIME, accepted)) == FeedResult()
     assert isinstance(
-        session.feed(mux.frames(mux.RUNTIME, strange)).happened[0], RegistrationRejected
+        session.feed(mux.frames(mux.RUNTIME, strange)).events[0], RegistrationRejected
     )
 
 
@@ -196,20 +184,22 @@ def test_any_chunking_of_a_session_gives_the_same_answers(data: st.DataObject) -
         + call(5, "CreateContainer", SUBJECT + message(9, bytes(5000)))
         + call(7, "StateChange", integer(1, 11))
     )
-    whole = Session("dragoman", "20").feed(stream)
-    session = Session("dragoman", "20")
+    whole_session, session = Session("dragoman", "20"), Session("dragoman", "20")
+    for each in (whole_session, session):
+        each.register()
+    whole = whole_session.feed(stream)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
 
-    steps = [
+    results = [
         session.feed(stream[a:b]) for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)
     ]
 
-    assert b"".join(step.send for step in steps) == whole.send
-    assert tuple(h for step in steps for h in step.happened) == whole.happened
+    assert b"".join(result.send for result in results) == whole.send
+    assert tuple(event for result in results for event in result.events) == whole.events
 
 
 @given(st.binary())
-def test_garbage_gives_steps_or_the_codecs_errors_and_nothing_else(garbage: bytes) -> None:
+def test_garbage_gives_results_or_the_codecs_errors_and_nothing_else(garbage: bytes) -> None:
     session = active()
     try:
         session.feed(garbage)
