@@ -17,8 +17,9 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
 from adapters.node import config as node_config
 from adapters.node.apiserver.status import SharingConfig, desired_status
+from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.hook.policy import requests_share
+from adapters.node.hook.facts import gather
 from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.tests.builders import card as node_card
 from adapters.sidecar import settings as service_settings
@@ -154,8 +155,11 @@ def test_the_agent_advertises_cards_of_its_vendor_for_it(tmp_path: Path) -> None
 def test_the_agent_waits_for_the_allocation_of_a_pod_with_its_annotation() -> None:
     container = NriContainer("c1", "p1", "main")
 
-    assert requests_share(PodSandbox("p1", "p", "uid", "ns", frozenset({ALLOCATED})), container)
-    assert not requests_share(PodSandbox("p1", "p", "uid", "ns"), container)
+    allocated = PodSandbox("p1", "p", "uid", "ns", frozenset({ALLOCATED}))
+    other = PodSandbox("p1", "p", "uid", "ns")
+
+    assert gather(LedgerGrants(), frozenset(), allocated, container).requests_share
+    assert not gather(LedgerGrants(), frozenset(), other, container).requests_share
 
 
 def test_without_the_entry_its_name_is_an_error(tmp_path: Path) -> None:
