@@ -78,7 +78,7 @@ def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:
                 and use.slots < card.slots
                 and card.memory - use.memory >= memory
                 and 100 - use.compute >= compute
-                and not any(holder.exclusive or holder.blocked for holder in use.holders)
+                and not any(holder.exclusive or holder.blocked for holder in use.shares)
             ):
                 free += 1
         if free >= count:

@@ -191,7 +191,7 @@ class _Run:
             for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
                 sharers = tuple(
                     Sharer(held.pod, held.dialect, holder.memory, holder.compute, holder.blocked)
-                    for holder in use.holders
+                    for holder in use.shares
                     for held in (ledger.allocations[holder.uid],)
                 )
                 yield CardLine(card, use.memory, use.compute, sharers)

@@ -8,10 +8,10 @@ from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode
 from core.hardware.card import Card, Mode, Scope
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
-from core.hardware.quantity import show
+from core.hardware.quantity import format_bytes
 
 MAX_MEMORY = 1 << 50
 """Bytes of a card. A description or a record with more than this is invalid."""
@@ -54,7 +54,7 @@ def read_node(
     for one in finest_first:
         for card in one.cards:
             if card.memory > MAX_MEMORY or card.index > MAX_INDEX:
-                stated = f"number {card.index} and {show(card.memory)}"
+                stated = f"number {card.index} and {format_bytes(card.memory)}"
                 problems.append(f"card {card.uuid}: {stated} are out of range; it is ignored")
             else:
                 reports.setdefault(card.uuid, []).append((card, one))
@@ -85,8 +85,8 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         if base.memory // coarse != card.memory // coarse:
             memory = min(memory, card.memory)
             problems.append(
-                f"card {base.uuid}: {_source(base, finest)} states {show(base.memory)}, "
-                f"{_source(card, one)} {show(card.memory)}; the smaller counts"
+                f"card {base.uuid}: {_source(base, finest)} states {format_bytes(base.memory)}, "
+                f"{_source(card, one)} {format_bytes(card.memory)}; the smaller counts"
             )
     return replace(
         base,
@@ -98,7 +98,9 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         links=_links(cards),
         dialects=frozenset().union(*(card.dialects for card in cards)),
         names=tuple(dict.fromkeys(name for card in cards for name in card.names)),
-        geometry=next((card.geometry for card in cards if card.geometry != UNCUT), UNCUT),
+        geometry=next(
+            (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
+        ),
     ), problems
 
 

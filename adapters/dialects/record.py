@@ -7,7 +7,7 @@ has which share. Where it exists, dialects read it instead of the ecosystem's an
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.wire.grant import GrantRecord, grant, grant_record
+from adapters.wire.grant import GrantRecord, grant_record, read_grant
 from core.requests.grant import Grant
 
 KEY = "dragoman.dev/allocation"
@@ -30,7 +30,7 @@ def decode(text: str) -> tuple[Grant, ...]:
         DialectError: the text is not such a record.
     """
     try:
-        return tuple(map(grant, _decoder.decode(text)))
+        return tuple(map(read_grant, _decoder.decode(text)))
     except msgspec.MsgspecError as error:
         raise DialectError(
             f"metadata.annotations[{KEY}]", text, f"cannot be parsed: {error}"

@@ -97,19 +97,22 @@ class LedgerHandler(Protocol):
         ...
 
 
-Follow = Callable[[LedgerHandler], Coroutine[object, object, None]]
+WatchLedgers = Callable[[LedgerHandler], Coroutine[object, object, None]]
 """Tells a sink what all NodeLedgers are and become, until it is cancelled."""
 
 
 class _PendingUpdate(NamedTuple):
-    """What was told last of a node; thing and problem are None where it is gone.
+    """The last change of a node that the reader has not fetched.
 
-    ``again``: it was gone in between, and nobody was told.
+    Attributes:
+        object: as it is now; None where it was deleted or cannot be read.
+        problem: why it cannot be read.
+        recreated: the object was deleted in between, and the reader has not seen that.
     """
 
-    thing: LedgerObject | None = None
+    object: LedgerObject | None = None
     problem: str | None = None
-    again: bool = False
+    recreated: bool = False
 
     def read(self, node: str, own: Stored | None = None) -> tuple[Change, ...]:
         """The changes that it means.
@@ -118,11 +121,11 @@ class _PendingUpdate(NamedTuple):
             node: its name.
             own: what this process wrote last; it is not read again where that is told.
         """
-        if self.thing is not None:
-            version = self.thing.metadata.resource_version
-            if own is not None and own.version == version and not self.again:
+        if self.object is not None:
+            version = self.object.metadata.resource_version
+            if own is not None and own.version == version and not self.recreated:
                 return (Change(node, own),)
-            return changes_of(node, version, self.thing.spec, again=self.again)
+            return changes_of(node, version, self.object.spec, recreated=self.recreated)
         return (Change(node, None, self.problem),)
 
 
@@ -154,8 +157,8 @@ class _Inbox:
 
     def _put(self, node: str, news: _PendingUpdate) -> None:
         earlier = self.news.pop(node, None)
-        if earlier is not None and (earlier.again or earlier == _PendingUpdate()):
-            news = news._replace(again=True)
+        if earlier is not None and (earlier.recreated or earlier == _PendingUpdate()):
+            news = news._replace(recreated=True)
         self.news[node] = news
         self.full.set()
 
@@ -163,7 +166,7 @@ class _Inbox:
 class KubernetesStore:
     """The NodeLedgers of a cluster."""
 
-    def __init__(self, api: LedgerApi, follow: Follow) -> None:
+    def __init__(self, api: LedgerApi, follow: WatchLedgers) -> None:
         """Nothing is asked yet.
 
         Args:

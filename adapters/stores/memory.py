@@ -21,7 +21,7 @@ class MemoryRow(NamedTuple):
 
     version: int = 0
     record: bytes | None = None
-    again: int = 0
+    recreated: int = 0
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class MemoryTable:
             raise Conflict(f"the ledger of {node} was changed by another")
         self.count += 1
         self.rows.pop(node, None)
-        again = self.count if row.version and row.record is None else row.again
+        again = self.count if row.version and row.record is None else row.recreated
         self.rows[node] = MemoryRow(self.count, record, again)
         for reader in self.readers:
             reader.set()
@@ -60,8 +60,8 @@ class MemoryTable:
 class MemoryStore:
     """One service's view of a shelf."""
 
-    def __init__(self, shelf: MemoryTable | None = None) -> None:
-        self._shelf = shelf or MemoryTable()
+    def __init__(self, table: MemoryTable | None = None) -> None:
+        self._shelf = table or MemoryTable()
         self._loaded = 0
         self._open = True
         self._unread: list[Change] = []
@@ -112,5 +112,7 @@ class MemoryStore:
             change
             for node, row in self._shelf.rows.items()
             if row.version > seen
-            for change in changes_of(node, str(row.version), row.record, again=row.again > seen)
+            for change in changes_of(
+                node, str(row.version), row.record, recreated=row.recreated > seen
+            )
         ]

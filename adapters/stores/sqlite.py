@@ -24,7 +24,7 @@ Stamp = tuple[int, int]
 """Another one after every commit: the file's ``data_version``, which counts those of others, and
 how many there were of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
 
-FORM = 1
+SCHEMA_VERSION = 1
 """Of the table; stands in the file's ``user_version``."""
 
 _TABLE = """
@@ -175,7 +175,7 @@ class SqliteStore:
         changes = [
             change
             for node, version, again, record in rows
-            for change in changes_of(node.decode(), str(version), record, again=again > seen)
+            for change in changes_of(node.decode(), str(version), record, recreated=again > seen)
         ]
         return newest, changes
 
@@ -206,8 +206,10 @@ def _prepare(file: sqlite3.Connection) -> None:
     """
     file.execute("BEGIN IMMEDIATE")
     (form,) = file.execute("PRAGMA user_version").fetchone()
-    if form not in (0, FORM):
-        raise StoreError(f"the ledger's file has form {form}; this program knows form {FORM}")
+    if form not in (0, SCHEMA_VERSION):
+        raise StoreError(
+            f"the ledger's file has form {form}; this program knows form {SCHEMA_VERSION}"
+        )
     file.execute(_TABLE)
-    file.execute(f"PRAGMA user_version = {FORM}")
+    file.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     file.execute("COMMIT")

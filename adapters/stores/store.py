@@ -119,15 +119,16 @@ def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
 
 
 def changes_of(
-    node: str, version: str, record: bytes | msgspec.Raw | None, *, again: bool = False
+    node: str, version: str, record: bytes | msgspec.Raw | None, *, recreated: bool = False
 ) -> tuple[Change, ...]:
-    """The changes that a record of a node tells.
+    """The changes that a reader must see so that it knows the record of a node.
 
     Args:
         node: its name.
         version: of the record.
         record: None where it was deleted.
-        again: it was deleted since the last one that was told, and made again.
+        recreated: the record was deleted and created again since the last change that the reader
+            saw, so that the deletion comes first.
     """
     if record is None:
         return (Change(node, None),)
@@ -135,4 +136,4 @@ def changes_of(
         change = Change(node, stored_of(node, version, record))
     except LedgerRecordError as error:
         change = Change(node, None, str(error))
-    return (Change(node, None), change) if again else (change,)
+    return (Change(node, None), change) if recreated else (change,)

@@ -80,15 +80,15 @@ def _concerns(budget: Budget, pod: Pod) -> bool:
     )
 
 
-def matches(selector: Selector | None, said: Mapping[str, str]) -> bool:
+def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """Whether labels meet all conditions of a budget's selector; none is met by an empty one."""
-    if selector is None or not said:
+    if selector is None or not labels:
         return False
     equal, conditions = selector.match_labels or {}, selector.match_expressions or ()
     return (
         bool(equal or conditions)
-        and all(said.get(key) == value for key, value in equal.items())
-        and all(_meets(condition, said) for condition in conditions)
+        and all(labels.get(key) == value for key, value in equal.items())
+        and all(_meets(condition, labels) for condition in conditions)
     )
 
 

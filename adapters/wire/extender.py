@@ -20,12 +20,12 @@ from adapters.wire.name_index import NameList
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-MOST_SCORE = 10
+MAX_SCORE = 10
 """Scores are whole numbers from 0 to this. Source: MaxExtenderPriority, same file."""
 
 
 _HOST = '{"Host":"'
-_SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MOST_SCORE + 1)]
+_SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MAX_SCORE + 1)]
 """By score, what follows a name: the end of its object, and the beginning of the next."""
 
 _ABSENT = msgspec.Raw(b"null")

@@ -65,6 +65,6 @@ def grant_record(grant: Grant) -> GrantRecord:
     )
 
 
-def grant(record: GrantRecord) -> Grant:
+def read_grant(record: GrantRecord) -> Grant:
     """The grant that was written."""
     return msgspec.convert(record, Grant, from_attributes=True)

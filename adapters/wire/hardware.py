@@ -15,7 +15,7 @@ from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import CardRecord, card_of, card_record
 from core.hardware.card import Card
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 
 _MOST = 1024
 """Cards and problems that are read of one node."""
@@ -106,7 +106,7 @@ _decoder = msgspec.json.Decoder(HardwareRecord | None)
 def encode(hardware: NodeHardware) -> bytes:
     """The status that says it; slices that a card can be cut into are not told."""
     record = HardwareRecord(
-        tuple(card_record(replace(card, geometry=UNCUT), []) for card in hardware.cards),
+        tuple(card_record(replace(card, geometry=NO_GEOMETRY), []) for card in hardware.cards),
         hardware.isolation,
         tuple(ProblemRecord(*problem) for problem in hardware.problems),
         tuple(

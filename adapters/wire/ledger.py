@@ -7,10 +7,10 @@ over, so that an older or a newer program reads the same record.
 
 import msgspec
 
-from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant, grant_record
+from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant_record, read_grant
 from adapters.wire.kube import Wire
 from core.hardware.card import Card, Level, Mode, Scope
-from core.hardware.mig import UNCUT, Geometry
+from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -68,7 +68,7 @@ class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     score: int = 1
 
 
-class WorthRecord(Wire, frozen=True, gc=False):
+class CardCountRecord(Wire, frozen=True, gc=False):
     """What is said of taking a number of whole cards."""
 
     cards: int
@@ -112,8 +112,8 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     geometries: tuple[GeometryRecord, ...] = ()
     partitions: tuple[PartitionRecord, ...] = ()
     partitions_bind: bool = False
-    losses: tuple[WorthRecord, ...] = ()
-    gains: tuple[WorthRecord, ...] = ()
+    losses: tuple[CardCountRecord, ...] = ()
+    gains: tuple[CardCountRecord, ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
 
 
@@ -153,8 +153,8 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         ),
         partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
         partitions_bind=node.partitions_bind,
-        losses=tuple(WorthRecord(cards, value) for cards, value in node.losses),
-        gains=tuple(WorthRecord(cards, value) for cards, value in node.gains),
+        losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
+        gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
         allocations=tuple(_allocation_record(allocation) for allocation in committed),
     )
 
@@ -247,7 +247,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
         frozenset(card.dialects),
         card.names,
-        UNCUT if card.geometry is None else geometries[card.geometry],
+        NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
     )
 
 
@@ -257,7 +257,7 @@ def _allocation(record: AllocationRecord, node: str) -> Allocation:
         record.pod,
         record.dialect,
         node,
-        tuple(map(grant, record.grants)),
+        tuple(map(read_grant, record.grants)),
         record.task_class,
         record.qos,
         record.group,

@@ -78,11 +78,11 @@ class NameList:
         """Each name."""
         return _STRINGS.decode(self.compact)
 
-    def some(self, wanted: Mask) -> list[str]:
+    def select(self, wanted: Mask) -> list[str]:
         """Those at the places that are wanted."""
         return list(compress(self.strings(), wanted.tobytes()))
 
-    def array(self, wanted: Mask) -> bytes:
+    def json_array(self, wanted: Mask) -> bytes:
         """The JSON array of those at the places that are wanted."""
         edges = np.diff(wanted.view(np.int8), prepend=0, append=0)
         first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
@@ -131,7 +131,7 @@ class NameIndex:
         self._slots: Rows = np.full(size, self.unknown, np.int32)
         self._fill(words, np.flatnonzero(words[0]))
 
-    def places(self, names: NameList) -> Rows:
+    def rows(self, names: NameList) -> Rows:
         """The place of each name; ``unknown`` where it has none."""
         words, longer = names.words(self._count)
         slots = self._first(words)

@@ -55,12 +55,12 @@ def parse_int(text: str) -> int:
     return amount.numerator
 
 
-def binary(amount: int) -> str:
+def format_binary(amount: int) -> str:
     """A whole amount as Kubernetes prints it in BinarySI: ``40Gi``, ``28346784153``."""
     return _print(amount, [*_BINARY.items()], least=1024)
 
 
-def decimal(amount: int) -> str:
+def format_decimal(amount: int) -> str:
     """A whole amount as Kubernetes prints it in DecimalSI: ``50``, ``1k``, ``1600``."""
     return _print(amount, [*_DECIMAL.items()][1:], least=1000)
 

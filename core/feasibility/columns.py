@@ -55,7 +55,7 @@ class CapacityTable:
         self.rows[column] = place
         return column
 
-    def drop(self, column: int) -> str:
+    def remove(self, column: int) -> str:
         """Give up a column; the last one takes its place, and its node is told."""
         last = len(self.names) - 1
         for numbers in (self.memory, self.compute, self.tags, self.shares):
@@ -85,7 +85,7 @@ class CapacityTable:
             if use is not earlier.usages[row]:
                 self._write(row, column, ledger, use)
 
-    def mark(self, request: Request, mask: Mask) -> None:
+    def mark_candidates(self, request: Request, mask: Mask) -> None:
         """Set the places of the nodes that a request may fit."""
         if request.isolation is not None and request.isolation != self.isolation:
             return
@@ -96,7 +96,7 @@ class CapacityTable:
                 fits &= self._meets(need)
             mask[self.rows[: len(self.names)]] = fits
 
-    def weigh(self, ledgers: dict[str, NodeLedger], weights: Weights, loads: Numbers) -> None:
+    def write_loads(self, ledgers: dict[str, NodeLedger], weights: Weights, loads: Numbers) -> None:
         """Set the loads of the nodes."""
         for column in self.stale:
             self.shares[:, column] = shares(ledgers[self.names[column]])

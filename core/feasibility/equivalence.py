@@ -67,7 +67,7 @@ def _shares(use: CardUsage) -> tuple[Hashable, ...]:
             share.slices,
             share.unreadable_slices,
         )
-        for share in use.holders
+        for share in use.shares
     )
 
 

@@ -12,9 +12,9 @@ from itertools import product
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardShare, concurrent, first_conflict, shares_by_card
+from core.ledger.usage import CardShare, concurrent_grants, first_conflict, shares_by_card
 from core.placement.rank import CardCandidate, card_value, order_cards
-from core.placement.topology import LinkQuery, groups
+from core.placement.topology import LinkQuery, linked_groups
 from core.requests.grant import Grant, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import ContainerRequest, Request
@@ -58,7 +58,7 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     return None if _type_allowed(request, card) else Cause.TYPE
 
 
-def wanted(ask: ContainerRequest, card: Card) -> int:
+def required_memory(ask: ContainerRequest, card: Card) -> int:
     """Bytes that a container needs of a card.
 
     Of a card in MIG mode a percentage is at most its largest slice: all of it is what can be had.
@@ -66,7 +66,7 @@ def wanted(ask: ContainerRequest, card: Card) -> int:
     memory = ask.memory_on(card.memory)
     if card.mode is not Mode.MIG or ask.memory is not None:
         return memory
-    largest = max((slot.memory for slot in mig.options(card.geometry, ())), default=memory)
+    largest = max((slot.memory for slot in mig.free_slices(card.geometry, ())), default=memory)
     return min(memory, largest)
 
 
@@ -90,7 +90,7 @@ def _whole_node(request: Request, ledger: NodeLedger) -> Reason | None:
         return Reason(node.name, total, cause=Cause.ISOLATION)
     for ask in request.containers:
         if ask.count > total:
-            return Reason(node.name, total, ask.count, ask.container, Cause.TOO_FEW)
+            return Reason(node.name, total, ask.count, ask.name, Cause.TOO_FEW)
     return None
 
 
@@ -163,7 +163,7 @@ class _Search:
                 self.node.name,
                 len(self.node.cards),
                 ask.count,
-                ask.container,
+                ask.name,
                 cause,
                 count_causes(obstacles),
             )
@@ -191,7 +191,7 @@ class _Search:
             alone: by memory, what the pod would hold of a card of which it has nothing yet.
         """
         own = self.own[position]
-        beside = concurrent(own, ask.phase)
+        beside = concurrent_grants(own, ask.phase)
         if beside and ask.exclusive:
             return Obstacle(Cause.IN_USE)
         if beside and any(earlier.exclusive for earlier in beside):
@@ -211,16 +211,16 @@ class _Search:
         self, ask: ContainerRequest, position: int, beside: list[Grant]
     ) -> tuple[Grant, ...] | Obstacle:
         card = self.node.cards[position]
-        memory = wanted(ask, card)
+        memory = required_memory(ask, card)
         if card.mode is not Mode.MIG:
-            return (Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase),)
+            return (Grant(ask.name, card.uuid, memory, ask.compute, ask.exclusive, ask.phase),)
         slots = self._slots(ask, position, beside)
         if not slots:
-            large = mig.choose(card.geometry, (), memory, ask.compute)
+            large = mig.best_free_slice(card.geometry, (), memory, ask.compute)
             return Obstacle(Cause.NO_SLICE if large else Cause.NO_PROFILE)
         return tuple(
             Grant(
-                ask.container,
+                ask.name,
                 card.uuid,
                 slot.memory,
                 slot.compute,
@@ -234,7 +234,7 @@ class _Search:
     def _slots(self, ask: ContainerRequest, position: int, beside: list[Grant]) -> list[mig.Slice]:
         """Slices that an earlier container leaves behind come first: they are the pod's anyway."""
         card, own = self.node.cards[position], self.own[position]
-        memory = wanted(ask, card)
+        memory = required_memory(ask, card)
         mine = dict.fromkeys(grant.slice for grant in own if grant.slice is not None)
         busy = {grant.slice for grant in beside}
         left = [
@@ -244,22 +244,22 @@ class _Search:
         ]
         left.sort(key=lambda slot: (slot.size, slot.memory))
         held = (*self.uses[position].slices(), *mine)
-        return left + mig.options(card.geometry, held, memory, ask.compute)
+        return left + mig.free_slices(card.geometry, held, memory, ask.compute)
 
     def _positions(
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[tuple[int, ...]]:
         ask = self.request.containers[turn]
         views = [
-            CardCandidate(card, use, tuple(concurrent(own, ask.phase)))
+            CardCandidate(card, use, tuple(concurrent_grants(own, ask.phase)))
             for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
         ]
         order = order_cards(self.request, ask, views, tuple(offers))
         if ask.linked:
-            return groups(self._choice(ask, views, order))
+            return linked_groups(self._choice(ask, views, order))
         if turn == self.last:
             return iter((order[: ask.count],))
-        return distinct(order, ask.count, self._labels())
+        return distinct_choices(order, ask.count, self._labels())
 
     def _choice(
         self, ask: ContainerRequest, views: Sequence[CardCandidate], order: tuple[int, ...]
@@ -267,7 +267,7 @@ class _Search:
         first = self.request.ranking.cards[0]
         return LinkQuery(
             node=self.node,
-            linking=self.request.topology,
+            topology=self.request.topology,
             count=ask.count,
             exclusive=ask.exclusive,
             order=order,
@@ -275,7 +275,7 @@ class _Search:
             idle=frozenset(
                 position
                 for position, view in enumerate(views)
-                if not view.use.holders and not view.own
+                if not view.use.shares and not view.own
             ),
         )
 
@@ -283,7 +283,7 @@ class _Search:
         """By position: what two idle cards have in common if one does wherever the other does."""
         return [
             position
-            if use.holders or card.mode is Mode.MIG or self.node.partitions
+            if use.shares or card.mode is Mode.MIG or self.node.partitions
             else (card.memory, card.slots, card.links)
             for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
         ]
@@ -299,7 +299,7 @@ class _Search:
         return frozenset(Counter(self._labels()).items())
 
 
-def distinct(
+def distinct_choices(
     order: Sequence[int], count: int, labels: Sequence[Hashable]
 ) -> Iterator[tuple[int, ...]]:
     """All choices of some positions, earlier ones first; of those with equal labels, the first."""
@@ -310,6 +310,6 @@ def distinct(
     for place, position in enumerate(order):
         if labels[position] not in done:
             later = [other for other in order[place + 1 :] if labels[other] not in done]
-            for rest in distinct(later, count - 1, labels):
+            for rest in distinct_choices(later, count - 1, labels):
                 yield (position, *rest)
             done.add(labels[position])

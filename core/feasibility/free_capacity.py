@@ -8,18 +8,18 @@ also enough.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.feasibility.fit import unsuitable, wanted
+from core.feasibility.fit import required_memory, unsuitable
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardUsage
 from core.requests.request import ContainerRequest, Request, TaskClass
 
-Cell = tuple[int, int, int]
+FreeCapacity = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the holders; of a card in MIG mode the most
 that any free slice has. -1 free where the card is of no use to anybody, or oversold."""
 
-USELESS: Cell = (-1, -1, 0)
+NO_CAPACITY: FreeCapacity = (-1, -1, 0)
 
 NORMAL, ONLINE, OFFLINE, EXCLUSIVE, UNDISTURBED = 1, 2, 4, 8, 16
 """Tags: some holder is normal, online, offline, exclusive; exclusive and not offline."""
@@ -51,20 +51,20 @@ class CardDemand:
     forbidden: int
 
 
-def free_capacity(card: Card, use: CardUsage) -> Cell:
+def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
     """What a card has left."""
     if not card.healthy or use.slots >= card.slots:
-        return USELESS
+        return NO_CAPACITY
     tags = 0
-    for holder in use.holders:
+    for holder in use.shares:
         if holder.blocked or (holder.unreadable_slices and card.mode is Mode.MIG):
-            return USELESS
+            return NO_CAPACITY
         tags |= _CLASS[holder.task_class]
         if holder.exclusive:
             tags |= EXCLUSIVE | (0 if holder.task_class is TaskClass.OFFLINE else UNDISTURBED)
     if card.mode is not Mode.MIG:
         return max(card.memory - use.memory, -1), max(FULL - use.compute, -1), tags
-    free = mig.options(card.geometry, use.slices())
+    free = mig.free_slices(card.geometry, use.slices())
     memory = max((slot.memory for slot in free), default=-1)
     return memory, max((slot.compute for slot in free), default=FULL) or 1, tags
 
@@ -85,7 +85,7 @@ def card_demands(request: Request, makes: Sequence[Card]) -> list[CardDemand] | 
         CardDemand(
             ask.count,
             tuple(
-                wanted(ask, card) if usable else None
+                required_memory(ask, card) if usable else None
                 for card, usable in zip(makes, able, strict=True)
             ),
             _compute(request, ask),

@@ -135,7 +135,7 @@ class Inventory:
         """By row, whether the request may fit; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
-            table.mark(request, mask)
+            table.mark_candidates(request, mask)
         for name in self._of_pod.get(request.uid, ()):
             mask[self._row_of[name]] = True
         if request.allow_uuids is not None:
@@ -146,7 +146,7 @@ class Inventory:
         """By row, what ``core.placement.rank.load`` gives; 0 in one more cell."""
         loads = np.zeros(len(self._names) + 1, np.int64)
         for table in self._tables.values():
-            table.weigh(self._ledgers, weights, loads)
+            table.write_loads(self._ledgers, weights, loads)
         return loads
 
     def ranked(
@@ -209,7 +209,7 @@ class Inventory:
 
     def _leave(self, name: str) -> None:
         table, column = self._column_of.pop(name)
-        moved = table.drop(column)
+        moved = table.remove(column)
         if moved != name:
             self._column_of[moved] = (table, column)
         node = self._ledgers[name].node

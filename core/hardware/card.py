@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from core.hardware.mig import UNCUT, Geometry
+from core.hardware.mig import NO_GEOMETRY, Geometry
 
 
 class Mode(Enum):
@@ -69,7 +69,7 @@ class Card:
     links: tuple[Scope, ...] = ()
     dialects: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
-    geometry: Geometry = UNCUT
+    geometry: Geometry = NO_GEOMETRY
 
     def scope(self, level: Level) -> Scope | None:
         """The card's scope at one level, if it is known."""

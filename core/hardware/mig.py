@@ -85,7 +85,7 @@ class Geometry:
     layouts: tuple[MigLayout, ...] = ()
 
 
-UNCUT = Geometry()
+NO_GEOMETRY = Geometry()
 """Of a card that cannot be cut, or of which nothing is known."""
 
 
@@ -102,7 +102,7 @@ def lay_out(name: str, wanted: Sequence[MigProfile]) -> MigLayout | None:
     return None if slices is None else MigLayout(name, slices)
 
 
-def options(
+def free_slices(
     geometry: Geometry, held: Sequence[Slice], memory: int = 0, compute: int = 0
 ) -> list[Slice]:
     """Every free slice that is large enough for a new share, the best one first.
@@ -135,9 +135,11 @@ def options(
     return list(found.values())
 
 
-def choose(geometry: Geometry, held: Sequence[Slice], memory: int, compute: int) -> Slice | None:
+def best_free_slice(
+    geometry: Geometry, held: Sequence[Slice], memory: int, compute: int
+) -> Slice | None:
     """The best of the ``options``, or None where no free slice is large enough."""
-    return next(iter(options(geometry, held, memory, compute)), None)
+    return next(iter(free_slices(geometry, held, memory, compute)), None)
 
 
 def _place(

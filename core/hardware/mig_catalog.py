@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.hardware.mig import UNCUT, Geometry, MigProfile, lay_out
+from core.hardware.mig import NO_GEOMETRY, Geometry, MigProfile, lay_out
 from core.hardware.quantity import FULL, MIB
 
 
@@ -42,7 +42,7 @@ def geometry(names: Sequence[str]) -> Geometry:
         names: the product names under which the card is known.
     """
     product = _product(names)
-    return UNCUT if product is None else product.geometry
+    return NO_GEOMETRY if product is None else product.geometry
 
 
 def _product(names: Sequence[str]) -> _Product | None:

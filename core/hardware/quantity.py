@@ -11,7 +11,7 @@ FULL = 100
 """Percent of one card's compute, or of its memory, that is the whole card."""
 
 
-def part(total: int, percent: int, step: int = 1) -> int:
+def bytes_of_percent(total: int, percent: int, step: int = 1) -> int:
     """Percent of a total, rounded down to a multiple of ``step``.
 
     Args:
@@ -27,7 +27,7 @@ def percent(amount: int, total: int) -> int:
     return amount * FULL // total if total else 0
 
 
-def show(amount: int) -> str:
+def format_bytes(amount: int) -> str:
     """Bytes as a person writes them: the largest unit that leaves no remainder above a MiB.
 
     A remainder below one MiB is rounded up, so that a shortage is never told as nothing.

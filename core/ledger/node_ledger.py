@@ -16,7 +16,7 @@ from core.ledger.usage import (
     IDLE,
     CardShare,
     CardUsage,
-    concurrent,
+    concurrent_grants,
     conflict_between,
     first_conflict,
     shares_by_card,
@@ -147,7 +147,7 @@ class NodeLedger:
                 ledger = ledger.release(uid)
         return ledger
 
-    def describe(self, node: Node) -> "NodeLedger":
+    def with_node(self, node: Node) -> "NodeLedger":
         """The same allocations on the node as it is now: cards may have come, gone or changed."""
         ledger = NodeLedger.of(node)
         for allocation in self.allocations.values():
@@ -172,7 +172,7 @@ class NodeLedger:
         return [
             f"card {card.uuid}: {self.allocations[left.uid].pod} and"
             f" {self.allocations[right.uid].pod} cannot share it: {cause.value}"
-            for left, right in combinations(use.holders, 2)
+            for left, right in combinations(use.shares, 2)
             if (cause := conflict_between(left, right)) is not None
         ]
 
@@ -228,7 +228,7 @@ def _clashes(allocation: Allocation) -> list[str]:
         if any(
             earlier.exclusive or grant.exclusive or _one_slice(earlier, grant)
             for place, grant in enumerate(grants)
-            for earlier in concurrent(grants[:place], grant.phase)
+            for earlier in concurrent_grants(grants[:place], grant.phase)
         )
     ]
 

@@ -59,7 +59,7 @@ class CardUsage:
     memory: int = 0
     compute: int = 0
     slots: int = 0
-    holders: tuple[CardShare, ...] = ()
+    shares: tuple[CardShare, ...] = ()
 
     def plus(self, holder: CardShare) -> "CardUsage":
         """The use after one more holder."""
@@ -67,24 +67,24 @@ class CardUsage:
             self.memory + holder.memory,
             self.compute + holder.compute,
             self.slots + holder.slots,
-            (*self.holders, holder),
+            (*self.shares, holder),
         )
 
     def minus(self, uid: str) -> "CardUsage":
         """The use after a holder has left; itself where the pod holds nothing here."""
-        gone = next((holder for holder in self.holders if holder.uid == uid), None)
+        gone = next((holder for holder in self.shares if holder.uid == uid), None)
         if gone is None:
             return self
         return CardUsage(
             self.memory - gone.memory,
             self.compute - gone.compute,
             self.slots - gone.slots,
-            tuple(holder for holder in self.holders if holder is not gone),
+            tuple(holder for holder in self.shares if holder is not gone),
         )
 
     def slices(self) -> tuple[Slice, ...]:
         """All hardware slices in use."""
-        return tuple(held for holder in self.holders for held in holder.slices)
+        return tuple(held for holder in self.shares for held in holder.slices)
 
 
 IDLE = CardUsage()
@@ -128,7 +128,7 @@ def shares_by_card(
     )
 
 
-def concurrent(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
+def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
     """Those of a pod's earlier grants on a card that run at the same time as a next one.
 
     Args:
@@ -152,14 +152,14 @@ def first_conflict(card: Card, use: CardUsage, newcomer: CardShare) -> Obstacle 
         use: without the newcomer's pod.
         newcomer: all that the pod would hold on the card.
     """
-    for resident in use.holders:
+    for resident in use.shares:
         cause = _conflict_with(newcomer, resident)
         if cause is not None:
             return Obstacle(cause)
     if use.slots + newcomer.slots > card.slots:
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
-        return None if _cut_apart((*use.holders, newcomer)) else Obstacle(Cause.NO_SLICE)
+        return None if _cut_apart((*use.shares, newcomer)) else Obstacle(Cause.NO_SLICE)
     if use.memory + newcomer.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + newcomer.memory - card.memory)
     if use.compute + newcomer.compute > FULL:
@@ -169,7 +169,7 @@ def first_conflict(card: Card, use: CardUsage, newcomer: CardShare) -> Obstacle 
         and use.compute >= FULL
         and newcomer.task_class is not TaskClass.ONLINE
     ):
-        return Obstacle(Cause.COMPUTE_SOLD)
+        return Obstacle(Cause.COMPUTE_FULL)
     return None
 
 

@@ -67,7 +67,7 @@ def card_value(key: CardKey, request: Request, ask: ContainerRequest, view: Card
         case CardKey.EMPTIEST:
             return -_load_after(request, ask, view)
         case CardKey.IDLE:
-            return int(not view.use.holders and not view.own)
+            return int(not view.use.shares and not view.own)
         case CardKey.ONLINE:
             return _online_order(view.use)
         case _:
@@ -168,7 +168,7 @@ def _load_after(request: Request, ask: ContainerRequest, view: CardCandidate) ->
 
 
 def _tasks(use: CardUsage, task_class: TaskClass) -> int:
-    return sum(holder.task_class is task_class for holder in use.holders)
+    return sum(holder.task_class is task_class for holder in use.shares)
 
 
 def _online_order(use: CardUsage) -> int:
@@ -209,7 +209,7 @@ def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
     if not taken:
         return 0
     levels = request.topology.levels
-    idle = [c for c, use in zip(ledger.node.cards, ledger.usages, strict=True) if not use.holders]
+    idle = [c for c, use in zip(ledger.node.cards, ledger.usages, strict=True) if not use.shares]
     chosen = linked_pairs([card for card in idle if card.uuid in taken], levels)
     rest = linked_pairs([card for card in idle if card.uuid not in taken], levels)
     return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)

@@ -8,7 +8,7 @@ from math import comb
 from core.hardware.card import Card, Level
 from core.hardware.node import Node
 from core.placement.laminar import best_value, is_laminar
-from core.requests.partitions import intact, rank_partitions
+from core.requests.partitions import intact_weight, rank_partitions
 from core.requests.request import TopologyConstraint
 
 FEW = 32
@@ -31,7 +31,7 @@ class LinkQuery:
     """
 
     node: Node
-    linking: TopologyConstraint
+    topology: TopologyConstraint
     count: int
     exclusive: bool
     order: tuple[int, ...]
@@ -39,7 +39,7 @@ class LinkQuery:
     idle: Set[int]
 
 
-def groups(choice: LinkQuery) -> Iterator[tuple[int, ...]]:
+def linked_groups(choice: LinkQuery) -> Iterator[tuple[int, ...]]:
     """Every group that satisfies the linking, the best one first; none where none does.
 
     Groups come as positions in the order of ``choice.order``. First come the free partitions of
@@ -52,7 +52,7 @@ def groups(choice: LinkQuery) -> Iterator[tuple[int, ...]]:
     it holds the earliest of ``order``. A link is a pair of cards in one scope, counted once for
     each of the levels that count.
     """
-    linking, node = choice.linking, choice.node
+    linking, node = choice.topology, choice.node
     binding = choice.exclusive and (linking.must_partition or node.partitions_bind)
     pools = _pools(choice)
     found: list[Iterator[tuple[int, ...]]] = []
@@ -81,7 +81,7 @@ Pools = list[tuple[int, ...]]
 
 
 def _pools(choice: LinkQuery) -> Pools:
-    required = choice.linking.required
+    required = choice.topology.required
     if required is None or required is Level.NODE:
         return [choice.order]
     return _split(choice.node, choice.order, required)
@@ -100,7 +100,7 @@ def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
 def _partitions(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
     free = _free(choice)
     ranked = rank_partitions(
-        choice.node, choice.linking, choice.count, frozenset(choice.order), free
+        choice.node, choice.topology, choice.count, frozenset(choice.order), free
     )
     for cards in ranked:
         if any(cards <= set(pool) for pool in pools):
@@ -122,7 +122,7 @@ def _by_links(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
 def _deepest(choice: LinkQuery, pools: Pools) -> Pools:
     """The pools with room for the group: those of one scope of the deepest level, if any."""
     if choice.count > 1:
-        for level in sorted(choice.linking.levels, reverse=True):
+        for level in sorted(choice.topology.levels, reverse=True):
             parts = chain.from_iterable(_split(choice.node, pool, level) for pool in pools)
             roomy = [part for part in parts if len(part) >= choice.count]
             if roomy:
@@ -140,7 +140,7 @@ class _Best:
         everyone = range(len(choice.node.cards))
         self.scopes = [
             _mask(scope)
-            for level in choice.linking.levels
+            for level in choice.topology.levels
             for scope in _split(choice.node, everyone, level)
             if len(scope) > 1
         ]
@@ -178,7 +178,7 @@ class _Best:
         left = self.idle & ~chosen
         spared = 0
         if not self.choice.exclusive and self.choice.count == 1:
-            spared = intact(self.choice.node, self.free - set(group))
+            spared = intact_weight(self.choice.node, self.free - set(group))
         return (
             sum(comb((chosen & scope).bit_count(), 2) for scope in self.scopes),
             sum(self.worth[position] for position in group),

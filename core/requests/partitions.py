@@ -11,7 +11,7 @@ Source: koordinator-sh/koordinator pkg/scheduler/plugins/deviceshare/allocator_g
 
 
 def rank_partitions(
-    node: Node, linking: TopologyConstraint, count: int, allowed: Set[int], free: Set[int]
+    node: Node, topology: TopologyConstraint, count: int, allowed: Set[int], free: Set[int]
 ) -> list[frozenset[int]]:
     """The partitions of a size that can be had, best first, as positions of cards.
 
@@ -20,13 +20,13 @@ def rank_partitions(
 
     Args:
         node: the node.
-        linking: the least bandwidth, and whether only the highest score of the size will do.
+        topology: the least bandwidth, and whether only the highest score of the size will do.
         count: how many cards.
         allowed: positions of the cards that may be taken.
         free: positions of the cards that nobody holds and that work.
     """
     sized = [partition for partition in node.partitions if len(partition.indexes) == count]
-    if linking.best_partitions_only and sized:
+    if topology.best_partitions_only and sized:
         highest = max(partition.score for partition in sized)
         sized = [partition for partition in sized if partition.score == highest]
     places = _places(node)
@@ -36,14 +36,14 @@ def rank_partitions(
         if (
             cards is not None
             and cards <= allowed & free
-            and linking.bandwidth <= partition.bandwidth
+            and topology.bandwidth <= partition.bandwidth
         ):
-            found.append((partition.score, intact(node, free - cards, count), cards))
+            found.append((partition.score, intact_weight(node, free - cards, count), cards))
     found.sort(key=lambda entry: (-entry[0], -entry[1]))
     return [cards for _, _, cards in found]
 
 
-def intact(node: Node, free: Set[int], least: int = 1) -> int:
+def intact_weight(node: Node, free: Set[int], least: int = 1) -> int:
     """How much of the partition table is left; higher is better.
 
     Args:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from core.hardware.quantity import show
+from core.hardware.quantity import format_bytes
 
 
 class Cause(Enum):
@@ -34,7 +34,7 @@ class Cause(Enum):
     HELD_EXCLUSIVELY = "held exclusively"
     MEMORY = "memory"
     COMPUTE = "compute"
-    COMPUTE_SOLD = "compute sold out"
+    COMPUTE_FULL = "compute sold out"
     NO_PROFILE = "no MIG profile is large enough"
     NO_SLICE = "no free MIG slices for a large enough profile"
 
@@ -70,7 +70,7 @@ class CauseCount:
         """The cause and the missing amount in words."""
         match self.cause:
             case Cause.MEMORY:
-                return f"memory {show(self.short)} short"
+                return f"memory {format_bytes(self.short)} short"
             case Cause.COMPUTE:
                 return f"compute {self.short}% short"
             case _:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.hardware.card import Level, Mode
-from core.hardware.quantity import FULL, part
+from core.hardware.quantity import FULL, bytes_of_percent
 
 
 class Phase(Enum):
@@ -120,7 +120,7 @@ class ContainerRequest:
         phase: when the container runs.
     """
 
-    container: str
+    name: str
     count: int
     memory: int | None = None
     memory_percent: int | None = None
@@ -134,7 +134,7 @@ class ContainerRequest:
         """Bytes asked of a card of ``total`` bytes."""
         if self.memory is not None:
             return self.memory
-        return max(part(total, self.memory_percent or FULL, self.step), self.step)
+        return max(bytes_of_percent(total, self.memory_percent or FULL, self.step), self.step)
 
 
 @dataclass(frozen=True, slots=True)

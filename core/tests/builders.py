@@ -54,14 +54,14 @@ def empty(*cards: Card, name: str = "n") -> NodeLedger:
     return NodeLedger.of(a_node(*cards, name=name))
 
 
-def an_ask(
-    memory: int = GIB, count: int = 1, compute: int = 0, container: str = "main"
+def a_container(
+    memory: int = GIB, count: int = 1, compute: int = 0, name: str = "main"
 ) -> ContainerRequest:
-    return ContainerRequest(container, count, memory=memory, compute=compute)
+    return ContainerRequest(name, count, memory=memory, compute=compute)
 
 
 def a_request(*asks: ContainerRequest, uid: str = "new") -> Request:
-    return Request(uid, f"default/{uid}", DIALECT, asks or (an_ask(),))
+    return Request(uid, f"default/{uid}", DIALECT, asks or (a_container(),))
 
 
 def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str = "main") -> Grant:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.feasibility.fit import fit
 from core.hardware.card import Card, Level, Mode, Scope
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
@@ -56,7 +56,7 @@ def a_random_card(seed: Random, node: str, index: int) -> Card:
             Scope(Level.LINK, str(seed.randint(0, 2))),
         )[: seed.choice((0, 2))],
         dialects=frozenset(seed.choice((*((DIALECT,),) * 6, (DIALECT, OTHER), (OTHER,)))),
-        geometry=A30ISH if mode is Mode.MIG else UNCUT,
+        geometry=A30ISH if mode is Mode.MIG else NO_GEOMETRY,
     )
 
 

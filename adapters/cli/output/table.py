@@ -11,7 +11,7 @@ from rich.text import Text
 from adapters.cli.output.bar import UNREAD, bar, color, fill
 from adapters.cli.output.report import CardLine, PodLine, PodResult, ScheduleReport, ShareLine
 from adapters.dialects import registry
-from core.hardware.quantity import GIB, show
+from core.hardware.quantity import GIB, format_bytes
 
 WIDE = 120
 """Columns from which on a card's uuid has room beside its bar."""
@@ -93,7 +93,7 @@ def _shares(pod: PodLine) -> Text:
 def _share(share: ShareLine) -> str:
     card = "?" if share.index is None else f"#{share.index}"
     part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
-    return f"{card + part:3}{show(share.memory):>10}{share.compute:>5}%"
+    return f"{card + part:3}{format_bytes(share.memory):>10}{share.compute:>5}%"
 
 
 def _short(full_name: str) -> str:

@@ -14,10 +14,10 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import annotation_path, decode
 from adapters.wire.kube import Amount, Text
-from adapters.wire.quantity import QuantityError, binary, decimal, parse_int
+from adapters.wire.quantity import QuantityError, format_binary, format_decimal, parse_int
 from core.hardware.card import Card
 from core.hardware.node import Node
-from core.hardware.quantity import FULL, part, percent
+from core.hardware.quantity import FULL, bytes_of_percent, percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,12 @@ def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
 
 
 def _resources(entry: AllocatedCard) -> dict[str, Amount]:
-    compute: dict[str, Amount] = {keys.CORE: decimal(entry.compute)} if entry.compute else {}
-    return {**compute, keys.MEMORY: binary(entry.memory), keys.RATIO: decimal(entry.ratio)}
+    compute: dict[str, Amount] = {keys.CORE: format_decimal(entry.compute)} if entry.compute else {}
+    return {
+        **compute,
+        keys.MEMORY: format_binary(entry.memory),
+        keys.RATIO: format_decimal(entry.ratio),
+    }
 
 
 def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
@@ -95,7 +99,7 @@ def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
     memory = _amount(device, keys.MEMORY, None)
     ratio = _amount(device, keys.RATIO, FULL)
     if memory is None and ratio and card is not None:
-        memory = part(card.memory, ratio)
+        memory = bytes_of_percent(card.memory, ratio)
     if not memory:
         _reject(f"gpu[minor {device.minor}].resources", device.resources, "states no memory")
     if ratio is None:

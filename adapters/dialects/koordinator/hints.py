@@ -140,7 +140,7 @@ def _partition_spec(pod: Pod, hints: Hints, requests: Sequence[ContainerRequest]
         bandwidth=_bandwidth(f"{place}.ringBusBandwidth", spec.ring_bus_bandwidth),
     )
     notes = [
-        f"{place} applies to whole cards only, not to container {request.container}"
+        f"{place} applies to whole cards only, not to container {request.name}"
         for request in requests
         if not request.exclusive
     ]

@@ -14,7 +14,7 @@ from adapters.dialects.koordinator.container_amounts import (
 from adapters.dialects.koordinator.hints import read_hints
 from adapters.wire.kube import Pod, full_name, labels
 from core.hardware.card import Mode
-from core.hardware.quantity import FULL, MIB, show
+from core.hardware.quantity import FULL, MIB, format_bytes
 from core.requests.request import Ranking, Request
 
 
@@ -74,7 +74,7 @@ def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | Non
         raise DialectError(
             f"{member.path}.resources[{keys.MEMORY}]",
             request.memory,
-            f"must be at least {show(MIB)} of each card: MetaX counts in MiB",
+            f"must be at least {format_bytes(MIB)} of each card: MetaX counts in MiB",
         )
     return keys.METAX
 

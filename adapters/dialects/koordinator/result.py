@@ -78,14 +78,14 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
             for e in entries
         )
     return tuple(
-        Grant(wanted.container, e.uuid, e.memory, e.compute, wanted.exclusive, wanted.phase)
+        Grant(wanted.name, e.uuid, e.memory, e.compute, wanted.exclusive, wanted.phase)
         for e in entries
     )
 
 
 def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[AllocatedCard]:
     cards = {card.uuid: card for card in node.cards}
-    by_container = {wanted.container: wanted for wanted in request.containers}
+    by_container = {wanted.name: wanted for wanted in request.containers}
     return [
         _entry(request, by_container, cards[uuid], here) for uuid, here in _by_card(grants).items()
     ]

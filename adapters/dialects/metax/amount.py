@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from adapters.dialects.containers import PodContainer, stated_amount
 from adapters.dialects.dialect import DialectError
 from adapters.wire.quantity import QuantityError, parse
-from core.hardware.quantity import GIB, MIB, show
+from core.hardware.quantity import GIB, MIB, format_bytes
 
 MAX_AMOUNT = 2**31 - 1
 """The largest number that a record can contain, in its own unit."""
@@ -55,5 +55,5 @@ def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
         problem = f"must be 1Mi to {MAX_AMOUNT}Mi; a bare number counts GiB; omit it for all memory"
         raise DialectError(place, value, problem)
     size = mebibytes * MIB
-    note = f"{place}: {value} is rounded down to {show(size)}" if size != amount else ""
+    note = f"{place}: {value} is rounded down to {format_bytes(size)}" if size != amount else ""
     return MemoryAmount(size, note)

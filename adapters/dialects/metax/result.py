@@ -107,7 +107,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         problem = f"covers {len(containers)} containers, the pod has {len(found)}"
         raise DialectError(annotation_path(record.allocated), texts.get(record.allocated), problem)
     by_container = dict(zip(found, containers, strict=True))
-    requests = {request.container: request for request in request.containers}
+    requests = {request.name: request for request in request.containers}
     for name, shares in by_container.items():
         count = requests[name].count if name in requests else 0
         if len(shares) != count:
@@ -118,7 +118,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     return tuple(
         _grant(wanted, share)
         for wanted in request.containers
-        for share in by_container[wanted.container]
+        for share in by_container[wanted.name]
     )
 
 
@@ -143,5 +143,5 @@ def _decode(texts: Text, record: _Record) -> ContainerShares:
 
 def _grant(wanted: ContainerRequest, share: HamiShare) -> Grant:
     return Grant(
-        wanted.container, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
+        wanted.name, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
     )

@@ -72,7 +72,7 @@ def test_a_card_that_the_node_lacks_is_held_and_told_and_counts_when_it_comes_ba
     found = adopt(pod, less, ALL)
     assert found is not None
     without = NodeLedger.of(less).adopt(found)
-    later = without.describe(whole)
+    later = without.with_node(whole)
 
     assert [problem.text for problem in without.problems()] == [
         "holds card u1, which the node does not have"

@@ -47,7 +47,7 @@ def test_a_pod_of_nvidias_plugin_holds_the_cards_that_the_kubelet_tells_and_no_o
     ledger = NodeLedger.of(NODE).adopt(found)
     assert ledger.problems() == ()
     free = {
-        card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if not use.holders
+        card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if not use.shares
     }
     assert free == {"m0", "m1", "u2"}
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from adapters.dialects.volcano.settings import GeometryTable, Slices
 from core.hardware import mig_catalog
-from core.hardware.mig import UNCUT, Geometry, MigProfile, lay_out
+from core.hardware.mig import NO_GEOMETRY, Geometry, MigProfile, lay_out
 from core.hardware.quantity import FULL, MIB
 
 _SIZES = (1, 2, 4, 8)
@@ -48,7 +48,7 @@ def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int)
     if geometry.layouts:
         return Partitioning(geometry)
     return Partitioning(
-        UNCUT, (f"no MIG layout is known for {card_type}; add it to knownMigGeometries",)
+        NO_GEOMETRY, (f"no MIG layout is known for {card_type}; add it to knownMigGeometries",)
     )
 
 

@@ -21,7 +21,7 @@ from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import DeviceConfig
 from adapters.wire.kube import Amount, KubeNode, annotations
 from core.hardware.card import Card, Mode
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.quantity import FULL, MIB
 
 _FIELDS, _OLDER_FIELDS = 6, 5
@@ -126,7 +126,7 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
     partitions = (
         partitioning(config.tables, card_type, size)
         if _MODES[mode] is Mode.MIG
-        else Partitioning(UNCUT)
+        else Partitioning(NO_GEOMETRY)
     )
     card = Card(
         uuid=uuid,

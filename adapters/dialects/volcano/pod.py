@@ -10,7 +10,7 @@ from adapters.dialects.volcano.settings import DeviceConfig, VolcanoScheduling
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Mode
-from core.hardware.quantity import FULL, show
+from core.hardware.quantity import FULL, format_bytes
 from core.requests.request import ContainerRequest, Ranking, Request
 
 _MAX = (1 << 31) - 1
@@ -95,7 +95,7 @@ class VolcanoPodReader:
             member,
             config.memory,
             (1, _MAX),
-            f"must be a plain number of units of {show(config.unit)}, 1 or more; "
+            f"must be a plain number of units of {format_bytes(config.unit)}, 1 or more; "
             "omitted, it means all memory of the card",
         )
         percent = _amount(
@@ -119,7 +119,7 @@ class VolcanoPodReader:
                 f"needs {config.count} too, the number of cards",
             )
         return ContainerRequest(
-            container=member.container.name,
+            name=member.container.name,
             count=count or 1,
             memory=None if memory is None else memory * config.unit,
             memory_percent=(percent or FULL) if memory is None else None,

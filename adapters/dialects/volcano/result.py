@@ -101,7 +101,7 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
 def _positional(pod: Pod, request: Request) -> bool:
     """Whether the plugin, which takes the nth list for the nth main container, is right."""
     first = [(one.name, Phase.MAIN) for one in pod.spec.containers[: len(request.containers)]]
-    return first == [(wanted.container, wanted.phase) for wanted in request.containers]
+    return first == [(wanted.name, wanted.phase) for wanted in request.containers]
 
 
 def _device(wanted: ContainerRequest, grant: Grant, card: Card, unit: int) -> str:
@@ -120,12 +120,12 @@ def _grants(
     if rest:
         raise _invalid(text, "must end every device with a colon")
     if len(entries) != wanted.count:
-        raise _invalid(text, f"must list {wanted.count} devices for container {wanted.container}")
+        raise _invalid(text, f"must list {wanted.count} devices for container {wanted.name}")
     seen: set[str] = set()
     for entry in entries:
         grant = _grant(text, wanted, entry, cards, unit)
         if grant.card in seen:
-            raise _invalid(text, f"must not list {grant.card} twice for {wanted.container}")
+            raise _invalid(text, f"must not list {grant.card} twice for {wanted.name}")
         seen.add(grant.card)
         yield grant
 
@@ -147,7 +147,7 @@ def _grant(
     uuid, compute = match["uuid"], int(cores)
     part = listed_slice(text, match["slice"], cards.get(uuid))
     return Grant(
-        container=wanted.container,
+        container=wanted.name,
         card=uuid,
         memory=int(memory) * unit if part is None else part.memory,
         compute=compute if part is None else part.compute,

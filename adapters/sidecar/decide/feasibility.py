@@ -63,7 +63,7 @@ class Feasibility:
             or self._question[0] is not names
             or self._question[1] is not index
         ):
-            self._question = (names, index, index.places(names))
+            self._question = (names, index, index.rows(names))
         return self._question[2]
 
     def forget(self, uid: str) -> None:

@@ -20,7 +20,7 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
         ledger: the node, with what the pod itself may hold there.
     """
     cards = {card.uuid: card for card in ledger.node.cards}
-    asked = {ask.container for ask in request.containers}
+    asked = {ask.name for ask in request.containers}
     if any(grant.card not in cards or grant.container not in asked for grant in grants):
         return False
     if not all(_as_asked(request, ask, grants, cards) for ask in request.containers):
@@ -40,7 +40,7 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
 def _as_asked(
     request: Request, ask: ContainerRequest, grants: Sequence[Grant], cards: dict[str, Card]
 ) -> bool:
-    given = [grant for grant in grants if grant.container == ask.container]
+    given = [grant for grant in grants if grant.container == ask.name]
     return len(given) == ask.count == len({grant.card for grant in given}) and all(
         _enough(request, ask, grant, cards[grant.card]) for grant in given
     )

@@ -189,7 +189,7 @@ class Admission:
         wanted = asking.dialect.admission_defaults(pod, asking.request)
         if not self._required_plugin:
             return wanted
-        asked = {ask.container for ask in asking.request.containers}
+        asked = {ask.name for ask in asking.request.containers}
         return {**wanted, **required(self._required_plugin, asked, annotations(pod))}
 
     def _patch(self, binding: Binding, asking: PodRequest, committed: Committed) -> Patch:
@@ -245,7 +245,7 @@ def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
 
 def _close(raw: bytes, asking: PodRequest) -> Patch:
     """Every container that asks for a share starts without any card, and says that it asked."""
-    asked = {ask.container for ask in asking.request.containers}
+    asked = {ask.name for ask in asking.request.containers}
     spec = admission.read_environments(raw).spec
     patch: Patch = []
     for field, containers in (

@@ -100,7 +100,7 @@ class KubeExtender:
         if asking is None:
             return extender.priorities(names, repeat(0, len(names)))
         ranks = self._service.feasibility.ranks(asking, names)
-        scores = spread(ranks, extender.MOST_SCORE).tolist()
+        scores = spread(ranks, extender.MAX_SCORE).tolist()
         return extender.priorities(names, scores)
 
     async def bind(self, content: bytes) -> bytes:
@@ -218,7 +218,7 @@ def _names(args: ExtenderArgs) -> NameList:
 def _answer(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
     """The nodes that fit, in the form of the question."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(names.array(fits), {}, {})
+        return extender.filter_names(names.json_array(fits), {}, {})
     return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())), {}, {})
 
 

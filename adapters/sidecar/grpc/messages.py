@@ -66,7 +66,7 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> pb.Card:
                 state=held.state.value,
                 blocking=holder.blocked,
             )
-            for holder in use.holders
+            for holder in use.shares
             for held in (ledger.allocations[holder.uid],)
         ],
     )

@@ -46,7 +46,7 @@ _CARDS: tuple[tuple[str, str, tuple[str, ...], Value], ...] = (
         _OURS,
         lambda _, u: u.compute / FULL,
     ),
-    ("dragoman_card_sharers", "Pods on a card.", _OURS, lambda _, u: len(u.holders)),
+    ("dragoman_card_sharers", "Pods on a card.", _OURS, lambda _, u: len(u.shares)),
     ("dragoman_card_healthy", "1 for a healthy card.", _OURS, lambda c, _: int(c.healthy)),
     ("hami_gpu_memory_limit_bytes", "As HAMi names it.", _HAMI, lambda c, _: c.memory),
     ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda _c, _u: FULL),
@@ -154,7 +154,7 @@ def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
     amounts: tuple[dict[str, int], ...] = tuple({} for _ in _PODS)
     for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
         facts = _facts(card)
-        for holder in use.holders:
+        for holder in use.shares:
             pod = ledger.allocations[holder.uid].pod_ref
             facts |= {"namespace": pod.namespace, "pod": pod.name, "podName": pod.name}
             hami = _labels(_HAMI_POD, facts)

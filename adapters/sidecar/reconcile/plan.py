@@ -133,7 +133,7 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
     for repair in repairs:
         match repair:
             case Describe(node):
-                ledger = ledger.describe(node)
+                ledger = ledger.with_node(node)
             case Adopt(allocation):
                 ledger = ledger.adopt(allocation)
             case Release(allocation):
@@ -255,7 +255,7 @@ def _written(
         request = dialect.read_request(pod)
     except DialectError:
         return None
-    asking = {ask.container for ask in request.containers}
+    asking = {ask.name for ask in request.containers}
     if any(grant.container not in asking for grant in known.grants):
         return None
     result = dialect.write_result(pod, request, placement, node, wall)

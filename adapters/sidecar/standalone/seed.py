@@ -73,7 +73,7 @@ async def _write(
         stored = await store.read(node.name)
         ledger = NodeLedger.of(node) if stored is None else stored.ledger
         if ledger.node != node:
-            ledger = ledger.describe(node)
+            ledger = ledger.with_node(node)
         for pod in pods:
             held = adopt(pod, node, dialects)
             if held is not None and pod.metadata.uid not in ledger.allocations:

@@ -45,7 +45,7 @@ def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
         "metadata": {"name": "new", "uid": "new"},
         "spec": {"containers": [{"name": "c", "resources": {"limits": whole}}]},
     }
-    held = {card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if use.holders}
+    held = {card.uuid for card, use in zip(NODE.cards, ledger.usages, strict=True) if use.shares}
 
     found = fit(ALL[0].read_request(msgspec.convert(raw, Pod)), ledger)
 

@@ -82,7 +82,7 @@ def test_no_field_of_a_ledger_is_lost(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         ledger = a_rich_ledger("m")
         first = await one.write(ledger, None)
-        plain = ledger.describe(replace(ledger.node, isolation=None, gains=(), partitions=()))
+        plain = ledger.with_node(replace(ledger.node, isolation=None, gains=(), partitions=()))
 
         assert await other.read("m") == Stored(ledger, first)
         second = await other.write(plain, first)

@@ -22,7 +22,7 @@ def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject)
     asked = data.draw(st.lists(st.one_of(plain, alike, st.sampled_from(["", *known]))))
     places = {name: place for place, name in enumerate(known) if name}
 
-    found = NameIndex(known).places(NameList.of(asked))
+    found = NameIndex(known).rows(NameList.of(asked))
 
     assert found.tolist() == [places.get(name, len(known)) for name in asked]
 
@@ -30,7 +30,7 @@ def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject)
 def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
     known = [f"gpu-node-{number:05}.rack-{number % 40}.example" for number in range(5_000)]
 
-    found = NameIndex(known).places(NameList.of(known[::-1]))
+    found = NameIndex(known).rows(NameList.of(known[::-1]))
 
     assert found.tolist() == list(range(4_999, -1, -1))
 
@@ -38,7 +38,7 @@ def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
 def test_a_name_that_begins_like_a_known_one_is_another() -> None:
     roster = NameIndex(["12345678", "1234567"])
 
-    found = roster.places(NameList.of(["123456789", "12345678", "123456", "1234567"]))
+    found = roster.rows(NameList.of(["123456789", "12345678", "123456", "1234567"]))
 
     assert found.tolist() == [2, 0, 2, 1]
 
@@ -51,8 +51,8 @@ def test_an_array_of_some_is_json_of_some(names: list[str], data: st.DataObject)
 
     found = NameList.of(names)
 
-    assert json.loads(found.array(mask)) == expected
-    assert found.some(mask) == expected
+    assert json.loads(found.json_array(mask)) == expected
+    assert found.select(mask) == expected
     assert found.strings() == names
     assert len(found) == len(names)
 
@@ -82,6 +82,6 @@ def test_what_cannot_be_a_name_is_refused_with_its_place(name: str) -> None:
 
 
 def test_a_known_name_that_is_not_plain_is_never_found() -> None:
-    found = NameIndex(["ä", "n"]).places(NameList.of(["n", "", "a"]))
+    found = NameIndex(["ä", "n"]).rows(NameList.of(["n", "", "a"]))
 
     assert found.tolist() == [1, 2, 2]

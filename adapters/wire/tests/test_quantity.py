@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire.quantity import QuantityError, binary, decimal, parse, parse_int
+from adapters.wire.quantity import QuantityError, format_binary, format_decimal, parse, parse_int
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_fraction_is_no_whole_number() -> None:
 
 @given(st.integers(min_value=0, max_value=2**63 - 1))
 def test_a_printed_amount_reads_back(amount: int) -> None:
-    assert parse_int(binary(amount)) == amount
-    assert parse_int(decimal(amount)) == amount
+    assert parse_int(format_binary(amount)) == amount
+    assert parse_int(format_decimal(amount)) == amount
 
 
 @given(st.text(max_size=30))

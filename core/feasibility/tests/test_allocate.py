@@ -15,9 +15,9 @@ from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import (
+    a_container,
     a_grant,
     a_request,
-    an_ask,
     cards_of,
     empty,
     held,
@@ -90,7 +90,7 @@ def test_a_full_node_is_preferred_by_binpack_and_shunned_by_spread() -> None:
 def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
     request = replace(
-        a_request(an_ask(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
+        a_request(a_container(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
     )
     first = allocate(evaluated(request, inventory)).placement
     inventory.put(placed(inventory.ledger("n0"), request, first))
@@ -119,7 +119,7 @@ def test_a_named_node_that_nobody_knows_has_no_cards() -> None:
 def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
 
-    decision = allocate(evaluated(a_request(an_ask(17 * GIB)), inventory))
+    decision = allocate(evaluated(a_request(a_container(17 * GIB)), inventory))
 
     assert {name: reason.node for name, reason in decision.reasons.items()} == {
         "n0": "n0",

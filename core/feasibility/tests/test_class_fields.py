@@ -138,7 +138,7 @@ def test_a_name_makes_no_other_class(kind: type, name: str) -> None:
 
 
 def test_the_sums_of_a_usage_are_those_of_its_shares() -> None:
-    sums = {field.name for field in fields(CardUsage)} - {"holders"}
+    sums = {field.name for field in fields(CardUsage)} - {"shares"}
 
     assert sums == {"memory", "compute", "slots"}
     for name in sums:

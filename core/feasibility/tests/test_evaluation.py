@@ -20,7 +20,7 @@ from core.placement.rank import node_value
 from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
-from core.tests.builders import a_grant, a_request, an_ask, empty, held, like_cards
+from core.tests.builders import a_container, a_grant, a_request, empty, held, like_cards
 from core.tests.strategies import clusters, requests
 
 UNKNOWN = "unknown"
@@ -136,7 +136,7 @@ def test_unresolvable_means_that_the_empty_node_is_too_small(
 
 
 def test_two_containers_are_evaluated_together() -> None:
-    request = a_request(an_ask(container="a"), an_ask(container="b"))
+    request = a_request(a_container(name="a"), a_container(name="b"))
     inventory = Inventory([empty(*like_cards(1))])
 
     evaluation = FeasibilityCache().evaluate(request, inventory)
@@ -190,7 +190,7 @@ def test_past_a_number_of_classes_a_reason_has_no_counts(monkeypatch: pytest.Mon
 def test_pods_that_ask_for_the_same_share_their_results() -> None:
     inventory = Inventory([full(f"n{number}", 1) for number in range(3)])
     cache = FeasibilityCache()
-    request = a_request(replace(an_ask(), linked=True))
+    request = a_request(replace(a_container(), linked=True))
     first = cache.evaluate(replace(request, uid="a", pod="x/a", priority=5), inventory)
     first.warm(inventory.rows(), 1)
 
@@ -210,7 +210,7 @@ def test_what_is_kept_is_bounded_and_answers_stay_right(
 
     for memory in (GIB, 17 * GIB, GIB, 17 * GIB):
         for ranking in (Ranking(), Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))):
-            ask = replace(an_ask(memory), linked=True)
+            ask = replace(a_container(memory), linked=True)
             request = replace(a_request(ask), ranking=ranking)
             check(cache.evaluate(request, inventory), inventory)
             rejections = cache.evaluate(request, inventory).rejections(inventory.names())
@@ -224,7 +224,7 @@ def test_past_a_number_of_results_only_the_newest_signature_is_kept(
     monkeypatch.setattr(cache_module, "RESULTS", 0)
     inventory = Inventory([empty(*like_cards(1))])
     cache = FeasibilityCache()
-    asks = [replace(an_ask(memory), linked=True) for memory in (GIB, 2 * GIB)]
+    asks = [replace(a_container(memory), linked=True) for memory in (GIB, 2 * GIB)]
     one, other = (cache.evaluate(a_request(ask), inventory) for ask in asks)
     assert one.fits("n")
     assert other.fits("n")
@@ -248,7 +248,7 @@ def test_the_best_of_a_pod_with_cards_is_where_it_fits_without_them() -> None:
 def test_warming_leaves_out_the_nodes_where_the_pod_holds_cards() -> None:
     mine = held(a_grant("n0-0", 16 * GIB), uid="p", node="n0")
     inventory = Inventory([empty(*like_cards(1, "n0-"), name="n0").adopt(mine), full("n1", 1)])
-    request = a_request(replace(an_ask(), linked=True), uid="p")
+    request = a_request(replace(a_container(), linked=True), uid="p")
     evaluation = FeasibilityCache().evaluate(request, inventory)
 
     assert evaluation.warm(inventory.rows(), 0)

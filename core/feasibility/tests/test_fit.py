@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feasibility import fit as fit_module
-from core.feasibility.fit import distinct, fit, unsuitable, wanted
+from core.feasibility.fit import distinct_choices, fit, required_memory, unsuitable
 from core.hardware.card import Card, Level, Mode, Scope
-from core.hardware.mig import UNCUT, Slice
+from core.hardware.mig import NO_GEOMETRY, Slice
 from core.hardware.node import Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -25,10 +25,10 @@ from core.requests.request import (
 )
 from core.tests.builders import (
     a_card,
+    a_container,
     a_grant,
     a_mig_card,
     a_request,
-    an_ask,
     cards_of,
     empty,
     held,
@@ -61,8 +61,8 @@ def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Gra
 
 
 def every_grant(ask: ContainerRequest, card: Card) -> list[Grant]:
-    memory = wanted(ask, card)
-    plain = Grant(ask.container, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
+    memory = required_memory(ask, card)
+    plain = Grant(ask.name, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
     if card.mode is not Mode.MIG:
         return [plain]
     return [
@@ -107,7 +107,7 @@ def test_the_ledger_takes_every_placement(request: Request, ledger: NodeLedger) 
 
     if isinstance(result, Placement):
         assert [g.container for g in result.grants] == [
-            ask.container for ask in request.containers for _ in range(ask.count)
+            ask.name for ask in request.containers for _ in range(ask.count)
         ]
         assert holds(request, ledger, result.grants)
 
@@ -179,13 +179,13 @@ def test_a_list_of_allowed_types_decides_alone() -> None:
 
 
 def test_a_request_gets_a_share_of_the_first_card_in_order() -> None:
-    assert fit(a_request(an_ask(GIB, compute=20)), empty(*like_cards(2))) == Placement(
+    assert fit(a_request(a_container(GIB, compute=20)), empty(*like_cards(2))) == Placement(
         "n", (Grant("main", "c0", GIB, 20),)
     )
 
 
 def test_the_ranking_orders_the_cards_of_a_container() -> None:
-    request = replace(a_request(an_ask(count=2)), ranking=Ranking((CardKey.HIGH_INDEX,)))
+    request = replace(a_request(a_container(count=2)), ranking=Ranking((CardKey.HIGH_INDEX,)))
 
     assert cards_of(fit(request, empty(*like_cards(3)))) == ["c2", "c1"]
 
@@ -203,7 +203,7 @@ def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() 
 def test_what_the_pod_holds_itself_counts_as_free() -> None:
     ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB), uid="new"))
 
-    assert cards_of(fit(a_request(an_ask(9 * GIB)), ledger)) == ["a"]
+    assert cards_of(fit(a_request(a_container(9 * GIB)), ledger)) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_what_the_pod_holds_itself_counts_as_free() -> None:
         ),
         (
             empty(a_card()),
-            a_request(an_ask(count=2)),
+            a_request(a_container(count=2)),
             Cause.TOO_FEW,
             "2 cards asked for one container, node has 1",
         ),
@@ -243,7 +243,7 @@ def test_a_refusal_counts_its_causes_and_the_least_that_is_missing() -> None:
     ledger = empty(*like_cards(3), replace(a_card("x", 3), healthy=False))
     ledger = ledger.adopt(held(a_grant("c0", 10 * GIB), a_grant("c1", 9 * GIB)))
 
-    reason = refused(fit(a_request(an_ask(8 * GIB, count=2)), ledger))
+    reason = refused(fit(a_request(a_container(8 * GIB, count=2)), ledger))
 
     assert reason == Reason(
         "n",
@@ -353,7 +353,7 @@ def test_of_choices_that_differ_in_like_cards_the_first_is_tried(
     for chosen in combinations(range(len(labels)), count):
         first.setdefault(tuple(sorted(labels[position] for position in chosen)), chosen)
 
-    assert list(distinct(range(len(labels)), count, labels)) == list(first.values())
+    assert list(distinct_choices(range(len(labels)), count, labels)) == list(first.values())
 
 
 # --- slices and links -----------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_all_memory_of_a_card_that_is_cut_is_its_largest_slice() -> None:
     ask = ContainerRequest("x", 1, memory_percent=100)
 
     assert slots_of(fit(replace(CUT, containers=(ask,)), empty(larger))) == [(0, 4)]
-    uncut = replace(larger, geometry=UNCUT)
+    uncut = replace(larger, geometry=NO_GEOMETRY)
     reason = refused(fit(replace(CUT, containers=(ask,)), empty(uncut)))
     assert reason.counts[0].cause is Cause.NO_PROFILE
 
@@ -434,7 +434,7 @@ def in_scope(card: Card, name: str) -> Card:
 
 def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
     cards = [in_scope(c, name) for c, name in zip(like_cards(4), "pqqp", strict=True)]
-    ask = replace(an_ask(count=2), linked=True)
+    ask = replace(a_container(count=2), linked=True)
     request = replace(a_request(ask), topology=TopologyConstraint((), required=Level.LINK))
 
     assert cards_of(fit(request, empty(*cards))) in (["c0", "c3"], ["c1", "c2"])
@@ -446,7 +446,7 @@ def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
 
 
 def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
-    ask = replace(an_ask(count=2), linked=True, exclusive=True)
+    ask = replace(a_container(count=2), linked=True, exclusive=True)
     request = replace(a_request(ask), topology=TopologyConstraint(must_partition=True))
     node = replace(empty(*like_cards(4)).node, partitions=(Partition((0, 1)), Partition((2, 3))))
     free = NodeLedger.of(node)
@@ -457,8 +457,8 @@ def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
 
 
 def test_two_linked_containers_find_the_one_division_that_serves_both() -> None:
-    ask = replace(an_ask(count=2), linked=True, exclusive=True)
-    asks = (replace(ask, container="x"), replace(ask, container="y"))
+    ask = replace(a_container(count=2), linked=True, exclusive=True)
+    asks = (replace(ask, name="x"), replace(ask, name="y"))
     request = replace(
         a_request(*asks), topology=TopologyConstraint(by_partition=True, must_partition=True)
     )

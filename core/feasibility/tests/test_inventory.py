@@ -13,10 +13,10 @@ from core.requests.grant import Placement
 from core.requests.request import NodeKey, Ranking, Request, TaskClass, Weights
 from core.tests.builders import (
     a_card,
+    a_container,
     a_grant,
     a_mig_card,
     a_request,
-    an_ask,
     empty,
     held,
     like_cards,
@@ -98,7 +98,7 @@ def test_the_columns_stay_in_step_with_the_ledgers(
 
     anew = Inventory(inventory)
 
-    for request in (a_request(), a_request(an_ask(GIB, 2, 50)), a_request(uid="n1.1")):
+    for request in (a_request(), a_request(a_container(GIB, 2, 50)), a_request(uid="n1.1")):
         assert inventory.candidates(request) == anew.candidates(request)
     weights = Weights(1, 2, 3)
     expected = [load(ledger, weights) for ledger in inventory]
@@ -158,14 +158,14 @@ def test_a_card_takes_ten_bytes_and_a_node_some() -> None:
 def test_more_cards_than_a_byte_counts_are_counted() -> None:
     inventory = a_cluster(1, cards=300)
 
-    assert inventory.candidates(a_request(an_ask(GIB, count=300))) == ["n0"]
-    assert inventory.candidates(a_request(an_ask(GIB, count=301))) == []
+    assert inventory.candidates(a_request(a_container(GIB, count=300))) == ["n0"]
+    assert inventory.candidates(a_request(a_container(GIB, count=301))) == []
 
 
 def test_percent_are_of_each_card_of_a_node() -> None:
     small, large = a_card("s", 0, 2 * GIB), a_card("l", 1, 8 * GIB)
     ledger = empty(small, large).adopt(held(a_grant("l", 5 * GIB)))
-    half = replace(an_ask(), memory=None, memory_percent=50)
+    half = replace(a_container(), memory=None, memory_percent=50)
 
     assert Inventory([ledger]).candidates(a_request(half)) == ["n"]
     assert Inventory([ledger]).candidates(a_request(replace(half, count=2))) == []
@@ -235,12 +235,14 @@ def test_an_online_task_may_share_an_exclusive_offline_card_alone() -> None:
 def test_a_cut_card_offers_its_largest_free_slice() -> None:
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     ledger = empty(a_mig_card())
-    result = fit(replace(request, containers=(an_ask(2 * GIB),)), ledger)
+    result = fit(replace(request, containers=(a_container(2 * GIB),)), ledger)
     assert isinstance(result, Placement)
     ledger = ledger.adopt(held(*result.grants))
 
     def offers(memory: int) -> bool:
-        return bool(Inventory([ledger]).candidates(replace(request, containers=(an_ask(memory),))))
+        return bool(
+            Inventory([ledger]).candidates(replace(request, containers=(a_container(memory),)))
+        )
 
     assert offers(2 * GIB)
     assert not offers(2 * GIB + 1)
@@ -249,7 +251,9 @@ def test_a_cut_card_offers_its_largest_free_slice() -> None:
 def test_a_cut_card_that_is_held_uncut_or_fully_offers_nothing() -> None:
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     uncut = empty(a_mig_card(), name="n0").adopt(held(a_grant(), node="n0"))
-    whole = fit(replace(request, containers=(an_ask(4 * GIB),)), empty(a_mig_card(), name="n1"))
+    whole = fit(
+        replace(request, containers=(a_container(4 * GIB),)), empty(a_mig_card(), name="n1")
+    )
     assert isinstance(whole, Placement)
     full = empty(a_mig_card(), name="n1").adopt(held(*whole.grants, node="n1"))
 

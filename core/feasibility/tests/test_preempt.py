@@ -16,9 +16,9 @@ from core.requests.reason import Cause, Reason
 from core.requests.request import Request
 from core.tests.builders import (
     a_card,
+    a_container,
     a_grant,
     a_request,
-    an_ask,
     empty,
     held,
     like_cards,
@@ -33,7 +33,7 @@ def pod(uid: str, gib: int, priority: int = 0, *cards: str) -> Allocation:
 
 
 def important(gib: int = 1, count: int = 1) -> Request:
-    return replace(a_request(an_ask(gib * GIB, count)), priority=20)
+    return replace(a_request(a_container(gib * GIB, count)), priority=20)
 
 
 def with_pods(ledger: NodeLedger, *pods: Allocation) -> NodeLedger:

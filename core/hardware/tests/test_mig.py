@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.mig import (
-    UNCUT,
+    NO_GEOMETRY,
     Geometry,
     MigLayout,
     MigProfile,
     Slice,
-    choose,
+    best_free_slice,
+    free_slices,
     lay_out,
-    options,
 )
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB, MIB
@@ -31,7 +31,7 @@ def take(*mebibytes: int, card: Geometry = A100_40GB) -> list[Slice]:
     """Slices chosen one after the other, each of them held from then on."""
     held: list[Slice] = []
     for memory in mebibytes:
-        slot = choose(card, held, memory * MIB, 0)
+        slot = best_free_slice(card, held, memory * MIB, 0)
         assert slot is not None
         held.append(slot)
     return held
@@ -47,7 +47,7 @@ def test_slices_overlap_where_they_need_a_common_part() -> None:
 
 
 def test_three_gigabytes_get_the_smallest_profile_that_holds_them() -> None:
-    assert place(choose(A100_40GB, (), 3 * GIB, 0)) == ("1g.5gb", "group1-0", 0)
+    assert place(best_free_slice(A100_40GB, (), 3 * GIB, 0)) == ("1g.5gb", "group1-0", 0)
 
 
 def test_a_small_slice_beside_large_ones_is_reached() -> None:
@@ -80,33 +80,33 @@ def test_two_shares_never_get_the_same_slice() -> None:
 def test_a_drained_card_is_free_for_any_layout() -> None:
     held = take(*[3000] * 7)
 
-    assert choose(A100_40GB, held, 8000 * MIB, 0) is None
-    assert place(choose(A100_40GB, held[2:], 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
-    assert place(choose(A100_40GB, (), 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
+    assert best_free_slice(A100_40GB, held, 8000 * MIB, 0) is None
+    assert place(best_free_slice(A100_40GB, held[2:], 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
+    assert place(best_free_slice(A100_40GB, (), 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
 
 
 def test_a_card_is_cut_anew_only_where_slices_are_free() -> None:
     low, _, _, _, middle = take(*[3000] * 5)
 
-    assert place(choose(A100_40GB, [low], 12000 * MIB, 0)) == ("3g.20gb", "group3-1", 4)
-    assert choose(A100_40GB, [low, middle], 12000 * MIB, 0) is None
-    assert choose(A100_40GB, [low], 40000 * MIB, 0) is None
+    assert place(best_free_slice(A100_40GB, [low], 12000 * MIB, 0)) == ("3g.20gb", "group3-1", 4)
+    assert best_free_slice(A100_40GB, [low, middle], 12000 * MIB, 0) is None
+    assert best_free_slice(A100_40GB, [low], 40000 * MIB, 0) is None
 
 
 def test_a_whole_card_of_memory_is_one_slice() -> None:
-    assert place(choose(A100_40GB, (), 40960 * MIB, 0)) == ("7g.40gb", "group4-0", 0)
-    assert choose(A100_40GB, (), 40961 * MIB, 0) is None
+    assert place(best_free_slice(A100_40GB, (), 40960 * MIB, 0)) == ("7g.40gb", "group4-0", 0)
+    assert best_free_slice(A100_40GB, (), 40961 * MIB, 0) is None
 
 
 def test_compute_is_held_too() -> None:
-    assert place(choose(A100_40GB, (), 3 * GIB, 20)) == ("2g.10gb", "group2-0", 0)
-    assert place(choose(A100_40GB, (), 3 * GIB, 50)) == ("4g.20gb", "group5-0", 0)
+    assert place(best_free_slice(A100_40GB, (), 3 * GIB, 20)) == ("2g.10gb", "group2-0", 0)
+    assert place(best_free_slice(A100_40GB, (), 3 * GIB, 50)) == ("4g.20gb", "group5-0", 0)
 
 
 def test_every_free_place_is_an_option_once() -> None:
     held = take(8000, 8000)
 
-    assert [place(slot) for slot in options(A100_40GB, held, 3000 * MIB)] == [
+    assert [place(slot) for slot in free_slices(A100_40GB, held, 3000 * MIB)] == [
         ("1g.5gb", "group2-3", 6),
         ("1g.5gb", "group1-4", 4),
         ("1g.5gb", "group1-5", 5),
@@ -118,7 +118,7 @@ def test_every_free_place_is_an_option_once() -> None:
 
 
 def test_a_card_that_cannot_be_cut_has_no_slice() -> None:
-    assert choose(UNCUT, (), 1, 0) is None
+    assert best_free_slice(NO_GEOMETRY, (), 1, 0) is None
 
 
 def test_profiles_are_laid_out_at_their_smallest_starts() -> None:
@@ -201,7 +201,7 @@ def test_a_chosen_slice_is_free_and_the_smallest_that_holds_the_share(
             and slot.compute >= compute
         ]
 
-        chosen = choose(card, held, mebibytes * MIB, compute)
+        chosen = best_free_slice(card, held, mebibytes * MIB, compute)
 
         if chosen is None:
             assert not free

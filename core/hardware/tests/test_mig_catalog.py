@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.hardware.mig import UNCUT, Slice
+from core.hardware.mig import NO_GEOMETRY, Slice
 from core.hardware.mig_catalog import geometry, profile
 from core.hardware.quantity import MIB
 
@@ -114,7 +114,7 @@ def test_a_product_is_told_by_its_name(name: str, whole: str | None) -> None:
     known = [f"7g.{size}gb" for size in (40, 80, 94, 96, 141, 180)]
 
     assert [size for size in known if profile([name], size)] == ([whole] if whole else [])
-    assert (geometry([name]) is UNCUT) == (whole is None)
+    assert (geometry([name]) is NO_GEOMETRY) == (whole is None)
 
 
 def test_one_known_name_of_several_will_do() -> None:

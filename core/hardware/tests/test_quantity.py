@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.quantity import GIB, KIB, MIB, part, percent, show
+from core.hardware.quantity import GIB, KIB, MIB, bytes_of_percent, format_bytes, percent
 
 
 def test_a_part_is_rounded_down_to_whole_bytes() -> None:
-    assert part(999, 50) == 499
+    assert bytes_of_percent(999, 50) == 499
 
 
 def test_a_part_is_rounded_down_to_the_step_that_can_be_written() -> None:
-    assert part(23040 * MIB, 33, MIB) == 7603 * MIB
+    assert bytes_of_percent(23040 * MIB, 33, MIB) == 7603 * MIB
 
 
 def test_the_whole_is_a_part() -> None:
-    assert part(80 * GIB, 100) == 80 * GIB
+    assert bytes_of_percent(80 * GIB, 100) == 80 * GIB
 
 
 def test_percent_is_rounded_down() -> None:
@@ -42,12 +42,12 @@ def test_percent_of_nothing_is_nothing() -> None:
     ],
 )
 def test_bytes_are_shown_in_the_largest_whole_unit(amount: int, text: str) -> None:
-    assert show(amount) == text
+    assert format_bytes(amount) == text
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 100), st.sampled_from([1, KIB, MIB, GIB]))
 def test_a_part_is_never_more_than_its_percentage(total: int, share: int, step: int) -> None:
-    amount = part(total, share, step)
+    amount = bytes_of_percent(total, share, step)
 
     assert amount % step == 0
     assert amount * 100 <= total * share < (amount + step) * 100

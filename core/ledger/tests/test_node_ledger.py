@@ -202,8 +202,8 @@ def test_adopting_takes_the_place_of_what_the_pod_held() -> None:
 def test_a_card_that_comes_back_is_still_held() -> None:
     ledger = empty(*like_cards(2)).reserve(held(a_grant("c1")))
 
-    without = ledger.describe(a_node(*like_cards(1)))
-    again = without.describe(ledger.node)
+    without = ledger.with_node(a_node(*like_cards(1)))
+    again = without.with_node(ledger.node)
 
     assert [problem.text for problem in without.problems()] == [
         "holds card c1, which the node does not have"
@@ -300,7 +300,7 @@ def a_random_grant(seed: Random, ask: ContainerRequest, card: Card) -> Grant:
     slots = [slot for layout in card.geometry.layouts for slot in layout.slices]
     slot = seed.choice(slots) if slots and seed.random() < 0.9 else None
     return Grant(
-        ask.container,
+        ask.name,
         card.uuid,
         slot.memory if slot else seed.randint(1, 4) * GIB // 2,
         slot.compute if slot else ask.compute,
@@ -396,7 +396,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(seed=seeds)
     def change_the_node(self, seed: Random) -> None:
         before = self.ledger
-        self.ledger = before.describe(a_useful_node(seed))
+        self.ledger = before.with_node(a_useful_node(seed))
         assert self.ledger.allocations == before.allocations
 
     @rule(card=st.integers(0, 2))
@@ -404,7 +404,7 @@ class AnyOrder(RuleBasedStateMachine):
         node = self.ledger.node
         cards = [replace(c, healthy=c.healthy and c.index != card) for c in node.cards]
         before = self.ledger
-        self.ledger = before.describe(replace(node, cards=tuple(cards)))
+        self.ledger = before.with_node(replace(node, cards=tuple(cards)))
         assert self.ledger.usages == before.usages
 
     @invariant()
@@ -431,11 +431,11 @@ class AnyOrder(RuleBasedStateMachine):
                 if card.uuid in allocation.blocked
                 or any(grant.card == card.uuid for grant in allocation.grants)
             }
-            assert {holder.uid: holder for holder in use.holders} == expected
-            assert len(use.holders) == len(expected)
-            assert use.memory == sum(holder.memory for holder in use.holders)
-            assert use.compute == sum(holder.compute for holder in use.holders)
-            assert use.slots == sum(holder.slots for holder in use.holders)
+            assert {holder.uid: holder for holder in use.shares} == expected
+            assert len(use.shares) == len(expected)
+            assert use.memory == sum(holder.memory for holder in use.shares)
+            assert use.compute == sum(holder.compute for holder in use.shares)
+            assert use.slots == sum(holder.slots for holder in use.shares)
 
     @invariant()
     def what_is_not_understood_is_told_and_never_free(self) -> None:
@@ -457,8 +457,8 @@ class AnyOrder(RuleBasedStateMachine):
                 assert use.compute <= FULL
                 slots = use.slices()
                 assert not any(x.overlaps(y) for x, y in combinations(slots, 2))
-                for holder in use.holders:
-                    others = [other for other in use.holders if other is not holder]
+                for holder in use.shares:
+                    others = [other for other in use.shares if other is not holder]
                     if holder.exclusive and others:
                         assert holder.task_class is TaskClass.OFFLINE
                         assert {other.task_class for other in others} == {TaskClass.ONLINE}

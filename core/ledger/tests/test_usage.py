@@ -9,7 +9,7 @@ from core.ledger.usage import (
     IDLE,
     CardShare,
     CardUsage,
-    concurrent,
+    concurrent_grants,
     conflict_between,
     first_conflict,
     shares_by_card,
@@ -102,7 +102,7 @@ def test_shares_beside_slices_are_not_lost() -> None:
 @given(requests(containers=4))
 def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request) -> None:
     grants = [
-        Grant(ask.container, "a", ask.memory_on(GIB), ask.compute, phase=ask.phase)
+        Grant(ask.name, "a", ask.memory_on(GIB), ask.compute, phase=ask.phase)
         for ask in request.containers
     ]
 
@@ -116,14 +116,14 @@ def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request
 def test_a_main_container_runs_beside_sidecars_and_other_main_ones() -> None:
     grants = [replace(a_grant(), phase=phase) for phase in (Phase.INIT, Phase.SIDECAR, Phase.MAIN)]
 
-    assert concurrent(grants, Phase.MAIN) == grants[1:]
+    assert concurrent_grants(grants, Phase.MAIN) == grants[1:]
 
 
 @pytest.mark.parametrize("phase", [Phase.INIT, Phase.SIDECAR])
 def test_an_init_container_runs_beside_earlier_sidecars_alone(phase: Phase) -> None:
     grants = [replace(a_grant(), phase=earlier) for earlier in (Phase.INIT, Phase.SIDECAR)]
 
-    assert concurrent(grants, phase) == grants[1:]
+    assert concurrent_grants(grants, phase) == grants[1:]
 
 
 # --- the sum of the holders -----------------------------------------------------------------------
@@ -182,8 +182,8 @@ def test_who_reserves_no_compute_needs_some_left_unless_online() -> None:
     sold = [holder("a", compute=50), holder("b", compute=50)]
     lent = [replace(each, task_class=OFFLINE) for each in sold]
 
-    assert beside(holder("new"), *sold) is Cause.COMPUTE_SOLD
-    assert beside(holder("new", task_class=OFFLINE), *lent) is Cause.COMPUTE_SOLD
+    assert beside(holder("new"), *sold) is Cause.COMPUTE_FULL
+    assert beside(holder("new", task_class=OFFLINE), *lent) is Cause.COMPUTE_FULL
     assert beside(holder("new", task_class=ONLINE), *lent) is None
 
 

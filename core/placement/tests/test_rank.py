@@ -32,7 +32,7 @@ from core.requests.request import (
     TopologyConstraint,
     Weights,
 )
-from core.tests.builders import a_card, a_grant, a_request, an_ask, empty, held, like_cards
+from core.tests.builders import a_card, a_container, a_grant, a_request, empty, held, like_cards
 from core.tests.strategies import ledgers, requests
 
 ONLINE, OFFLINE = TaskClass.ONLINE, TaskClass.OFFLINE
@@ -101,7 +101,7 @@ def test_what_earlier_containers_of_the_pod_got_counts_too(key: CardKey) -> None
 
 def test_weighted_use_is_counted_after_the_request() -> None:
     request = replace(
-        a_request(an_ask(4 * GIB, compute=10)), ranking=Ranking(weights=Weights(1, 2, 3))
+        a_request(a_container(4 * GIB, compute=10)), ranking=Ranking(weights=Weights(1, 2, 3))
     )
 
     found = value(CardKey.FULLEST, view(None, use(ONLINE, memory=4 * GIB)), request)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.hardware.card import Card, Level, Scope
 from core.hardware.node import Node, Partition
-from core.placement.topology import LinkQuery, groups, linked_pairs
+from core.placement.topology import LinkQuery, linked_groups, linked_pairs
 from core.requests.request import TopologyConstraint
 
 TREE = TopologyConstraint(levels=(Level.NUMA, Level.PCIE))
@@ -69,7 +69,7 @@ def choose(
     chosen = tuple(sorted(idle) if order is None else order)
     return LinkQuery(
         node=node,
-        linking=linking,
+        topology=linking,
         count=count,
         exclusive=exclusive,
         order=chosen,
@@ -79,7 +79,7 @@ def choose(
 
 
 def best(choice: LinkQuery) -> tuple[int, ...] | None:
-    return next(groups(choice), None)
+    return next(linked_groups(choice), None)
 
 
 class TestKoordinatorTree:
@@ -115,7 +115,7 @@ class TestKoordinatorTree:
     def test_every_group_of_a_required_scope_follows(self) -> None:
         linking = replace(TREE, required=Level.PCIE)
 
-        found = list(groups(choose(tree(), 2, used=[5], linking=linking)))
+        found = list(linked_groups(choose(tree(), 2, used=[5], linking=linking)))
 
         assert found == [(6, 7), (0, 1), (2, 3)]
 
@@ -184,7 +184,7 @@ class TestMetaxZones:
         node = Node("node", (card(0), card(1, Scope(Level.LINK, "zone"))))
         choice = choose(node, 1, linking=replace(ZONES, required=Level.LINK))
 
-        assert list(groups(choice)) == [(1,)]
+        assert list(linked_groups(choice)) == [(1,)]
 
     def test_an_unhealthy_idle_card_is_no_link_worth_keeping(self) -> None:
         node = zones(2, 2, 3)
@@ -215,7 +215,7 @@ class TestPartitions:
     def test_the_highest_score_wins(self) -> None:
         table = (Partition((0, 1), score=1), Partition((2, 3), score=5), Partition((4, 5), score=3))
 
-        found = islice(groups(choose(tree(partitions=table), 2, linking=self.WANTED)), 3)
+        found = islice(linked_groups(choose(tree(partitions=table), 2, linking=self.WANTED)), 3)
 
         assert list(found) == [(2, 3), (4, 5), (0, 1)]
 
@@ -238,7 +238,7 @@ class TestPartitions:
         assert best(choose(node, 3, linking=self.WANTED)) == (0, 1, 2)
 
     def test_no_group_is_told_twice(self) -> None:
-        found = list(groups(choose(tree(partitions=HOPPER), 2, linking=self.WANTED)))
+        found = list(linked_groups(choose(tree(partitions=HOPPER), 2, linking=self.WANTED)))
 
         assert len(found) == len(set(found)) == 28
 
@@ -246,7 +246,7 @@ class TestPartitions:
         linking = replace(self.WANTED, by_partition=False, must_partition=True)
         node = tree(partitions=HOPPER)
 
-        assert list(groups(choose(node, 4, linking=linking))) == [(0, 1, 2, 3), (4, 5, 6, 7)]
+        assert list(linked_groups(choose(node, 4, linking=linking))) == [(0, 1, 2, 3), (4, 5, 6, 7)]
         assert best(choose(node, 3, linking=linking)) is None
         assert best(choose(tree(), 2, linking=linking)) is None
 
@@ -265,13 +265,13 @@ class TestPartitions:
         table = (Partition((3, 4)), Partition((4, 5)))
         linking = replace(self.WANTED, required=Level.NUMA, must_partition=True)
 
-        assert list(groups(choose(tree(partitions=table), 2, linking=linking))) == [(4, 5)]
+        assert list(linked_groups(choose(tree(partitions=table), 2, linking=linking))) == [(4, 5)]
 
     def test_an_entry_that_names_a_missing_card_is_passed_over(self) -> None:
         table = (Partition((8, 9)), Partition((2, 3)))
         linking = replace(self.WANTED, must_partition=True)
 
-        assert list(groups(choose(tree(partitions=table), 2, linking=linking))) == [(2, 3)]
+        assert list(linked_groups(choose(tree(partitions=table), 2, linking=linking))) == [(2, 3)]
 
     def test_a_share_of_one_card_breaks_as_few_partitions_as_it_can(self) -> None:
         table = (Partition((0, 1)), Partition((2, 3)), Partition((0, 1, 2, 3)))
@@ -321,7 +321,7 @@ def choices(draw: st.DrawFn, *, nested: bool) -> LinkQuery:
     order = draw(st.permutations(sorted(draw(positions))))
     return LinkQuery(
         node=Node("node", cards),
-        linking=TopologyConstraint(
+        topology=TopologyConstraint(
             levels=draw(st.sampled_from([LEVELS, LEVELS[:2], LEVELS[:1], ()]))
         ),
         count=draw(st.integers(1, total)),
@@ -334,7 +334,7 @@ def choices(draw: st.DrawFn, *, nested: bool) -> LinkQuery:
 
 def slow_best(choice: LinkQuery) -> tuple[int, ...] | None:
     """All combinations, each judged with ``linked_pairs`` on the cards themselves."""
-    node, levels = choice.node, choice.linking.levels
+    node, levels = choice.node, choice.topology.levels
 
     def value(group: tuple[int, ...]) -> tuple[object, ...]:
         cards = [node.cards[position] for position in group]
@@ -368,6 +368,6 @@ def test_the_best_group_of_crossing_scopes_is_what_trying_all_finds(choice: Link
 
 @given(choices(nested=True))
 def test_every_group_comes_once(choice: LinkQuery) -> None:
-    found = list(groups(choice))
+    found = list(linked_groups(choice))
 
     assert sorted(found) == sorted(combinations(choice.order, choice.count))

@@ -2,7 +2,7 @@
 
 from core.hardware.card import Card
 from core.hardware.node import Node, Partition
-from core.requests.partitions import intact, rank_partitions
+from core.requests.partitions import intact_weight, rank_partitions
 from core.requests.request import TopologyConstraint
 
 ALL = frozenset(range(8))
@@ -27,13 +27,13 @@ def node(*partitions: Partition, first: int = 0) -> Node:
 def test_larger_partitions_weigh_more_than_all_smaller_ones() -> None:
     table = node(Partition((0, 1, 2, 3)), Partition((4, 5)), Partition((6, 7)), Partition((0,)))
 
-    assert intact(table, ALL) == 102
-    assert intact(table, ALL - {0}) == 2
-    assert intact(table, ALL, least=4) == 100
+    assert intact_weight(table, ALL) == 102
+    assert intact_weight(table, ALL - {0}) == 2
+    assert intact_weight(table, ALL, least=4) == 100
 
 
 def test_scores_count_in_what_is_left() -> None:
-    assert intact(node(Partition((0, 1), score=7)), ALL) == 7
+    assert intact_weight(node(Partition((0, 1), score=7)), ALL) == 7
 
 
 def test_indexes_are_not_positions() -> None:

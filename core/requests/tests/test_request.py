@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from core.hardware.quantity import FULL, GIB, MIB
 from core.requests.request import ContainerRequest, Phase, Request, Totals
-from core.tests.builders import a_request, an_ask
+from core.tests.builders import a_container, a_request
 from core.tests.strategies import requests
 
 
 def test_bytes_are_asked_of_every_card_alike() -> None:
-    assert an_ask(3 * GIB).memory_on(80 * GIB) == 3 * GIB
+    assert a_container(3 * GIB).memory_on(80 * GIB) == 3 * GIB
 
 
 @pytest.mark.parametrize(

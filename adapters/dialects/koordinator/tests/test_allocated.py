@@ -11,7 +11,7 @@ from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import AllocatedCard
 from adapters.dialects.koordinator.tests.builders import a_device, an_info, cards, gib, the_node
 from core.hardware.node import Node
-from core.hardware.quantity import KIB, MIB, part, percent
+from core.hardware.quantity import KIB, MIB, bytes_of_percent, percent
 
 NODE = cards(2)
 
@@ -53,7 +53,7 @@ TABLE = {
 @pytest.mark.parametrize("total", TABLE)
 def test_a_percentage_is_written_in_the_peers_bytes(total: str) -> None:
     for ratio, printed in zip(PERCENTS, TABLE[total], strict=True):
-        entry = AllocatedCard(0, "u", part(CARDS[total], ratio), ratio)
+        entry = AllocatedCard(0, "u", bytes_of_percent(CARDS[total], ratio), ratio)
 
         text = allocated.encode_allocated([entry])
 

@@ -78,7 +78,7 @@ def test_the_seeds_pod_is_read() -> None:
         ),
         topology=TopologyConstraint((Level.NUMA, Level.PCIE), by_partition=True),
     )
-    assert (ask.container, ask.count, ask.memory_percent, ask.compute) == ("curlimage", 1, 50, 50)
+    assert (ask.name, ask.count, ask.memory_percent, ask.compute) == ("curlimage", 1, 50, 50)
 
 
 def test_the_priority_is_the_pods() -> None:

@@ -143,7 +143,7 @@ def test_every_container_has_its_own_ask_in_start_order() -> None:
         ],
     )
 
-    assert [(ask.container, ask.phase) for ask in read(pod).containers] == [
+    assert [(ask.name, ask.phase) for ask in read(pod).containers] == [
         ("prepare", Phase.INIT),
         ("side", Phase.SIDECAR),
         ("left", Phase.MAIN),

@@ -3,7 +3,7 @@ from typing import Any
 from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import GeometryTable
 from adapters.dialects.volcano.tests.builders import A100, volcano
-from core.hardware.mig import UNCUT, MigLayout
+from core.hardware.mig import NO_GEOMETRY, MigLayout
 from core.hardware.quantity import MIB
 
 CARD = 40960 * MIB
@@ -82,7 +82,7 @@ def test_a_card_that_no_table_knows_is_cut_as_published() -> None:
 def test_a_model_that_nobody_knows_is_not_cut() -> None:
     cut = partitioning((), "NVIDIA-NVIDIA Future", CARD)
 
-    assert cut.geometry == UNCUT
+    assert cut.geometry == NO_GEOMETRY
     assert len(cut.problems) == 1
 
 

@@ -7,7 +7,7 @@ from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import A100, entry, kube_node, volcano
 from adapters.wire.kube import Amount, KubeNode, Metadata
 from core.hardware.card import Card, Mode
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.quantity import MIB
 
 
@@ -131,7 +131,7 @@ def test_a_model_without_known_layouts_stays_in_mig_mode_uncut_and_is_told_once(
         entry("u0", mode="mig", card_type=unknown) + entry("u1", mode="mig", card_type=unknown)
     )
 
-    assert [(card.mode, card.geometry) for card in found.cards] == [(Mode.MIG, UNCUT)] * 2
+    assert [(card.mode, card.geometry) for card in found.cards] == [(Mode.MIG, NO_GEOMETRY)] * 2
     assert found.problems == (
         "node node-1: no MIG layout is known for NVIDIA-NVIDIA Future; add it to "
         "knownMigGeometries",

@@ -248,7 +248,7 @@ def test_init_containers_and_sidecars_ask_as_the_main_ones_do_in_start_order() -
         init=[asking("warm", number=2), asking("proxy", number=1, restart_policy="Always")],
     )
 
-    assert [(ask.container, ask.count, ask.phase) for ask in read(asked).containers] == [
+    assert [(ask.name, ask.count, ask.phase) for ask in read(asked).containers] == [
         ("warm", 2, Phase.INIT),
         ("proxy", 1, Phase.SIDECAR),
         ("a", 1, Phase.MAIN),

@@ -21,7 +21,7 @@ from adapters.dialects.volcano.tests.builders import (
 from adapters.wire.kube import Container, Pod
 from core.feasibility.fit import fit
 from core.hardware.card import Mode
-from core.hardware.mig import UNCUT
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
@@ -219,7 +219,7 @@ def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
 
     told = assigned(volcano(), NodeLedger.of(on), wants_hami, of_memory("any", 1))
 
-    assert (on.cards[0].mode, on.cards[0].geometry) == (Mode.MIG, UNCUT)
+    assert (on.cards[0].mode, on.cards[0].geometry) == (Mode.MIG, NO_GEOMETRY)
     assert told == [
         "1 of 1 cards: other sharing mode",
         "1 of 1 cards: no MIG profile is large enough",

@@ -23,7 +23,7 @@ from adapters.node.hook.profiles import PROFILES
 from adapters.node.main import NodeAgent
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Slice, choose
+from core.hardware.mig import Slice, best_free_slice
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node as Cards
 from core.hardware.quantity import GIB
@@ -187,7 +187,7 @@ class Cuts(RuleBasedStateMachine):
     @rule(memory=st.integers(1, 40))
     def grant(self, memory: int) -> None:
         held = [g.slice for a in self.ledger.allocations.values() for g in a.grants if g.slice]
-        found = choose(CUT, held, memory * GIB, 0)
+        found = best_free_slice(CUT, held, memory * GIB, 0)
         if found is None:
             return
         self.count += 1

@@ -52,7 +52,7 @@ def test_the_reservation_of_a_pod_does_not_block_the_pod_itself() -> None:
         ledgers = bench.service.ledgers
         ledger = ledgers.inventory.ledger("n1")
         cards = tuple(replace(card, links=(Scope(Level.LINK, "1"),)) for card in ledger.node.cards)
-        changed = ledger.describe(replace(ledger.node, cards=cards))
+        changed = ledger.with_node(replace(ledger.node, cards=cards))
         await bench.store.write(changed, "1")
         await bench.sync()
         plain = pod_request_for(bench, "p", 8000, count=2)
