@@ -102,7 +102,7 @@ class Acme:
             raise DialectError(ALLOCATED, ",".join(uuids), "must name a card for each container")
         return tuple(
             Grant(
-                wanted.container, uuid, wanted.memory or 0, 0, exclusive=False, phase=wanted.phase
+                wanted.name, uuid, wanted.memory or 0, 0, exclusive=False, phase=wanted.phase
             )
             for wanted, uuid in zip(request.containers, uuids, strict=True)
         )
