@@ -101,9 +101,7 @@ class Acme:
         if len(uuids) != len(request.containers):
             raise DialectError(ALLOCATED, ",".join(uuids), "must name a card for each container")
         return tuple(
-            Grant(
-                wanted.name, uuid, wanted.memory or 0, 0, exclusive=False, phase=wanted.phase
-            )
+            Grant(wanted.name, uuid, wanted.memory or 0, 0, exclusive=False, phase=wanted.phase)
             for wanted, uuid in zip(request.containers, uuids, strict=True)
         )
 
