@@ -18,7 +18,7 @@ from adapters.cli.node import become_agent
 from adapters.cli.output.report import ScheduleReport, as_json, as_yaml
 from adapters.cli.output.table import show_report
 from adapters.cli.schedule import RunOptions, schedule
-from adapters.dialects.dialect import Defaults, Policy
+from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.wire.kube import Pod
 
 SOME_NOT_PLACED = 1
@@ -78,10 +78,12 @@ def _schedule(
     ] = None,
     output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
     node_policy: Annotated[
-        Policy | None, typer.Option(help="For pods that do not say, in place of their default.")
+        SchedulingPolicy | None,
+        typer.Option(help="For pods that do not say, in place of their default."),
     ] = None,
     device_policy: Annotated[
-        Policy | None, typer.Option(help="For pods that do not say, in place of their default.")
+        SchedulingPolicy | None,
+        typer.Option(help="For pods that do not say, in place of their default."),
     ] = None,
     topology_aware: Annotated[
         bool | None,

@@ -28,7 +28,7 @@ class DialectError(ValueError):
         self.problem = problem
 
 
-class Policy(Enum):
+class SchedulingPolicy(Enum):
     """The two policies that every dialect has, for nodes and for cards."""
 
     BINPACK = "binpack"
@@ -45,8 +45,8 @@ class Defaults:
         topology_aware: whether links count in the choice of the node; None keeps the default.
     """
 
-    node_policy: Policy | None = None
-    card_policy: Policy | None = None
+    node_policy: SchedulingPolicy | None = None
+    card_policy: SchedulingPolicy | None = None
     topology_aware: bool | None = None
 
 

@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adapters.dialects import registry
-from adapters.dialects.dialect import Defaults, Policy
+from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.environment import PREFIX, VariableError, override
 
 ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
@@ -136,8 +136,8 @@ class PolicySettings(Section):
         topology_aware: whether links count in the choice of the node.
     """
 
-    node: Policy | None = None
-    card: Policy | None = None
+    node: SchedulingPolicy | None = None
+    card: SchedulingPolicy | None = None
     topology_aware: bool | None = None
 
     def defaults(self) -> Defaults:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Documents, Policy
+from adapters.dialects.dialect import DialectError, Documents, SchedulingPolicy
 from adapters.dialects.koordinator import keys
 from core.requests.request import Weights
 
@@ -24,7 +24,7 @@ class KoordinatorScheduling:
         unshareable: vendor, in lower case, and model of cards that are allocated as a whole only.
     """
 
-    policy: Policy
+    policy: SchedulingPolicy
     weights: Weights
     unshareable: frozenset[tuple[str, str]]
 
@@ -91,7 +91,7 @@ def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
     strategy = arguments.scoring_strategy or _Strategy()
     most = strategy.type == "MostAllocated"
     return KoordinatorScheduling(
-        policy=Policy.BINPACK if most else Policy.SPREAD,
+        policy=SchedulingPolicy.BINPACK if most else SchedulingPolicy.SPREAD,
         weights=_weights(strategy.resources or ()),
         unshareable=frozenset(
             (one.vendor.lower(), one.model) for one in arguments.gpu_share_unsupported_models or ()

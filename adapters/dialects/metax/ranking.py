@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Defaults, DialectError, Policy
+from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.annotations import annotation_path, boolean, one_word, several_words
 from adapters.wire.kube import Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
-BINPACK = Policy.BINPACK.value
-SPREAD = Policy.SPREAD.value
+BINPACK = SchedulingPolicy.BINPACK.value
+SPREAD = SchedulingPolicy.SPREAD.value
 # pkg/util/types.go:70-82
 MUTEX = "mutex"
 NUMA = "numa"
@@ -100,7 +100,7 @@ def read_policies(annotations: Text, defaults: Defaults) -> Policies:
     requested = several_words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
     default = SPREAD if requested or not defaults.card_policy else defaults.card_policy.value
     return Policies(
-        node=node or (defaults.node_policy or Policy.BINPACK).value,
+        node=node or (defaults.node_policy or SchedulingPolicy.BINPACK).value,
         cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
         numa_first=boolean(annotations, keys.NUMA_BIND) or False,
         weights=_weights(annotations),

@@ -1,20 +1,20 @@
 """Translates Volcano's settings into an order of cards and nodes."""
 
-from adapters.dialects.dialect import Defaults, Policy
+from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.dialects.volcano.settings import VolcanoScheduling
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561
 _CARDS = {
-    Policy.BINPACK: (CardKey.MOST_MEMORY_USED, CardKey.LOW_INDEX),
-    Policy.SPREAD: (CardKey.FEWEST_SHARERS, CardKey.LOW_INDEX),
+    SchedulingPolicy.BINPACK: (CardKey.MOST_MEMORY_USED, CardKey.LOW_INDEX),
+    SchedulingPolicy.SPREAD: (CardKey.FEWEST_SHARERS, CardKey.LOW_INDEX),
     None: (CardKey.HIGH_INDEX,),
 }
 
 # pkg/scheduler/api/devices/nvidia/vgpu/utils.go:563-576, where spread is always 0
 _NODES = {
-    Policy.BINPACK: (NodeKey.CHOSEN_FULLEST,),
-    Policy.SPREAD: (NodeKey.EMPTIEST,),
+    SchedulingPolicy.BINPACK: (NodeKey.CHOSEN_FULLEST,),
+    SchedulingPolicy.SPREAD: (NodeKey.EMPTIEST,),
     None: (),
 }
 

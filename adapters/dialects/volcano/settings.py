@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar, cast
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Document, Documents, Policy
+from adapters.dialects.dialect import DialectError, Document, Documents, SchedulingPolicy
 from adapters.dialects.go_bool import parse_bool
 from adapters.dialects.volcano import keys
 from core.hardware.quantity import MIB
@@ -102,7 +102,7 @@ class VolcanoScheduling(msgspec.Struct, frozen=True):
         rules: labels; pods that have all labels of one rule share no card with each other.
     """
 
-    policy: Policy | None = None
+    policy: SchedulingPolicy | None = None
     weight: int = 0
     rules: tuple[tuple[tuple[str, str], ...], ...] = ()
 
@@ -170,10 +170,10 @@ def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
     return config
 
 
-def _policy(arguments: Mapping[str, object]) -> Policy | None:
+def _policy(arguments: Mapping[str, object]) -> SchedulingPolicy | None:
     if keys.POLICY not in arguments:
         return None
-    for policy in Policy:
+    for policy in SchedulingPolicy:
         if arguments[keys.POLICY] == policy.value:
             return policy
     raise _rejected(keys.POLICY, arguments[keys.POLICY], "must be binpack or spread, or be omitted")

@@ -33,7 +33,7 @@ from adapters.sidecar.in_cluster.ports import (
 )
 from adapters.sidecar.in_cluster.readiness import WATCHED, Sync
 from adapters.sidecar.in_cluster.scheduler_config import SchedulerConfig
-from adapters.sidecar.in_cluster.watches import LedgerWatch, Watches
+from adapters.sidecar.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
@@ -75,7 +75,7 @@ class InCluster:
         self._cache = ClusterCache()
         self._watches = Watches(self._client, log)
         agents = AgentStatusFeed(self._cache.put_hardware, self._warning("agent_status.invalid"))
-        self._ledgers = LedgerWatch(self._watches, agents)
+        self._ledgers = ClusterLedgerWatch(self._watches, agents)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
 
     def cluster(self) -> Cluster:

@@ -89,7 +89,7 @@ class Watches:
         ]
 
 
-class LedgerWatch:
+class ClusterLedgerWatch:
     """The watch of NodeLedgers: the store reads the spec of each, the agents' feed its status."""
 
     def __init__(self, watches: Watches, agents: AgentStatusFeed) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.dialects.dialect import Defaults, DialectError, Policy
+from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.dialects.koordinator.info import INFO
@@ -62,7 +62,7 @@ def test_most_allocated_packs() -> None:
 
 
 def test_the_operators_defaults_win() -> None:
-    policies = Defaults(Policy.BINPACK, Policy.SPREAD, topology_aware=True)
+    policies = Defaults(SchedulingPolicy.BINPACK, SchedulingPolicy.SPREAD, topology_aware=True)
     least = a_koordinator({"scoringStrategy": {"type": "LeastAllocated"}}, policies)
 
     assert least.ranking.cards[0] is CardKey.EMPTIEST

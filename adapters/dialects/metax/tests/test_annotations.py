@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import Defaults, DialectError, Policy
+from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.keys import DEVICE_CONFIG
 from adapters.dialects.metax.tests.builders import a_container, a_metax, a_pod, attempt, read
@@ -70,7 +70,7 @@ def test_without_a_policy_nodes_are_packed_and_cards_spread() -> None:
 
 
 def test_the_operator_replaces_the_defaults_and_the_pod_wins() -> None:
-    defaults = Defaults(node_policy=Policy.SPREAD, card_policy=Policy.BINPACK)
+    defaults = Defaults(node_policy=SchedulingPolicy.SPREAD, card_policy=SchedulingPolicy.BINPACK)
 
     assert ranking(defaults).nodes == (NodeKey.EMPTIEST,)
     assert ranking(defaults).cards[0] is CardKey.FULLEST

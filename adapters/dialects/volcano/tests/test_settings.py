@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.dialects.dialect import Defaults, DialectError, Policy
+from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.info import INFO
 from adapters.dialects.volcano.settings import (
@@ -119,7 +119,7 @@ def test_the_documents_are_the_guides_two_config_maps() -> None:
 def test_the_guides_scheduler_settings_are_taken_as_they_stand() -> None:
     scheduling, document = read_scheduling({keys.SCHEDULER_CONFIG: yaml.safe_load(GUIDE_SCHEDULER)})
 
-    assert scheduling == VolcanoScheduling(policy=Policy.BINPACK)
+    assert scheduling == VolcanoScheduling(policy=SchedulingPolicy.BINPACK)
     assert document == keys.DEVICE_CONFIG
 
 
@@ -271,7 +271,7 @@ def test_with_a_weight_the_policy_orders_nodes_too(
 def test_the_operators_policies_stand_in_for_the_schedulers() -> None:
     order = ranking(
         {"deviceshare.SchedulePolicy": "binpack", "deviceshare.ScheduleWeight": 1},
-        Defaults(card_policy=Policy.SPREAD, node_policy=Policy.SPREAD),
+        Defaults(card_policy=SchedulingPolicy.SPREAD, node_policy=SchedulingPolicy.SPREAD),
     )
 
     assert order.cards[0] is CardKey.FEWEST_SHARERS
