@@ -6,6 +6,22 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 
+TOPS = {path.name for path in ROOT.iterdir() if path.is_dir()}
+"""Folders by which a path in the text is known as one of this repository."""
+
+TESTS = [
+    path.relative_to(ROOT).as_posix()
+    for top in ("core", "adapters", "e2e")
+    for path in (ROOT / top).rglob("test_*.py")
+]
+
+LONGEST_CELL = 300
+"""Characters of a cell, as written."""
+
+
+def is_a_test(name: str) -> bool:
+    return any(path == name or path.endswith(f"/{name}") for path in TESTS)
+
 
 PAGES = sorted(
     page
@@ -33,6 +49,29 @@ def anchors(page: Path) -> set[str]:
     """As the usual renderers make them of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    text = re.sub(r"https?://\S+", "", page.read_text())
+    named = re.findall(
+        r"(?<![\w/.-])((?:[\w.-]+/)+[\w.-]+\.(?:py|md|yaml|toml|go|c|proto|svg))\b", text
+    )
+    ours = [name for name in named if name.split("/")[0] in TOPS]
+    tests = re.findall(r"`((?:[\w-]+/)*test_\w+\.py)`", text)
+
+    assert [name for name in ours if not (ROOT / name).exists()] == []
+    assert [name for name in tests if not is_a_test(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_cell_of_a_table_is_too_long_to_read(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+
+    assert [
+        cell for cell in cells if len(cell) > LONGEST_CELL and not cell.startswith("`test_")
+    ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -64,3 +103,47 @@ def test_every_alert_is_explained() -> None:
     alerts = [rule["alert"] for group in rules for rule in group["rules"]]
 
     assert [alert for alert in alerts if f"| `{alert}` |" not in page] == []
+
+
+FOREIGN = {
+    "Insufficient koordinator.sh/gpu.shared",  # koord-scheduler
+    "pod group is not ready",  # vc-scheduler
+    "extender",  # the schedulers' logs
+}
+"""Texts on the page of symptoms that other programs write."""
+
+
+def test_every_text_of_a_symptom_is_written_by_our_code() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    quoted = {
+        text.strip(". ")
+        for quote in re.findall(r'"([^"|]+)"', page)
+        for text in re.split(r"\.\.\.|\b\d+\b", quote)
+        if quote not in FOREIGN and not quote.startswith("SERVICE/")
+    }
+    sources = "".join(
+        path.read_text()
+        for top in ("core", "adapters")
+        for path in (ROOT / top).rglob("*.py")
+        if "tests" not in path.parts
+    )
+
+    assert len(quoted) > 10
+    assert [text for text in quoted if text not in sources] == []
+
+
+def test_every_event_and_log_name_of_the_operators_pages_is_written_by_our_code() -> None:
+    pages = [
+        ROOT / "docs" / name for name in ("operations.md", "troubleshooting.md", "node-agent.md")
+    ]
+    text = "".join(page.read_text() for page in pages)
+    events = set(re.findall(r"^\| (?:pod|node) \| `([A-Z]\w+)`", text, re.MULTILINE))
+    logged = set(re.findall(r"(?:log|logs|logged)[^`|]{0,12}`(\w+\.\w+)`", text))
+    sources = "".join(
+        path.read_text() for path in (ROOT / "adapters").rglob("*.py") if "tests" not in path.parts
+    )
+
+    assert len(events) > 7
+    assert len(logged) > 4
+    assert [name for name in events - {"FailedScheduling"} if f'"{name}"' not in sources] == []
+    assert [name for name in logged if f'"{name}"' not in sources] == []
