@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -26,6 +26,7 @@ from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, ad
 from adapters.cluster.tests.told import Told
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
 
@@ -52,12 +53,6 @@ async def following(
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["stream", "pages"])

@@ -34,8 +34,9 @@ from adapters.sidecar.tests.builders import (
     a_service,
     read_pod,
 )
-from adapters.sidecar.tests.test_serve import make_certificate, serving, within
+from adapters.sidecar.tests.test_serve import make_certificate, serving
 from adapters.stores.store import StoreError
+from adapters.tests.waiting import within
 from core.hardware.quantity import MIB
 from core.requests.pod_ref import PodRef
 

@@ -8,9 +8,8 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from adapters.sidecar.tests.builders import a_pod
+from adapters.tests.waiting import within
 from e2e.testbed.cache import NotBuiltError
 
 EXAMPLE = Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml"
@@ -65,13 +65,6 @@ def serving(
     finally:
         process.kill()
         process.communicate()
-
-
-def within(seconds: float, holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_what_was_bound_is_still_held_after_a_restart(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from adapters.cluster.api.transport import Query
 from adapters.cluster.objects.lease import Election, LeaseTiming
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import QUICK, Reply, Request, client, serving
+from adapters.tests.waiting import until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l"
 TERM = LeaseTiming(duration=1.0, renew=0.6, retry=0.05)
@@ -28,12 +29,6 @@ def run(test: Test, term: LeaseTiming = TERM) -> None:
             await test(lambda name: Election(api, "n", "l", name, term), objects)
 
     asyncio.run(main())
-
-
-async def until(holds: Callable[[], bool], seconds: float = 5) -> None:
-    async with asyncio.timeout(seconds):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def stop(*tasks: asyncio.Task[None]) -> None:
