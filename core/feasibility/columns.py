@@ -1,7 +1,7 @@
-"""What the cards of many nodes have left, as columns of numbers that mirror the ledgers.
+"""The free capacity of many nodes' cards, as arrays of numbers that mirror the ledgers.
 
-Nodes whose cards are made alike share a table of one row a card and one column a node: what never
-changes is decided once a table, and each comparison runs over all its nodes at once.
+Nodes of one hardware class share a table with one line for each card and one column for each node:
+what never changes is decided once for the table, and NumPy compares all its nodes at once.
 """
 
 from dataclasses import replace
@@ -25,38 +25,55 @@ _NEVER = np.iinfo(np.int64).max
 """More bytes than any card has."""
 
 _ROOM = 16
-"""Nodes that a new table has room for; the room doubles when it is full."""
+"""Columns of a new table; their number doubles when all are in use."""
 
 
 class CapacityTable:
-    """Columns of nodes whose cards are made alike. Cells past ``len(names)`` mean nothing."""
+    """The nodes of one hardware class. Columns past ``len(names)`` are not in use.
+
+    Attributes:
+        models: healthy cards, one of each model that the nodes have.
+        model_of: by card, the position of its model in ``models``.
+        isolation: the isolation provider of the nodes.
+        names: by column, the node.
+        stale: columns whose ``shares`` are older than the ledger.
+        memory: by card and column, free bytes (``FreeCapacity``).
+        compute: by card and column, free percent.
+        tags: by card and column, tags of the shares.
+        shares: by dimension and column, ``core.placement.rank.shares``.
+        rows: by column, the node's row in the inventory.
+    """
 
     def __init__(self, node: Node) -> None:
-        makes = {card_model(card): replace(card, healthy=True) for card in node.cards}
-        self.models = tuple(makes.values())
-        self.model_of = [list(makes).index(card_model(card)) for card in node.cards]
+        models = {card_model(card): replace(card, healthy=True) for card in node.cards}
+        self.models = tuple(models.values())
+        self.model_of = [list(models).index(card_model(card)) for card in node.cards]
         self.isolation = node.isolation
         self.names: list[str] = []
         self.stale: set[int] = set()
-        rows = len(node.cards)
-        self.memory = np.zeros((rows, 0), np.int64)
-        self.compute = np.zeros((rows, 0), np.int8)
-        self.tags = np.zeros((rows, 0), np.uint8)
+        cards = len(node.cards)
+        self.memory = np.zeros((cards, 0), np.int64)
+        self.compute = np.zeros((cards, 0), np.int8)
+        self.tags = np.zeros((cards, 0), np.uint8)
         self.shares = np.zeros((3, 0), np.int64)
         self.rows = np.zeros(0, np.intp)
-        self._make_room(_ROOM)
+        self._resize(_ROOM)
 
-    def add(self, name: str, place: int) -> int:
-        """The column of a new node, still to be written."""
+    def add(self, name: str, row: int) -> int:
+        """Take a column for a new node; ``write`` fills it."""
         column = len(self.names)
         if column == self.rows.size:
-            self._make_room(2 * column)
+            self._resize(2 * column)
         self.names.append(name)
-        self.rows[column] = place
+        self.rows[column] = row
         return column
 
     def remove(self, column: int) -> str:
-        """Give up a column; the last one takes its place, and its node is told."""
+        """Free a column and move the last one there.
+
+        Returns:
+            the node whose column moved, which is the removed one where that was the last.
+        """
         last = len(self.names) - 1
         for numbers in (self.memory, self.compute, self.tags, self.shares):
             numbers[:, column] = numbers[:, last]
@@ -68,36 +85,36 @@ class CapacityTable:
         self.names[column] = self.names[last]
         return self.names.pop()
 
-    def renumber(self, places: dict[str, int]) -> None:
-        """Nodes have moved in the order of all nodes."""
-        self.rows[: len(self.names)] = [places[name] for name in self.names]
+    def renumber(self, rows: dict[str, int]) -> None:
+        """Take the rows that the nodes have now."""
+        self.rows[: len(self.names)] = [rows[name] for name in self.names]
 
     def write(self, column: int, ledger: NodeLedger) -> None:
         """Write all cells of a node."""
         self.stale.add(column)
-        for row, use in enumerate(ledger.usages):
-            self._write(row, column, ledger, use)
+        for card, use in enumerate(ledger.usages):
+            self._write(card, column, ledger, use)
 
     def update(self, column: int, earlier: NodeLedger, ledger: NodeLedger) -> None:
         """Write the cells of the cards whose use has changed."""
         self.stale.add(column)
-        for row, use in enumerate(ledger.usages):
-            if use is not earlier.usages[row]:
-                self._write(row, column, ledger, use)
+        for card, use in enumerate(ledger.usages):
+            if use is not earlier.usages[card]:
+                self._write(card, column, ledger, use)
 
     def mark_candidates(self, request: Request, mask: Mask) -> None:
-        """Set the places of the nodes that a request may fit."""
+        """Set the rows of the nodes that a request may fit."""
         if request.isolation is not None and request.isolation != self.isolation:
             return
-        wanted = card_demands(request, self.models)
-        if wanted is not None and self.names:
-            fits = self._meets(wanted[0])
-            for need in wanted[1:]:
-                fits &= self._meets(need)
+        demands = card_demands(request, self.models)
+        if demands is not None and self.names:
+            fits = self._meets(demands[0])
+            for demand in demands[1:]:
+                fits &= self._meets(demand)
             mask[self.rows[: len(self.names)]] = fits
 
     def write_loads(self, ledgers: dict[str, NodeLedger], weights: Weights, loads: Numbers) -> None:
-        """Set the loads of the nodes."""
+        """Set the rows of the nodes to their weighted use."""
         for column in self.stale:
             self.shares[:, column] = shares(ledgers[self.names[column]])
         self.stale.clear()
@@ -106,36 +123,39 @@ class CapacityTable:
         loads[self.rows[:nodes]] = factors @ self.shares[:, :nodes]
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
-        """The columns as far as they are in use."""
+        """The arrays as far as they are in use, to be measured."""
         kept = (self.memory, self.compute, self.tags, self.shares, self.rows)
         return tuple(numbers[..., : len(self.names)] for numbers in kept)
 
-    def _meets(self, need: CardDemand) -> Mask:
+    def _meets(self, demand: CardDemand) -> Mask:
         nodes = len(self.names)
-        least = [_NEVER if memory is None else memory for memory in need.memory]
-        memory = least[0] if len(least) == 1 else np.array(least)[self.model_of, np.newaxis]
+        required = [_NEVER if memory is None else memory for memory in demand.memory]
+        memory = (
+            required[0] if len(required) == 1 else np.array(required)[self.model_of, np.newaxis]
+        )
         fits = self.memory[:, :nodes] >= memory
-        fits &= self.compute[:, :nodes] >= need.compute
-        fits &= (self.tags[:, :nodes] & need.forbidden) == 0
+        fits &= self.compute[:, :nodes] >= demand.compute
+        fits &= (self.tags[:, :nodes] & demand.forbidden) == 0
         wide = np.uint8 if len(self.model_of) < 1 << 8 else np.uint32
         cards = np.add.reduce(fits.view(np.uint8), axis=0, dtype=wide)
-        enough: Mask = cards >= need.count
+        enough: Mask = cards >= demand.count
         return enough
 
-    def _write(self, row: int, column: int, ledger: NodeLedger, use: CardUsage) -> None:
-        memory, compute, tags = free_capacity(ledger.node.cards[row], use)
-        free, left, held_by = self._views
-        free[row, column] = memory
-        left[row, column] = compute
-        held_by[row, column] = tags
+    def _write(self, card: int, column: int, ledger: NodeLedger, use: CardUsage) -> None:
+        memory, compute, tags = free_capacity(ledger.node.cards[card], use)
+        # A memory view takes a number in a third of the time that a NumPy array needs.
+        memories, computes, all_tags = self._buffers
+        memories[card, column] = memory
+        computes[card, column] = compute
+        all_tags[card, column] = tags
 
-    def _make_room(self, nodes: int) -> None:
+    def _resize(self, nodes: int) -> None:
         self.memory = _wider(self.memory, nodes)
         self.compute = _wider(self.compute, nodes)
         self.tags = _wider(self.tags, nodes)
         self.shares = _wider(self.shares, nodes)
         self.rows = _wider(self.rows, nodes)
-        self._views = (self.memory.data, self.compute.data, self.tags.data)
+        self._buffers = (self.memory.data, self.compute.data, self.tags.data)
 
 
 def _wider(numbers: NDArray[Number], nodes: int) -> NDArray[Number]:

@@ -1,8 +1,7 @@
-"""What one card has left, in three numbers, and what a request must find there.
+"""The free capacity of one card in three numbers, and what a container demands of them.
 
-A necessary condition that a machine can check fast: where it fails, ``fit`` fails too. For a
-single container that asks without group, exclusion rule or QoS for shares of cards, it is
-also enough.
+A necessary condition that NumPy checks fast: where it fails, ``fit`` fails too. For a request of a
+single container for shares of cards, without group, exclusion rule or QoS, it is also sufficient.
 """
 
 from collections.abc import Sequence
@@ -16,33 +15,33 @@ from core.ledger.usage import CardUsage
 from core.requests.request import ContainerRequest, Request, TaskClass
 
 FreeCapacity = tuple[int, int, int]
-"""Free bytes, free percent of compute, and tags of the holders; of a card in MIG mode the most
-that any free slice has. -1 free where the card is of no use to anybody, or oversold."""
+"""Free bytes, free percent of compute, and tags of the shares; of a card in MIG mode the most
+that any free slice has. -1 where no request can have the card, or more is allocated than it has."""
 
 NO_CAPACITY: FreeCapacity = (-1, -1, 0)
 
 NORMAL, ONLINE, OFFLINE, EXCLUSIVE, UNDISTURBED = 1, 2, 4, 8, 16
-"""Tags: some holder is normal, online, offline, exclusive; exclusive and not offline."""
+"""Tags: some share is normal, online, offline, exclusive; exclusive and not offline."""
 
-_FOREIGN = {
+_REJECTING = {
     TaskClass.NORMAL: ONLINE | OFFLINE | EXCLUSIVE,
     TaskClass.OFFLINE: NORMAL | ONLINE | EXCLUSIVE,
     TaskClass.ONLINE: NORMAL | UNDISTURBED,
 }
-"""Tags that keep a task of each class away."""
+"""By task class, tags of cards that reject it."""
 
 _CLASS = {TaskClass.NORMAL: NORMAL, TaskClass.ONLINE: ONLINE, TaskClass.OFFLINE: OFFLINE}
 
 
 @dataclass(frozen=True, slots=True)
 class CardDemand:
-    """What a container must find.
+    """What one container demands of a node's cards.
 
     Attributes:
-        count: on how many cards.
-        memory: free bytes, on each make of card; None where that make will never do.
+        count: how many cards must meet the demand.
+        memory: free bytes, by model of card; None for a model that the request never fits.
         compute: free percent.
-        forbidden: tags that no holder may have.
+        forbidden: tags that the card must not have.
     """
 
     count: int
@@ -52,53 +51,55 @@ class CardDemand:
 
 
 def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
-    """What a card has left."""
+    """The free capacity of a card."""
     if not card.healthy or use.slots >= card.slots:
         return NO_CAPACITY
     tags = 0
-    for holder in use.shares:
-        if holder.blocked or (holder.unreadable_slices and card.mode is Mode.MIG):
+    for share in use.shares:
+        if share.blocked or (share.unreadable_slices and card.mode is Mode.MIG):
             return NO_CAPACITY
-        tags |= _CLASS[holder.task_class]
-        if holder.exclusive:
-            tags |= EXCLUSIVE | (0 if holder.task_class is TaskClass.OFFLINE else UNDISTURBED)
+        tags |= _CLASS[share.task_class]
+        if share.exclusive:
+            tags |= EXCLUSIVE | (0 if share.task_class is TaskClass.OFFLINE else UNDISTURBED)
     if card.mode is not Mode.MIG:
         return max(card.memory - use.memory, -1), max(FULL - use.compute, -1), tags
-    free = mig.free_slices(card.geometry, use.slices())
-    memory = max((slot.memory for slot in free), default=-1)
-    return memory, max((slot.compute for slot in free), default=FULL) or 1, tags
+    slices = mig.free_slices(card.geometry, use.slices())
+    memory = max((each.memory for each in slices), default=-1)
+    return memory, max((each.compute for each in slices), default=FULL) or 1, tags
 
 
-def card_demands(request: Request, makes: Sequence[Card]) -> list[CardDemand] | None:
-    """What each container must find, or None where no card will ever do.
+def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] | None:
+    """What each container demands, or None where no card suits the request.
 
     Args:
-        request: what is asked.
-        makes: healthy cards, one of each make. Their uuids do not count.
+        request: what the pod asks for.
+        models: healthy cards, one of each model. Their uuids do not count.
     """
     if request.allow_uuids is not None or request.deny_uuids:
         request = replace(request, allow_uuids=None, deny_uuids=frozenset())
-    able = [unsuitable(request, card) is None for card in makes]
-    if not any(able):
+    suitable = [unsuitable(request, card) is None for card in models]
+    if not any(suitable):
         return None
     return [
         CardDemand(
-            ask.count,
+            container.count,
             tuple(
-                required_memory(ask, card) if usable else None
-                for card, usable in zip(makes, able, strict=True)
+                required_memory(container, card) if suits else None
+                for card, suits in zip(models, suitable, strict=True)
             ),
-            _compute(request, ask),
-            _forbidden(request, ask),
+            _compute(request, container),
+            _forbidden(request, container),
         )
-        for ask in request.containers
+        for container in request.containers
     ]
 
 
-def _compute(request: Request, ask: ContainerRequest) -> int:
-    """A container that reserves none needs a card that is not sold out, unless it is online."""
-    return ask.compute if request.task_class is TaskClass.ONLINE else max(ask.compute, 1)
+def _compute(request: Request, container: ContainerRequest) -> int:
+    """A container that reserves none needs a card with 1 % free, unless its task is online."""
+    return (
+        container.compute if request.task_class is TaskClass.ONLINE else max(container.compute, 1)
+    )
 
 
-def _forbidden(request: Request, ask: ContainerRequest) -> int:
-    return NORMAL | ONLINE | OFFLINE if ask.exclusive else _FOREIGN[request.task_class]
+def _forbidden(request: Request, container: ContainerRequest) -> int:
+    return NORMAL | ONLINE | OFFLINE if container.exclusive else _REJECTING[request.task_class]

@@ -1,7 +1,7 @@
-"""The ledgers of many nodes, and beside them what their cards have left, as columns of numbers.
+"""The ledgers of many nodes, and beside them their free capacity as arrays of numbers.
 
-The ledgers are the truth. The columns mirror them, so that one look at all nodes takes
-microseconds: ``candidates`` leaves out only nodes that ``fit`` would refuse.
+The ledgers are the truth. The arrays mirror them, so that one comparison with all nodes takes
+microseconds: ``candidates`` leaves out only nodes that ``fit`` would reject.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -49,7 +49,7 @@ class Inventory:
         return iter(self._ledgers.values())
 
     def ledger(self, node: str) -> NodeLedger:
-        """The ledger of a node that must be known."""
+        """The ledger of a node that the inventory knows."""
         return self._ledgers[node]
 
     def get(self, node: str) -> NodeLedger | None:
@@ -75,11 +75,11 @@ class Inventory:
         return np.array([self.row(name) for name in names], np.int32)
 
     def nodes_of(self, uid: str) -> tuple[str, ...]:
-        """The nodes on which a pod holds something."""
+        """The nodes on which a pod has an allocation."""
         return self._of_pod.get(uid, ())
 
     def put(self, ledger: NodeLedger) -> None:
-        """Add a node's ledger, or put it in the place of the earlier one."""
+        """Add a node's ledger, or replace the earlier one."""
         name = ledger.node.name
         earlier = self._ledgers.get(name)
         if earlier is not None and earlier.node is ledger.node:
@@ -95,16 +95,16 @@ class Inventory:
         self._class_of[self._row_of[name]] = -1
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
-            _turn(self._of_pod, uid, name)
+            _toggle(self._of_pod, uid, name)
 
     def remove(self, node: str) -> None:
-        """Forget a node; nothing happens where it is not known."""
+        """Remove a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
         self.membership_version += 1
         self._leave(node)
         for uid in self._ledgers.pop(node).allocations:
-            _turn(self._of_pod, uid, node)
+            _toggle(self._of_pod, uid, node)
         self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), -1)
         self._names.remove(node)
         self._row_of = {name: row for row, name in enumerate(self._names)}
@@ -112,11 +112,11 @@ class Inventory:
             table.renumber(self._row_of)
 
     def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
-        """The nodes that a request may fit, by their numbers alone; all others are sure to refuse.
+        """The nodes that a request may fit, by free capacity alone; ``fit`` rejects all others.
 
         Args:
-            request: what is asked.
-            names: the nodes to look at, in the order of the answer; None for all of them.
+            request: what the pod asks for.
+            names: the nodes to compare, in the order of the answer; None for all of them.
                 Unknown ones are left out.
         """
         mask = self.mask(request).tobytes()
@@ -154,7 +154,7 @@ class Inventory:
     ) -> Iterator[tuple[str, ...]]:
         """The candidates, in groups that differ in the first criterion for nodes, best first.
 
-        One group where that criterion looks at the chosen cards, or there is none.
+        One group where that criterion depends on the chosen cards, or there is none.
         """
         found: list[str] = self.candidates(request, names)
         first = next(iter(request.ranking.nodes), None)
@@ -163,8 +163,8 @@ class Inventory:
             return
         loads = self.loads(request.ranking.weights)
         for name in self._of_pod.get(request.uid, ()):
-            alone = self._ledgers[name].release(request.uid)
-            loads[self._row_of[name]] = load(alone, request.ranking.weights)
+            without_pod = self._ledgers[name].release(request.uid)
+            loads[self._row_of[name]] = load(without_pod, request.ranking.weights)
         worth = (loads if first is NodeKey.FULLEST else -loads)[[self._row_of[n] for n in found]]
         while found:
             best = worth == worth.max()
@@ -173,9 +173,9 @@ class Inventory:
             worth = worth[~best]
 
     def node_class(self, node: str) -> int:
-        """A number that two nodes share only if they differ in nothing but names and uuids.
+        """The class id: equal for two nodes only if they differ in nothing but names and uuids.
 
-        The node must be known. The number holds until the node is put again.
+        The inventory must know the node. The number holds until the node is put again.
         """
         row = self._row_of[node]
         known = int(self._class_of[row])
@@ -189,7 +189,7 @@ class Inventory:
         return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
-        """The columns themselves, to be measured: the three that ``mask`` reads come first."""
+        """The arrays themselves, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
@@ -219,7 +219,7 @@ class Inventory:
 
     def _index_cards(self, node: Node) -> None:
         for uuid in dict.fromkeys(card.uuid for card in node.cards):
-            _turn(self._of_card, uuid, node.name)
+            _toggle(self._of_card, uuid, node.name)
 
     def _with_cards(self, uuids: Iterable[str]) -> Mask:
         mask = np.zeros(len(self._names) + 1, np.bool_)
@@ -229,8 +229,8 @@ class Inventory:
         return mask
 
 
-def _turn(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
-    """Add a name under a key, or take it away if it is there."""
+def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
+    """Add a name under a key, or remove it if it is there."""
     names = index.get(key, ())
     left = tuple(other for other in names if other != name)
     if left == names:

@@ -1,4 +1,4 @@
-"""One physical card, as every vocabulary that describes it agrees."""
+"""One physical GPU, as all dialects that describe it agree."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -37,23 +37,24 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card that can be sold whole or in shares.
+    """A card that requests get whole or in shares.
 
     Attributes:
         uuid: the vendor's identifier; unique in the cluster.
-        node: name of the node that it sits in.
-        index: the number by which the node's own tools call it (minor, position), 0 or more.
+        node: name of its node.
+        index: the number that the node's own tools give it (minor, position), 0 or more.
         vendor: lower-case vendor name, such as ``nvidia`` or ``metax``.
         model: product name for people.
         memory: bytes of device memory.
         slots: how many containers may share it, 1 or more.
-        healthy: False takes it out of every choice; what holds it keeps it.
+        healthy: False excludes it from every placement; allocations that have it keep it.
         mode: how it can be divided.
         numa: NUMA node, or None where unknown.
         links: the scopes that it belongs to, at most one of a level.
-        dialects: the vocabularies that describe it; only their requests may use it.
-        names: every product name under which a vocabulary knows it, for allow and deny lists.
-        geometry: what slices it can be cut into; empty where not known, or not in MIG mode.
+        dialects: the names of those that describe it; only their requests may use it.
+        names: every product name that a dialect has for it, for allow and deny lists.
+        geometry: into which slices it can be partitioned; empty where that is not known, or the
+            card is not in MIG mode.
     """
 
     uuid: str

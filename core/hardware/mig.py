@@ -1,4 +1,4 @@
-"""Hardware slices of a card: profiles, where they may start, and where a new one goes."""
+"""MIG slices of a card: profiles, where they may start, and the best free one for a share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """A kind of slice.
+    """A size of slice that the vendor offers.
 
     Attributes:
         name: the vendor's, such as ``1g.5gb``.
         memory: bytes.
         size: memory slices of the card that it covers.
         compute: percent of the card, rounded down.
-        starts: memory slices at which it may begin, ascending.
+        starts: memory slices at which it may start, ascending.
     """
 
     name: str
@@ -26,7 +26,7 @@ class MigProfile:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One slice of one card: a profile at a place.
+    """One slice of a card: a profile with a start.
 
     Attributes:
         profile: the profile's name.
@@ -34,8 +34,8 @@ class Slice:
         size: memory slices.
         memory: bytes.
         compute: percent of the card.
-        layout: name of the layout in which it was chosen.
-        position: its place in that layout's list.
+        layout: name of the layout from which it was chosen.
+        position: its position in that layout's list.
     """
 
     profile: str
@@ -47,7 +47,7 @@ class Slice:
     position: int
 
     def overlaps(self, other: "Slice") -> bool:
-        """Whether both need a common part of the card."""
+        """Whether both cover a common memory slice of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
@@ -67,7 +67,7 @@ class MigKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MigLayout:
-    """A way to cut a whole card.
+    """A way to partition a whole card.
 
     Attributes:
         name: such as ``group1``.
@@ -80,25 +80,25 @@ class MigLayout:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """All the ways in which a card may be cut, in order of preference."""
+    """All layouts in which a card may be partitioned, in order of preference."""
 
     layouts: tuple[MigLayout, ...] = ()
 
 
 NO_GEOMETRY = Geometry()
-"""Of a card that cannot be cut, or of which nothing is known."""
+"""Of a card that cannot be partitioned, or whose layouts are not known."""
 
 
-def lay_out(name: str, wanted: Sequence[MigProfile]) -> MigLayout | None:
-    """Find a place on the card for each of the wanted profiles, or None where they do not all fit.
+def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
+    """A layout with a slice of each profile, or None where they do not all fit on the card.
 
-    Of all ways without overlap, the one whose starts are smallest, compared in order.
+    Of all layouts without overlap, the one whose starts are smallest, compared in order.
 
     Args:
         name: of the layout.
-        wanted: one for each slice, by position.
+        profiles: one for each slice, by position.
     """
-    slices = _place(name, wanted, ())
+    slices = _placed(name, profiles, ())
     return None if slices is None else MigLayout(name, slices)
 
 
@@ -107,9 +107,9 @@ def free_slices(
 ) -> list[Slice]:
     """Every free slice that is large enough for a new share, the best one first.
 
-    The smallest profile that holds the share wins; then a slice of a layout in which the card is
-    already cut, so that nothing is repartitioned; then the earlier layout and position. A slice
-    that several layouts have is given once.
+    The smallest profile that is large enough comes first; then a slice of a layout that the card
+    has already, so that nothing is repartitioned; then the earlier layout and position. A slice
+    that several layouts have comes once.
 
     Args:
         geometry: of the card.
@@ -117,10 +117,10 @@ def free_slices(
         memory: bytes that the slice must have.
         compute: percent of the card that it must have.
     """
-    cut = {slot.layout for slot in held}
+    layouts = {slot.layout for slot in held}
     fitting = sorted(
         (
-            (slot.size, slot.memory, slot.layout not in cut, place, slot.position)
+            (slot.size, slot.memory, slot.layout not in layouts, place, slot.position)
             for place, layout in enumerate(geometry.layouts)
             for slot in layout.slices
             if slot.memory >= memory
@@ -138,23 +138,23 @@ def free_slices(
 def best_free_slice(
     geometry: Geometry, held: Sequence[Slice], memory: int, compute: int
 ) -> Slice | None:
-    """The best of the ``options``, or None where no free slice is large enough."""
+    """The first of the ``free_slices``, or None where no free slice is large enough."""
     return next(iter(free_slices(geometry, held, memory, compute)), None)
 
 
-def _place(
-    name: str, wanted: Sequence[MigProfile], placed: tuple[Slice, ...]
+def _placed(
+    name: str, profiles: Sequence[MigProfile], placed: tuple[Slice, ...]
 ) -> tuple[Slice, ...] | None:
     position = len(placed)
-    if position == len(wanted):
+    if position == len(profiles):
         return placed
-    profile = wanted[position]
+    profile = profiles[position]
     for start in profile.starts:
         slot = Slice(
             profile.name, start, profile.size, profile.memory, profile.compute, name, position
         )
         if not any(slot.overlaps(earlier) for earlier in placed):
-            found = _place(name, wanted, (*placed, slot))
+            found = _placed(name, profiles, (*placed, slot))
             if found is not None:
                 return found
     return None

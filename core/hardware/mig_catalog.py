@@ -1,10 +1,11 @@
-"""The MIG profiles that NVIDIA publishes, by product, and built-in ways to cut a card.
+"""The MIG profiles that NVIDIA publishes, by product, and built-in layouts of them.
 
 Names, fractions and placements: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles".
 Memory of A30, A100 40GB and A100 80GB: the table that the Volcano device plugin ships
 (volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104). Memory of
 H100, GH200 and H200: what ``nvidia-smi mig -lgip`` prints on them, which is less than the name
-says. Where no such figure is known (H100 94GB, B200, half an H200): the name's decimal gigabytes.
+says. Where no such figure is known (H100 94GB, B200, half an H200): the decimal gigabytes of the
+name.
 """
 
 import re
@@ -25,7 +26,7 @@ def profile(names: Sequence[str], profile_name: str) -> MigProfile | None:
     """A published profile of a card.
 
     Args:
-        names: the product names under which the card is known; one that is recognised will do.
+        names: the product names of the card; one that is recognised is enough.
         profile_name: such as ``1g.5gb``, in any case.
     """
     product = _product(names)
@@ -39,7 +40,7 @@ def geometry(names: Sequence[str]) -> Geometry:
     reach the profiles that those leave out.
 
     Args:
-        names: the product names under which the card is known.
+        names: the product names of the card.
     """
     product = _product(names)
     return NO_GEOMETRY if product is None else product.geometry
@@ -54,12 +55,15 @@ def _product(names: Sequence[str]) -> _Product | None:
     return None
 
 
-def _geometry(
+def _product_of(
     profiles: Sequence[MigProfile], groups: Sequence[Sequence[tuple[int, int]]]
 ) -> _Product:
-    """A product, with its groups as (place among the profiles, count) pairs."""
+    """A product; its groups are pairs of a profile's position and a count."""
     layouts = (
-        lay_out(f"group{number}", [profiles[place] for place, count in group for _ in range(count)])
+        lay_out(
+            f"group{number}",
+            [profiles[position] for position, count in group for _ in range(count)],
+        )
         for number, group in enumerate(groups, start=1)
     )
     return _Product(
@@ -69,7 +73,7 @@ def _geometry(
 
 
 def _quarters() -> _Product:
-    return _geometry(
+    return _product_of(
         (
             MigProfile("1g.6gb", 6144 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
             MigProfile("2g.12gb", 12288 * MIB, 2, FULL // 2, (0, 2)),
@@ -89,18 +93,18 @@ def _eighths(
         mebibytes: as the profiles have them, for the same.
     """
 
-    def kind(compute: int, part: int, size: int, starts: tuple[int, ...]) -> MigProfile:
-        name = f"{compute}g.{gigabytes[part]}gb"
-        return MigProfile(name, mebibytes[part] * MIB, size, FULL * compute // 7, starts)
+    def mig_profile(compute: int, entry: int, size: int, starts: tuple[int, ...]) -> MigProfile:
+        name = f"{compute}g.{gigabytes[entry]}gb"
+        return MigProfile(name, mebibytes[entry] * MIB, size, FULL * compute // 7, starts)
 
-    return _geometry(
+    return _product_of(
         (
-            kind(1, 0, 1, (0, 1, 2, 3, 4, 5, 6)),
-            kind(2, 1, 2, (0, 2, 4)),
-            kind(3, 2, 4, (0, 4)),
-            kind(7, 3, 8, (0,)),
-            kind(4, 2, 4, (0,)),
-            kind(1, 1, 2, (0, 2, 4, 6)),
+            mig_profile(1, 0, 1, (0, 1, 2, 3, 4, 5, 6)),
+            mig_profile(2, 1, 2, (0, 2, 4)),
+            mig_profile(3, 2, 4, (0, 4)),
+            mig_profile(7, 3, 8, (0,)),
+            mig_profile(4, 2, 4, (0,)),
+            mig_profile(1, 1, 2, (0, 2, 4, 6)),
         ),
         (((0, 7),), ((1, 3), (0, 1)), ((2, 2),), ((3, 1),), ((4, 1), (2, 1)), ((5, 4),)),
     )
@@ -115,7 +119,7 @@ _H100_96GB = _eighths((12, 24, 48, 96), (11264, 23552, 47616, 95232))
 _H200 = _eighths((18, 35, 71, 141), (16384, 33280, 67710, 143360))
 _B200 = _eighths((23, 45, 90, 180), (21934, 42915, 85830, 171661))
 
-# Words that must all stand in a product name as NVML says it; the first entry that matches counts.
+# Words that a product name of NVML must all have; the first entry that matches counts.
 _PRODUCTS: tuple[tuple[frozenset[str], _Product], ...] = tuple(
     (frozenset(words.split()), product)
     for words, product in (

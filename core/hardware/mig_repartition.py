@@ -1,4 +1,4 @@
-"""What must go from a card, and what must come, so that it is cut as its grants say."""
+"""Which GPU instances of a card to destroy and to create, so that its grants have theirs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from core.hardware.mig import Slice
 
 @dataclass(frozen=True, slots=True)
 class GpuInstancePlacement:
-    """A part of a card, as its driver has it.
+    """A GPU instance of a card, by its profile and start.
 
     Attributes:
-        profile: the vendor's name of its kind, such as ``1g.5gb``.
+        profile: the vendor's name, such as ``1g.5gb``.
         start: first memory slice.
         size: memory slices.
     """
@@ -22,22 +22,22 @@ class GpuInstancePlacement:
 
     @classmethod
     def of(cls, slot: Slice) -> "GpuInstancePlacement":
-        """The part that a slice of the ledger is."""
+        """The GPU instance that a slice of the ledger names."""
         return cls(slot.profile, slot.start, slot.size)
 
     def overlaps(self, other: "GpuInstancePlacement") -> bool:
-        """Whether both need a common part of the card."""
+        """Whether both cover a common memory slice of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
 @dataclass(frozen=True, slots=True)
 class RepartitionPlan:
-    """What is to be done with a card.
+    """The GPU instances to destroy and to create on one card.
 
     Attributes:
-        remove: parts that nobody holds and that are in the way, by their start.
-        add: parts to be made, in the order in which they were wanted.
-        refused: wanted parts that overlap what stays.
+        remove: those without an allocation that overlap an added one, by their start.
+        add: those to create, in the order of the allocations.
+        refused: those that cannot be created, because they overlap one that stays.
     """
 
     remove: tuple[GpuInstancePlacement, ...] = ()
@@ -46,30 +46,30 @@ class RepartitionPlan:
 
 
 def repartition(
-    wanted: Sequence[GpuInstancePlacement],
-    there: Iterable[GpuInstancePlacement],
+    allocated: Sequence[GpuInstancePlacement],
+    present: Iterable[GpuInstancePlacement],
     *,
     keep: bool = False,
 ) -> RepartitionPlan:
-    """What makes a card have every wanted part, and takes away no more than it must.
+    """The plan that creates every allocated instance and destroys no more than it must.
 
     Args:
-        wanted: what is held of the card.
-        there: what it is cut into.
-        keep: whether anything that is there may be in use, so that nothing is removed.
+        allocated: the instances that allocations name.
+        present: the instances that the card has.
+        keep: whether a present instance may be in use without an allocation; then none is removed.
     """
-    parts = tuple(there)
-    held = set(wanted)
-    missing = [piece for piece in dict.fromkeys(wanted) if piece not in parts]
-    stay = [part for part in parts if keep or part in held]
+    instances = tuple(present)
+    held = set(allocated)
+    missing = [each for each in dict.fromkeys(allocated) if each not in instances]
+    stay = [each for each in instances if keep or each in held]
     add: list[GpuInstancePlacement] = []
     refused: list[GpuInstancePlacement] = []
-    for piece in missing:
-        blocked = any(piece.overlaps(other) for other in (*stay, *add))
-        (refused if blocked else add).append(piece)
+    for each in missing:
+        blocked = any(each.overlaps(other) for other in (*stay, *add))
+        (refused if blocked else add).append(each)
     remove = [
-        part for part in parts if part not in stay and any(part.overlaps(piece) for piece in add)
+        each for each in instances if each not in stay and any(each.overlaps(new) for new in add)
     ]
     return RepartitionPlan(
-        tuple(sorted(remove, key=lambda part: part.start)), tuple(add), tuple(refused)
+        tuple(sorted(remove, key=lambda each: each.start)), tuple(add), tuple(refused)
     )

@@ -1,4 +1,4 @@
-"""A node as far as its cards are concerned."""
+"""A node, with what a placement must know about its cards."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from core.hardware.card import Card
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Cards that the node's fabric can join into one ring.
+    """Cards that the node's fabric (NVSwitch) can join into one ring.
 
     Attributes:
         indexes: card indexes, ascending.
@@ -27,11 +27,11 @@ class Node:
     Attributes:
         name: unique in the cluster.
         cards: by ascending index.
-        isolation: the isolation provider that the node has installed; None where not stated.
+        isolation: the isolation provider that is installed on the node; None where not stated.
         partitions: the fabric's partition table, in the order in which it was written.
         partitions_bind: True where a group of whole cards must be a partition of the table.
-        losses: for each number of whole cards, what taking them costs the node's links; lower is
-            better.
+        losses: for each number of whole cards, what allocating them costs the node's links; lower
+            is better.
         gains: for each number of whole cards, how well linked they are; higher is better.
     """
 

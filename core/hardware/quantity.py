@@ -12,12 +12,12 @@ FULL = 100
 
 
 def bytes_of_percent(total: int, percent: int, step: int = 1) -> int:
-    """Percent of a total, rounded down to a multiple of ``step``.
+    """The bytes that are some percent of a total, rounded down to a multiple of ``step``.
 
     Args:
         total: bytes, 0 or more.
         percent: 0 or more; above 100 the result is above the total.
-        step: bytes, 1 or more: the smallest unit that the asker's vocabulary can write.
+        step: bytes, 1 or more: the smallest unit that the request's dialect can write.
     """
     return total * percent // FULL // step * step
 
@@ -28,9 +28,9 @@ def percent(amount: int, total: int) -> int:
 
 
 def format_bytes(amount: int) -> str:
-    """Bytes as a person writes them: the largest unit that leaves no remainder above a MiB.
+    """Bytes as a person writes them: whole GiB where that is exact, else MiB.
 
-    A remainder below one MiB is rounded up, so that a shortage is never told as nothing.
+    A remainder below one MiB is rounded up, so that no shortage is printed as 0.
     """
     mebibytes = -(-amount // MIB)
     if mebibytes >= KIB and mebibytes % KIB == 0:
