@@ -1,16 +1,17 @@
 """One request against one node: the cards that it would get, or why it gets none.
 
-Exact: when any assignment of cards and slices to the pod's containers exists, one is found, as
-long as the search stays within ``TRIES``. The first assignment tried is the one that the ranking
-prefers for each container in turn; only when it leads nowhere are others tried.
+Exact: when any assignment of cards and slices to the pod's containers exists, the search finds
+one, as long as it stays within ``TRIES``. It tries first the assignment that the ranking prefers
+for each container in turn, and others only where that one fails.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 
+from core.feasibility.suitability import node_rejection, required_memory, unsuitable
 from core.hardware import mig
-from core.hardware.card import Card, Mode
+from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, concurrent_grants, first_conflict, shares_by_card
 from core.placement.rank import CardCandidate, card_value, order_cards
@@ -20,82 +21,39 @@ from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import ContainerRequest, Request
 
 TRIES = 1024
-"""How many choices of one container's cards are tried before the node is given up."""
+"""How many choices of one container's cards the search tries before it rejects the node."""
 
-Chosen = tuple[tuple[int, Grant], ...]
-"""The cards of one container, by position, and what it gets of each."""
+ContainerGrants = tuple[tuple[int, Grant], ...]
+"""The grants of one container, each with the position of its card."""
 
 
 def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
     """Place a request on a node.
 
-    What the same pod holds there already counts as free.
+    What the pod of the request holds there already counts as free.
 
     Args:
-        request: what is asked.
-        ledger: the node and what is held of it.
+        request: what the pod asks for.
+        ledger: the node and its allocations.
     """
-    whole = _whole_node(request, ledger)
-    if whole is not None:
-        return whole
+    reason = node_rejection(request, ledger.node)
+    if reason is not None:
+        return reason
     return _Search(request, ledger.release(request.uid)).run()
 
 
-def unsuitable(request: Request, card: Card) -> Cause | None:
-    """Why a card will never do for a request, whoever holds it; None where it may do."""
-    if request.dialect not in card.dialects:
-        return Cause.DIALECT
-    if not card.healthy:
-        return Cause.UNHEALTHY
-    if request.vendor is not None and request.vendor != card.vendor:
-        return Cause.VENDOR
-    if card.mode not in request.modes:
-        return Cause.MODE
-    if card.uuid in request.deny_uuids:
-        return Cause.UUID
-    if request.allow_uuids is not None and card.uuid not in request.allow_uuids:
-        return Cause.UUID
-    return None if _type_allowed(request, card) else Cause.TYPE
-
-
-def required_memory(ask: ContainerRequest, card: Card) -> int:
-    """Bytes that a container needs of a card.
-
-    Of a card in MIG mode a percentage is at most its largest slice: all of it is what can be had.
-    """
-    memory = ask.memory_on(card.memory)
-    if card.mode is not Mode.MIG or ask.memory is not None:
-        return memory
-    largest = max((slot.memory for slot in mig.free_slices(card.geometry, ())), default=memory)
-    return min(memory, largest)
-
-
-def _type_allowed(request: Request, card: Card) -> bool:
-    if request.allow_types is None and not request.deny_types:
-        return True
-    names = [name.lower() for name in (*card.names, card.model)]
-    if request.allow_types is not None:
-        return any(wanted.lower() in name for wanted in request.allow_types for name in names)
-    return not any(barred.lower() in name for barred in request.deny_types for name in names)
-
-
-def _whole_node(request: Request, ledger: NodeLedger) -> Reason | None:
-    node = ledger.node
-    total = len(node.cards)
-    if not total:
-        return Reason(node.name, 0, cause=Cause.NO_CARDS)
-    if not any(request.dialect in card.dialects for card in node.cards):
-        return Reason(node.name, total, cause=Cause.NO_DIALECT)
-    if request.isolation is not None and request.isolation != node.isolation:
-        return Reason(node.name, total, cause=Cause.ISOLATION)
-    for ask in request.containers:
-        if ask.count > total:
-            return Reason(node.name, total, ask.count, ask.name, Cause.TOO_FEW)
-    return None
-
-
 class _Search:
-    """Depth first over the containers; state is what each card has given to them so far."""
+    """Depth first over the containers; the state is what they got of each card so far.
+
+    Attributes:
+        uses: by card, what other pods hold of it.
+        never: by card, why it never suits the request; None where it suits.
+        own: by card, the grants that earlier containers got in the current assignment.
+        models: by card, equal for idle cards of which one suits wherever the other does; empty
+            for a request of one container, which does not need them.
+        failed: states from which no assignment exists.
+        failure: the first reason for which a container got no cards.
+    """
 
     def __init__(self, request: Request, ledger: NodeLedger) -> None:
         self.request = request
@@ -104,25 +62,27 @@ class _Search:
         self.never = [unsuitable(request, card) for card in ledger.node.cards]
         self.own: list[tuple[Grant, ...]] = [()] * len(ledger.usages)
         self.last = len(request.containers) - 1
-        self.kinds = self._kinds() if self.last else []
-        self.dead: set[Hashable] = set()
+        self.models = self._models() if self.last else []
+        self.failed: set[Hashable] = set()
         self.tries = 0
         self.failure: Reason | None = None
 
     def run(self) -> Placement | Reason:
-        """The first assignment in the order of preference, or the first thing in its way."""
-        alone = range(len(self.request.containers)) if self.last else ()
-        if all(next(self._choices(turn), None) for turn in alone):
-            grants = self._place(0)
+        """The first assignment in the order of preference, or the first reason against it."""
+        # A container that does not fit on its own gives a better reason than the search.
+        several = range(len(self.request.containers)) if self.last else ()
+        if all(next(self._choices(turn), None) for turn in several):
+            grants = self._assign(0)
             if grants is not None:
                 return Placement(self.node.name, grants)
         return self.failure or Reason(self.node.name, len(self.node.cards), cause=Cause.TOGETHER)
 
-    def _place(self, turn: int) -> tuple[Grant, ...] | None:
+    def _assign(self, turn: int) -> tuple[Grant, ...] | None:
+        """Grants for this container and all later ones; None where there is no assignment."""
         if turn > self.last:
             return ()
         state = (turn, self._state()) if turn else None
-        if state in self.dead:
+        if state in self.failed:
             return None
         for chosen in self._choices(turn):
             self.tries += 1
@@ -131,20 +91,20 @@ class _Search:
             before = [self.own[position] for position, _ in chosen]
             for position, grant in chosen:
                 self.own[position] = (*self.own[position], grant)
-            rest = self._place(turn + 1)
+            rest = self._assign(turn + 1)
             if rest is not None:
                 return (*(grant for _, grant in chosen), *rest)
             for (position, _), grants in zip(chosen, before, strict=True):
                 self.own[position] = grants
-        self.dead.add(state)
+        self.failed.add(state)
         return None
 
-    def _choices(self, turn: int) -> Iterator[Chosen]:
-        """What one container could be given now, best first; the first failure is noted."""
-        ask = self.request.containers[turn]
-        offers, obstacles = self._offers(ask)
-        if len(offers) < ask.count:
-            self._fail(ask, None, obstacles)
+    def _choices(self, turn: int) -> Iterator[ContainerGrants]:
+        """What one container can get now, best first; notes the first failure."""
+        container = self.request.containers[turn]
+        offers, obstacles = self._offers(container)
+        if len(offers) < container.count:
+            self._fail(container, None, obstacles)
             return
         empty = True
         for positions in self._positions(turn, offers):
@@ -153,27 +113,31 @@ class _Search:
                 yield tuple(zip(positions, grants, strict=True))
         if empty:
             scoped = self.request.topology.required is not None
-            self._fail(ask, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
+            self._fail(container, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
 
-    def _fail(self, ask: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]) -> None:
+    def _fail(
+        self, container: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]
+    ) -> None:
         if self.failure is None:
             if cause is None and any(self.own):
                 cause = Cause.TOGETHER
             self.failure = Reason(
                 self.node.name,
                 len(self.node.cards),
-                ask.count,
-                ask.name,
+                container.count,
+                container.name,
                 cause,
                 count_causes(obstacles),
             )
 
-    def _offers(self, ask: ContainerRequest) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
+    def _offers(
+        self, container: ContainerRequest
+    ) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
         offers: dict[int, tuple[Grant, ...]] = {}
         obstacles: list[Obstacle] = []
-        alone: dict[int, CardShare] = {}
+        idle_shares: dict[int, CardShare] = {}
         for position, never in enumerate(self.never):
-            offer = Obstacle(never) if never else self._offer(ask, position, alone)
+            offer = Obstacle(never) if never else self._offer(container, position, idle_shares)
             if isinstance(offer, Obstacle):
                 obstacles.append(offer)
             else:
@@ -181,106 +145,120 @@ class _Search:
         return offers, obstacles
 
     def _offer(
-        self, ask: ContainerRequest, position: int, alone: dict[int, CardShare]
+        self, container: ContainerRequest, position: int, idle_shares: dict[int, CardShare]
     ) -> tuple[Grant, ...] | Obstacle:
-        """All that one card could give: one grant, or on a card in MIG mode any of its slices.
+        """The grants that one card allows: one, or on a card in MIG mode one for each free slice.
 
         Args:
-            ask: of the container.
+            container: the container's request.
             position: of the card.
-            alone: by memory, what the pod would hold of a card of which it has nothing yet.
+            idle_shares: by memory, what the pod would hold of a card that it does not hold yet.
         """
         own = self.own[position]
-        beside = concurrent_grants(own, ask.phase)
-        if beside and ask.exclusive:
+        concurrent = concurrent_grants(own, container.phase)
+        if concurrent and container.exclusive:
             return Obstacle(Cause.IN_USE)
-        if beside and any(earlier.exclusive for earlier in beside):
+        if concurrent and any(earlier.exclusive for earlier in concurrent):
             return Obstacle(Cause.HELD_EXCLUSIVELY)
-        grants = self._grants(ask, position, beside)
+        grants = self._grants(container, position, concurrent)
         if isinstance(grants, Obstacle):
             return grants
         first = grants[0]
         if own or first.slice is not None:
-            holder = shares_by_card(self.request, (*own, first))
+            share = shares_by_card(self.request, (*own, first))
         else:
-            holder = alone.get(first.memory) or shares_by_card(self.request, grants)
-            alone[first.memory] = holder
-        return first_conflict(self.node.cards[position], self.uses[position], holder) or grants
+            share = idle_shares.get(first.memory) or shares_by_card(self.request, grants)
+            idle_shares[first.memory] = share
+        return first_conflict(self.node.cards[position], self.uses[position], share) or grants
 
     def _grants(
-        self, ask: ContainerRequest, position: int, beside: list[Grant]
+        self, container: ContainerRequest, position: int, concurrent: list[Grant]
     ) -> tuple[Grant, ...] | Obstacle:
         card = self.node.cards[position]
-        memory = required_memory(ask, card)
+        memory = required_memory(container, card)
         if card.mode is not Mode.MIG:
-            return (Grant(ask.name, card.uuid, memory, ask.compute, ask.exclusive, ask.phase),)
-        slots = self._slots(ask, position, beside)
+            return (
+                Grant(
+                    container.name,
+                    card.uuid,
+                    memory,
+                    container.compute,
+                    container.exclusive,
+                    container.phase,
+                ),
+            )
+        slots = self._slices(container, position, concurrent)
         if not slots:
-            large = mig.best_free_slice(card.geometry, (), memory, ask.compute)
-            return Obstacle(Cause.NO_SLICE if large else Cause.NO_PROFILE)
+            large_enough = mig.best_free_slice(card.geometry, (), memory, container.compute)
+            return Obstacle(Cause.NO_SLICE if large_enough else Cause.NO_PROFILE)
         return tuple(
             Grant(
-                ask.name,
+                container.name,
                 card.uuid,
                 slot.memory,
                 slot.compute,
-                ask.exclusive,
-                ask.phase,
+                container.exclusive,
+                container.phase,
                 slot,
             )
             for slot in slots
         )
 
-    def _slots(self, ask: ContainerRequest, position: int, beside: list[Grant]) -> list[mig.Slice]:
-        """Slices that an earlier container leaves behind come first: they are the pod's anyway."""
+    def _slices(
+        self, container: ContainerRequest, position: int, concurrent: list[Grant]
+    ) -> list[mig.Slice]:
+        """Free slices, first those that an earlier container leaves: the pod has them anyway."""
         card, own = self.node.cards[position], self.own[position]
-        memory = required_memory(ask, card)
+        memory = required_memory(container, card)
         mine = dict.fromkeys(grant.slice for grant in own if grant.slice is not None)
-        busy = {grant.slice for grant in beside}
-        left = [
+        in_use = {grant.slice for grant in concurrent}
+        reusable = [
             slot
             for slot in mine
-            if slot not in busy and slot.memory >= memory and slot.compute >= ask.compute
+            if slot not in in_use and slot.memory >= memory and slot.compute >= container.compute
         ]
-        left.sort(key=lambda slot: (slot.size, slot.memory))
+        reusable.sort(key=lambda slot: (slot.size, slot.memory))
         held = (*self.uses[position].slices(), *mine)
-        return left + mig.free_slices(card.geometry, held, memory, ask.compute)
+        return reusable + mig.free_slices(card.geometry, held, memory, container.compute)
 
     def _positions(
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[tuple[int, ...]]:
-        ask = self.request.containers[turn]
-        views = [
-            CardCandidate(card, use, tuple(concurrent_grants(own, ask.phase)))
+        container = self.request.containers[turn]
+        candidates = [
+            CardCandidate(card, use, tuple(concurrent_grants(own, container.phase)))
             for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
         ]
-        order = order_cards(self.request, ask, views, tuple(offers))
-        if ask.linked:
-            return linked_groups(self._choice(ask, views, order))
+        order = order_cards(self.request, container, candidates, tuple(offers))
+        if container.linked:
+            return linked_groups(self._link_query(container, candidates, order))
         if turn == self.last:
-            return iter((order[: ask.count],))
-        return distinct_choices(order, ask.count, self._labels())
+            return iter((order[: container.count],))
+        return distinct_choices(order, container.count, self._labels())
 
-    def _choice(
-        self, ask: ContainerRequest, views: Sequence[CardCandidate], order: tuple[int, ...]
+    def _link_query(
+        self,
+        container: ContainerRequest,
+        candidates: Sequence[CardCandidate],
+        order: tuple[int, ...],
     ) -> LinkQuery:
         first = self.request.ranking.cards[0]
         return LinkQuery(
             node=self.node,
             topology=self.request.topology,
-            count=ask.count,
-            exclusive=ask.exclusive,
+            count=container.count,
+            exclusive=container.exclusive,
             order=order,
-            worth=tuple(card_value(first, self.request, ask, views[p]) for p in order),
+            worth=tuple(card_value(first, self.request, container, candidates[p]) for p in order),
             idle=frozenset(
                 position
-                for position, view in enumerate(views)
-                if not view.use.shares and not view.own
+                for position, candidate in enumerate(candidates)
+                if not candidate.use.shares and not candidate.own
             ),
         )
 
-    def _kinds(self) -> list[Hashable]:
-        """By position: what two idle cards have in common if one does wherever the other does."""
+    def _models(self) -> list[Hashable]:
+        """By card: equal for two idle cards of which one suits wherever the other does."""
         return [
             position
             if use.shares or card.mode is Mode.MIG or self.node.partitions
@@ -289,10 +267,10 @@ class _Search:
         ]
 
     def _labels(self) -> list[Hashable]:
-        """The kinds, with what this pod was given so far."""
+        """The models, with what the pod got of each card so far."""
         return [
-            (kind, never, *((g.memory, g.compute, g.exclusive, g.phase, g.slice) for g in own))
-            for kind, never, own in zip(self.kinds, self.never, self.own, strict=True)
+            (model, never, *((g.memory, g.compute, g.exclusive, g.phase, g.slice) for g in own))
+            for model, never, own in zip(self.models, self.never, self.own, strict=True)
         ]
 
     def _state(self) -> Hashable:
@@ -302,7 +280,7 @@ class _Search:
 def distinct_choices(
     order: Sequence[int], count: int, labels: Sequence[Hashable]
 ) -> Iterator[tuple[int, ...]]:
-    """All choices of some positions, earlier ones first; of those with equal labels, the first."""
+    """All choices of ``count`` positions, earlier ones first; one choice of equal labels."""
     if not count:
         yield ()
         return

@@ -7,7 +7,7 @@ single container for shares of cards, without group, exclusion rule or QoS, it i
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from core.feasibility.fit import required_memory, unsuitable
+from core.feasibility.suitability import required_memory, unsuitable
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL

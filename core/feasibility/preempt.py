@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from core.feasibility.fit import fit, unsuitable
+from core.feasibility.fit import fit
+from core.feasibility.suitability import unsuitable
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
 from core.requests.reason import Reason

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from core.feasibility.fit import unsuitable
+from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feasibility import fit as fit_module
-from core.feasibility.fit import distinct_choices, fit, required_memory, unsuitable
+from core.feasibility.fit import distinct_choices, fit
+from core.feasibility.suitability import required_memory, unsuitable
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Slice
 from core.hardware.node import Partition

@@ -1,0 +1,61 @@
+"""Whether a node and its cards suit a request at all, before anything is compared that changes."""
+
+from core.hardware import mig
+from core.hardware.card import Card, Mode
+from core.hardware.node import Node
+from core.requests.reason import Cause, Reason
+from core.requests.request import ContainerRequest, Request
+
+
+def node_rejection(request: Request, node: Node) -> Reason | None:
+    """Why a request never fits a node, whichever cards are free; None where its cards decide."""
+    total = len(node.cards)
+    if not total:
+        return Reason(node.name, 0, cause=Cause.NO_CARDS)
+    if not any(request.dialect in card.dialects for card in node.cards):
+        return Reason(node.name, total, cause=Cause.NO_DIALECT)
+    if request.isolation is not None and request.isolation != node.isolation:
+        return Reason(node.name, total, cause=Cause.ISOLATION)
+    for container in request.containers:
+        if container.count > total:
+            return Reason(node.name, total, container.count, container.name, Cause.TOO_FEW)
+    return None
+
+
+def unsuitable(request: Request, card: Card) -> Cause | None:
+    """Why a card never suits a request, free or not; None where it suits."""
+    if request.dialect not in card.dialects:
+        return Cause.DIALECT
+    if not card.healthy:
+        return Cause.UNHEALTHY
+    if request.vendor is not None and request.vendor != card.vendor:
+        return Cause.VENDOR
+    if card.mode not in request.modes:
+        return Cause.MODE
+    if card.uuid in request.deny_uuids:
+        return Cause.UUID
+    if request.allow_uuids is not None and card.uuid not in request.allow_uuids:
+        return Cause.UUID
+    return None if _type_allowed(request, card) else Cause.TYPE
+
+
+def required_memory(container: ContainerRequest, card: Card) -> int:
+    """Bytes that a container needs of a card.
+
+    Of a card in MIG mode a percentage is at most its largest slice, because 100 % of such a card
+    means all that one container can get.
+    """
+    memory = container.memory_on(card.memory)
+    if card.mode is not Mode.MIG or container.memory is not None:
+        return memory
+    largest = max((each.memory for each in mig.free_slices(card.geometry, ())), default=memory)
+    return min(memory, largest)
+
+
+def _type_allowed(request: Request, card: Card) -> bool:
+    if request.allow_types is None and not request.deny_types:
+        return True
+    names = [name.lower() for name in (*card.names, card.model)]
+    if request.allow_types is not None:
+        return any(allowed.lower() in name for allowed in request.allow_types for name in names)
+    return not any(denied.lower() in name for denied in request.deny_types for name in names)
