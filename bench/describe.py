@@ -48,10 +48,10 @@ class DistantStore(MemoryStore):
 
 def measure() -> Iterator[service.Result]:
     """Both ways; each result as arguments of ``run.report``."""
-    concurrent, limit = asyncio.run(_seconds()), concurrency.ABREAST
-    concurrency.ABREAST = 1
+    concurrent, limit = asyncio.run(_seconds()), concurrency.LIMIT
+    concurrency.LIMIT = 1
     sequential = asyncio.run(_seconds())
-    concurrency.ABREAST = limit
+    concurrency.LIMIT = limit
     yield f"describe_{NODES}_nodes_s", concurrent, "s", "one_by_one", concurrent / sequential
 
 

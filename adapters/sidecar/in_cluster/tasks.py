@@ -179,7 +179,7 @@ class InCluster:
             self.store,
             self._pods,
             runtime.decision_log,
-            witness=reporter,
+            reporter=reporter,
         )
 
     def _publisher(self, service: Service) -> NodeResourcePublisher:

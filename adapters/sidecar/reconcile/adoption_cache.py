@@ -1,4 +1,7 @@
-"""What the pods of one node say, read once: most looks at them are due to one that is new."""
+"""Reads the allocations in the annotations of one node's pods, each once.
+
+Most reconciliations are due to one new pod, so that all others would be read again.
+"""
 
 from collections.abc import Sequence
 
@@ -8,28 +11,29 @@ from adapters.wire.kube import Pod
 from core.hardware.node import Node
 from core.requests.grant import Allocation
 
-_Asked = tuple[Pod, Node, Sequence[Dialect]]
+_Arguments = tuple[Pod, Node, Sequence[Dialect]]
 
 
 class AdoptionCache:
-    """Reads as ``adopt`` does; of what was read in the look before, only what is read again stays.
+    """Returns what ``adopt`` returns.
 
-    A pod is the same where it is the same object.
+    There is one for each reconciliation of a node; it keeps what it or the one before it has read.
+    A pod counts as unchanged where it is the same object.
     """
 
     def __init__(self, before: "AdoptionCache | None" = None) -> None:
         self._before = {} if before is None else before._now
-        self._now: dict[str, tuple[_Asked, Allocation | None]] = {}
+        self._now: dict[str, tuple[_Arguments, Allocation | None]] = {}
 
     def __call__(self, pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
-        """What a bound pod says that it holds."""
-        uid, asked = pod.metadata.uid, (pod, node, dialects)
-        known = self._now.get(uid) or self._before.get(uid)
-        if known is None or not _same(known[0], asked):
-            known = asked, adopt(pod, node, dialects)
-        self._now[uid] = known
-        return known[1]
+        """Return the allocation in a bound pod's annotations; None where there is none."""
+        uid, arguments = pod.metadata.uid, (pod, node, dialects)
+        entry = self._now.get(uid) or self._before.get(uid)
+        if entry is None or not _same(entry[0], arguments):
+            entry = arguments, adopt(pod, node, dialects)
+        self._now[uid] = entry
+        return entry[1]
 
 
-def _same(one: _Asked, other: _Asked) -> bool:
+def _same(one: _Arguments, other: _Arguments) -> bool:
     return one[0] is other[0] and one[1] == other[1] and one[2] is other[2]

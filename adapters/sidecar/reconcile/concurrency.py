@@ -1,4 +1,4 @@
-"""The same work for many things, only so many of them at a time."""
+"""Bounded concurrency."""
 
 from asyncio import TaskGroup
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,26 +6,26 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-ABREAST = 16
+LIMIT = 16
 """Nodes that are worked on at the same time, each with one request to the API server at most.
 
-One after the other, thousands of nodes would take as long as all answers together; a server under
-load says how long to wait, and whoever waits keeps his place.
+One after the other, thousands of nodes would take as long as all responses together. A server
+under load answers 429 with a time to wait, and a request that waits occupies one of these places.
 """
 
 
-async def for_each_limited(work: Callable[[T], Awaitable[object]], things: Sequence[T]) -> None:
-    """Work on things in their order, on at most ``ABREAST`` of them at a time.
+async def for_each_limited(work: Callable[[T], Awaitable[object]], items: Sequence[T]) -> None:
+    """Work on items in their order, on at most ``LIMIT`` of them at a time.
 
     Raises:
-        BaseExceptionGroup: some work failed; what was in progress was cancelled.
+        BaseExceptionGroup: some work failed; the work in progress was cancelled.
     """
-    rest = iter(things)
+    rest = iter(items)
 
-    async def one_after_the_other() -> None:
-        for thing in rest:
-            await work(thing)
+    async def worker() -> None:
+        for item in rest:
+            await work(item)
 
     async with TaskGroup() as group:
-        for _ in range(min(ABREAST, len(things))):
-            group.create_task(one_after_the_other())
+        for _ in range(min(LIMIT, len(items))):
+            group.create_task(worker())

@@ -1,8 +1,8 @@
-"""Extended resources in the status of nodes, for clusters without the vocabularies' device plugins.
+"""Publishes extended resources in the status of nodes, in clusters without device plugins for them.
 
-Schedulers that count for themselves, and kubelets, know only of resources that a node states. They
-are written when they differ from what the node's own record of its cards says, such as after a
-kubelet has reset them, or when the cards are gone, and never otherwise.
+kube-scheduler's resource fit and the kubelet know only resources in the node's status. The
+publisher writes them when they differ from what the node's cards amount to, such as after a kubelet
+has reset them or when cards were removed, and never otherwise.
 """
 
 from asyncio import Event, timeout
@@ -22,13 +22,13 @@ from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
 
 FIRST = 1.0
-"""Seconds after a write in which the same one is not made again."""
+"""Seconds after a write before the same write is repeated; doubled after each repetition."""
 
 LONGEST = 600.0
-"""Seconds. Whoever sets other amounts again and again is not answered more often."""
+"""Seconds. Another controller that keeps overwriting the amounts is answered at most so often."""
 
 POLL = 1.0
-"""Seconds between two looks at the nodes whose time has not come."""
+"""Seconds between two looks at the nodes whose repeated write is not due yet."""
 
 
 def amounts(
@@ -38,17 +38,17 @@ def amounts(
     wanted: Collection[str],
     agent: NodeHardware | None = None,
 ) -> dict[str, int]:
-    """What a node should state, by the name of the resource.
+    """Return the amounts that a node's status should have, by the name of the resource.
 
-    What it states now does not count: cards that a vocabulary believes withdrawn because their
-    resources are 0 would never come back.
+    The present amounts do not count: a dialect takes cards for withdrawn where their resource is
+    0, and these would never come back.
 
     Args:
         node: the node object.
-        device: Koordinator's inventory of it, if there is one.
-        dialects: the vocabularies.
-        wanted: the names of those that are asked for.
-        agent: what our agent on the node says, if there is one.
+        device: Koordinator's inventory of it; None without one.
+        dialects: all dialects.
+        wanted: names of the dialects to publish.
+        agent: report of our agent on the node; None without one.
     """
     bare = msgspec.structs.replace(node, status=NodeStatus())
     cards = read_node(bare, device, dialects, agent)[0].cards
@@ -61,7 +61,7 @@ def amounts(
 
 
 def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:
-    """Those amounts that a node does not state as they are, as capacity and as allocatable."""
+    """Return the amounts that differ from the node's capacity or allocatable."""
     return {name: str(amount) for name, amount in stated.items() if not states(node, name, amount)}
 
 
@@ -74,17 +74,17 @@ class NodeStatusWriter(Protocol):
         resources: Mapping[str, str | None],
         annotations: Mapping[str, str | None],
     ) -> None:
-        """Set capacity and allocatable, and annotations in the same write; None takes one away.
+        """Set capacity, allocatable and annotations in one write; None removes an entry.
 
         Raises:
-            OSError: it was refused, or the answer did not come.
+            OSError: the API server rejected the write, or did not answer.
         """
         ...
 
 
 @dataclass(slots=True)
 class _Written:
-    """What was written to a node last, when, and for how long it is not written again."""
+    """The last write to a node, its time, and the seconds before it may be repeated."""
 
     patch: Mapping[str, str]
     when: float
@@ -92,28 +92,28 @@ class _Written:
 
 
 class NodeResourcePublisher:
-    """Writes to nodes as they are named, to some of them at a time."""
+    """Writes to nodes as they change, to a few of them at a time."""
 
     def __init__(
         self,
-        mirror: ClusterCache,
+        cache: ClusterCache,
         status: NodeStatusWriter,
         dialects: Callable[[], Sequence[Dialect]],
         wanted: Collection[str],
         clock: Callable[[], float],
         failed: Callable[[str, str], None],
     ) -> None:
-        """Nothing is written yet.
+        """Write nothing yet.
 
         Args:
-            mirror: what the cluster has.
-            status: writes.
-            dialects: the vocabularies as they are now.
-            wanted: the names of those whose resources are written.
-            clock: seconds that only go forward.
-            failed: told the node and what went wrong.
+            cache: the watched objects.
+            status: writes the status of nodes.
+            dialects: returns all dialects with their present settings.
+            wanted: names of the dialects whose resources are published.
+            clock: monotonic seconds.
+            failed: called with the node and the error of a write that failed.
         """
-        self._mirror = mirror
+        self._cache = cache
         self._status = status
         self._dialects = dialects
         self._wanted = frozenset(wanted)
@@ -125,14 +125,14 @@ class NodeResourcePublisher:
         self._woken = Event()
 
     def look_at(self, node: str) -> None:
-        """A node may not state what it should."""
+        """Check a node soon: its status may be out of date."""
         if self._wanted:
             self._due.add(node)
             self._woken.set()
 
     async def run(self) -> None:
-        """Work until cancelled; without anything that is asked for there is no work."""
-        self._due |= self._mirror.nodes.keys() if self._wanted else set()
+        """Publish until cancelled; nothing where no dialect is published."""
+        self._due |= self._cache.nodes.keys() if self._wanted else set()
         while True:
             self._woken.clear()
             due, self._due = self._due, set()
@@ -148,17 +148,17 @@ class NodeResourcePublisher:
             self._again.add(node)
 
     async def publish(self, name: str) -> bool:
-        """Write what a node should state, if it does not.
+        """Write a node's amounts if its status differs.
 
         Returns:
-            whether it need not be looked at again unless something changes.
+            whether nothing is left to do until something changes.
         """
-        node = self._mirror.nodes.get(name)
+        node = self._cache.nodes.get(name)
         if node is None:
             self._written.pop(name, None)
             return True
-        device = self._mirror.devices.get(name)
-        agent = self._mirror.hardware.get(name)
+        device = self._cache.devices.get(name)
+        agent = self._cache.hardware.get(name)
         stated = amounts(node, device, self._dialects(), self._wanted, agent)
         wanted = {**patch(node, stated), **withdrawn(node, stated)}
         ours = mark(node, stated, wanted)

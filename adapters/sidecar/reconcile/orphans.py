@@ -1,10 +1,11 @@
-"""Which committed allocations no pod will ever use: what a reconciler may take back, and when.
+"""Decides which committed allocations have no pod that will ever use them, and since when.
 
-A service that dies between the ledger and the Binding leaves cards booked for a pod that is not
-bound. They are safe to take back in this order only: read the record from the store; then ask the
-API server, not a cache, where its pods are; then write the record without the abandoned, in place
-of the version that was read. Whoever begins to bind such a pod in between has written the record
-before, so that the write conflicts. The grace must be longer than a Binding can be on its way.
+A service that dies between the ledger's write and the Binding leaves cards allocated to a pod that
+is not bound. It is safe to release them in this order only: read the ledger from the store; ask
+the API server, not a cache, where the ledger's pods are; write the ledger without the orphans by
+compare-and-swap against the version that was read. A service that begins to bind such a pod in
+between writes the ledger first, so that the last write conflicts. The grace must be longer than a
+Binding can be on its way.
 """
 
 from collections.abc import Mapping
@@ -16,36 +17,36 @@ class OrphanTracker:
     """Remembers since when allocations have been without a bound pod."""
 
     def __init__(self, grace: int) -> None:
-        """Begin with nothing seen.
+        """Begin without any.
 
         Args:
             grace: how long an attempt to bind a pod may take, in the unit of ``now``.
         """
         self._grace = grace
-        self._first: dict[str, dict[tuple[str, int], int]] = {}
+        self._unbound_since: dict[str, dict[tuple[str, int], int]] = {}
 
     def abandoned(self, ledger: NodeLedger, bound: Mapping[str, str], now: int) -> tuple[str, ...]:
-        """The uids of pods whose allocations can be released.
+        """Return the uids of pods whose allocations can be released.
 
-        At once: those whose pod is gone, or runs elsewhere. Else those that have been seen
-        without a bound pod for the length of the grace, and no new attempt has begun since.
+        At once: pods that were deleted or run on another node. After the grace: pods that were
+        without a node all that time, if no new attempt to bind them has begun since.
 
         Args:
-            ledger: of one node, as it was in the store before the pods were asked for.
-            bound: by uid of each pod that there is, its node; empty where it has none yet.
-            now: on a clock that nobody sets.
+            ledger: of one node, read from the store before the pods.
+            bound: by uid of each existing pod, its node; empty for a pod that is not bound.
+            now: monotonic.
         """
         name = ledger.node.name
-        earlier = self._first.get(name, {})
-        waiting: dict[tuple[str, int], int] = {}
-        found: list[str] = []
+        earlier = self._unbound_since.get(name, {})
+        unbound_since: dict[tuple[str, int], int] = {}
+        abandoned: list[str] = []
         for uid, allocation in ledger.allocations.items():
             where = bound.get(uid)
             if where == name:
                 continue
             attempt = (uid, allocation.since)
-            waiting[attempt] = earlier.get(attempt, now)
-            if where != "" or now - waiting[attempt] >= self._grace:
-                found.append(uid)
-        self._first[name] = waiting
-        return tuple(found)
+            unbound_since[attempt] = earlier.get(attempt, now)
+            if where != "" or now - unbound_since[attempt] >= self._grace:
+                abandoned.append(uid)
+        self._unbound_since[name] = unbound_since
+        return tuple(abandoned)

@@ -1,7 +1,7 @@
-"""What must be done so that one node's record and its pods agree: a decision, nothing else.
+"""Decides which repairs make one node's ledger and its pods agree. No I/O.
 
-The record is the truth about what was given away, the cluster about what there is: which cards,
-which pods, and where they run. ``reconciling`` reads both, and does what is decided here.
+The ledger is right about what was allocated; the cluster is right about which cards and pods exist
+and where the pods run. ``controller`` reads both and carries out the repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,34 +23,34 @@ from core.requests.grant import Allocation, Grant, Placement
 
 
 class ReleaseCause(Enum):
-    """Why cards are taken back; the value is what people read."""
+    """Why an allocation is released; the value is part of an Event."""
 
-    GONE = "the pod is gone, or its containers are"
+    GONE = "the pod was deleted or has finished"
     ELSEWHERE = "the pod runs on another node"
     NEVER_BOUND = "the pod was not bound in time"
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """The node's cards are others now."""
+    """Replace the node's cards in its ledger."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """A pod is bound here, and the record does not say what it holds, or not well enough."""
+    """Add the allocation of a bound pod that the ledger lacks, or knows less about."""
 
     allocation: Allocation
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Nobody will use these cards.
+    """Remove an allocation that no pod will use.
 
     Attributes:
-        allocation: which is taken out of the record.
-        why: it is.
+        allocation: to remove from the ledger.
+        why: the cause.
     """
 
     allocation: Allocation
@@ -59,11 +59,11 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """A pod that is bound here does not say what the record says that it holds.
+    """Write on a bound pod the cards that the ledger has for it.
 
     Attributes:
-        pod: as it is.
-        result: what is to be written on it.
+        pod: before the write.
+        result: annotations and labels to write.
     """
 
     pod: Pod
@@ -73,23 +73,23 @@ class Annotate:
 Repair = Describe | Adopt | Release | Annotate
 
 Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
-"""What a bound pod says that it holds, as ``adopt`` reads it."""
+"""Reads the allocation in a bound pod's annotations, as ``adopt`` does; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node, as it was read: the record first, the pods after it.
+    """One node; the ledger must have been read before the pods.
 
     Attributes:
         ledger: as it is in the store.
-        node: as the cluster describes it now; None where there is no such node any more.
-        pods: those that are bound to it and may hold cards.
-        bound: by uid, the node of each pod of ``pods`` and of ``ledger`` that there is and that
-            has not finished; empty where it has none yet.
+        node: as the cluster describes it now; None where the node was deleted.
+        pods: pods that are bound to it and may use its cards.
+        bound: by uid, the node of each pod of ``pods`` and of ``ledger`` that exists and has not
+            finished; empty for a pod that is not bound.
         overdue: uids of pods that were not bound for longer than a Binding takes.
         wall: nanoseconds since 1970.
-        holdings: what the node's agent tells of the kubelet.
-        read: of its pods.
+        holdings: devices that the kubelet assigned, as the node's agent reports them.
+        read: reads a pod's annotations.
     """
 
     ledger: NodeLedger
@@ -103,33 +103,35 @@ class NodeView:
 
 
 def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
-    """What to do, in this order; nothing where all is as it should be.
+    """Return the repairs of a node in the order to make them; none where all agrees.
 
     Args:
         view: of the node.
-        dialects: the vocabularies.
+        dialects: all dialects.
     """
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
     adopted = tuple(
-        Adopt(found) for pod in view.pods if (found := _missing(pod, view, node, dialects))
+        Adopt(allocation)
+        for pod in view.pods
+        if (allocation := _missing(pod, view, node, dialects))
     )
     released = tuple(
         Release(allocation, why)
         for uid, allocation in view.ledger.allocations.items()
-        if (why := _idle(uid, view)) is not None
+        if (why := _release_cause(uid, view)) is not None
     )
     annotated = tuple(
         repair
         for pod in view.pods
-        if (known := view.ledger.allocations.get(pod.metadata.uid)) is not None
-        and (repair := rewrite(pod, known, node, dialects, view.wall, view.read)) is not None
+        if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
+        and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
     return (*described, *adopted, *released, *annotated)
 
 
 def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
-    """The record after the repairs; the same one where none is about it."""
+    """Return the ledger after the repairs; the same object where no repair changes it."""
     for repair in repairs:
         match repair:
             case Describe(node):
@@ -146,63 +148,65 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
 def drift(
     ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect], read: Read = adopt
 ) -> tuple[Problem, ...]:
-    """What no repair can help, so that a person must look.
+    """Return the problems that no repair solves, so that an operator must look.
 
     Args:
         ledger: after the repairs.
-        pods: those that are bound to the node.
-        dialects: the vocabularies.
-        read: of the pods.
+        pods: pods that are bound to the node.
+        dialects: all dialects.
+        read: reads a pod's annotations.
     """
     return ledger.problems() + tuple(
-        Problem(full_name(pod), "says that it holds other cards than the ledger, which are kept")
+        Problem(
+            full_name(pod), "its annotations name other cards than its ledger, which stays as it is"
+        )
         for pod in pods
-        if (known := ledger.allocations.get(pod.metadata.uid)) is not None
-        and known.unread is None
-        and known.dialect != KUBELET
-        and not _says(known, read(pod, ledger.node, dialects))
-        and rewrite(pod, known, ledger.node, dialects, 0, read) is None
+        if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+        and allocation.unread is None
+        and allocation.dialect != KUBELET
+        and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
+        and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
     )
 
 
 def rewrite(
     pod: Pod,
-    known: Allocation,
+    allocation: Allocation,
     node: Node,
     dialects: Sequence[Dialect],
     wall: int,
     read: Read = adopt,
 ) -> Annotate | None:
-    """What makes a bound pod say what the record says that it holds.
+    """Return what makes a bound pod's annotations name the cards of its allocation.
 
-    The record wins: what stands on a pod, others can write. Of a pod whose containers may have
-    been started already only what must be there is written, so that no device plugin takes it for
-    a new one. On a pod whose cards the kubelet alone tells, nothing is.
+    The ledger wins, because other programs can write annotations. Where containers may have been
+    started already, only the annotations that are needed are written, so that no device plugin
+    takes the pod for a new one. Where only the kubelet knows the cards, none are written.
 
     Args:
-        pod: which is bound to the node.
-        known: what the record says.
-        node: where.
-        dialects: the vocabularies.
+        pod: bound to the node.
+        allocation: in the ledger.
+        node: with its cards.
+        dialects: all dialects.
         wall: nanoseconds since 1970.
-        read: of the pod.
+        read: reads the pod's annotations.
 
     Returns:
-        None where the pod says so already, or cannot be made to.
+        None where the annotations name them already, or no annotation can.
     """
-    if known.unread is not None or known.dialect == KUBELET:
+    if allocation.unread is not None or allocation.dialect == KUBELET:
         return None
-    if _says(known, read(pod, node, dialects)):
+    if _names_cards_of(allocation, read(pod, node, dialects)):
         return None
-    full = _written(pod, known, node, dialects, wall)
-    if full is None or not _says(known, adopt(_with(pod, full), node, dialects)):
+    full = _written(pod, allocation, node, dialects, wall)
+    if full is None or not _names_cards_of(allocation, adopt(_with(pod, full), node, dialects)):
         return None
     if pod.status.phase in (None, "Pending"):
         return Annotate(pod, full)
     least = full
     for key in full.annotations:
         less = replace(least, annotations=_without(least.annotations, key))
-        if _says(known, adopt(_with(pod, less), node, dialects)):
+        if _names_cards_of(allocation, adopt(_with(pod, less), node, dialects)):
             least = less
     return Annotate(pod, least)
 
@@ -210,19 +214,19 @@ def rewrite(
 def _missing(
     pod: Pod, view: NodeView, node: Node, dialects: Sequence[Dialect]
 ) -> Allocation | None:
-    """What the record should say of a bound pod; None where it says so, or knows better."""
-    known = view.ledger.allocations.get(pod.metadata.uid)
-    if known is not None and known.unread is None:
+    """Return the allocation that the ledger lacks; None where it has it, or knows more."""
+    earlier = view.ledger.allocations.get(pod.metadata.uid)
+    if earlier is not None and earlier.unread is None:
         return None
-    found = view.read(pod, node, dialects)
-    if found is not None:
-        found = adopt_from_kubelet(found, pod, node, dialects, view.holdings)
-    if found is None or (known is not None and found == replace(known, since=0)):
+    allocation = view.read(pod, node, dialects)
+    if allocation is not None:
+        allocation = adopt_from_kubelet(allocation, pod, node, dialects, view.holdings)
+    if allocation is None or (earlier is not None and allocation == replace(earlier, since=0)):
         return None
-    return found
+    return allocation
 
 
-def _idle(uid: str, view: NodeView) -> ReleaseCause | None:
+def _release_cause(uid: str, view: NodeView) -> ReleaseCause | None:
     if any(pod.metadata.uid == uid for pod in view.pods):
         return None
     where = view.bound.get(uid)
@@ -233,10 +237,10 @@ def _idle(uid: str, view: NodeView) -> ReleaseCause | None:
     return None if where == view.ledger.node.name else ReleaseCause.ELSEWHERE
 
 
-def _says(known: Allocation, found: Allocation | None) -> bool:
-    if found is None or found.unread is not None:
+def _names_cards_of(allocation: Allocation, annotated: Allocation | None) -> bool:
+    if annotated is None or annotated.unread is not None:
         return False
-    return sorted(map(_order, found.grants)) == sorted(map(_order, known.grants))
+    return sorted(map(_order, annotated.grants)) == sorted(map(_order, allocation.grants))
 
 
 def _order(grant: Grant) -> tuple[str, str, int, int, str]:
@@ -244,23 +248,23 @@ def _order(grant: Grant) -> tuple[str, str, int, int, str]:
 
 
 def _written(
-    pod: Pod, known: Allocation, node: Node, dialects: Sequence[Dialect], wall: int
+    pod: Pod, allocation: Allocation, node: Node, dialects: Sequence[Dialect], wall: int
 ) -> Result | None:
-    placement = Placement(node.name, known.grants)
+    placement = Placement(node.name, allocation.grants)
     present = {card.uuid for card in node.cards}
     try:
         dialect = dialect_of(pod, dialects)
-        if dialect is None or any(grant.card not in present for grant in known.grants):
+        if dialect is None or any(grant.card not in present for grant in allocation.grants):
             return None
         request = dialect.read_request(pod)
     except DialectError:
         return None
-    asking = {ask.name for ask in request.containers}
-    if any(grant.container not in asking for grant in known.grants):
+    requesting = {ask.name for ask in request.containers}
+    if any(grant.container not in requesting for grant in allocation.grants):
         return None
     result = dialect.write_result(pod, request, placement, node, wall)
     if KEY in annotations(pod) and KEY not in result.annotations:
-        ours = {KEY: encode(known.grants)}
+        ours = {KEY: encode(allocation.grants)}
         return replace(result, annotations={**result.annotations, **ours})
     return result
 
@@ -274,5 +278,5 @@ def _with(pod: Pod, result: Result) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def _without(said: Mapping[str, str], key: str) -> dict[str, str]:
-    return {name: value for name, value in said.items() if name != key}
+def _without(values: Mapping[str, str], key: str) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name != key}

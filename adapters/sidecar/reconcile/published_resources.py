@@ -1,7 +1,7 @@
-"""What the service itself has written to a node's status, so that it takes back that and no more.
+"""Records which amounts of a node's status the service wrote, so that it withdraws only these.
 
-A node that loses its cards states 0 of their resources from then on, as a kubelet does for a
-device plugin that has ended. Source: kubernetes pkg/kubelet/nodestatus/setters.go, MachineInfo.
+A resource whose cards are gone is set to 0, as the kubelet does for a device plugin that ended.
+Source: kubernetes pkg/kubelet/nodestatus/setters.go, MachineInfo.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,13 +12,13 @@ from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse
 
 MARK = "dragoman.dev/published"
-"""Annotation of a node: the amounts that were written, as JSON by the name of the resource."""
+"""Annotation of a node: the amounts that the service wrote, as JSON by resource name."""
 
 _AMOUNTS: msgspec.json.Decoder[dict[str, int]] = msgspec.json.Decoder(dict[str, int])
 
 
 def written(node: KubeNode) -> dict[str, int]:
-    """What was written to a node; nothing where that cannot be read."""
+    """Return the amounts that the service wrote to a node; none where they cannot be read."""
     try:
         return _AMOUNTS.decode(annotations(node).get(MARK, "{}"))
     except msgspec.DecodeError:
@@ -26,19 +26,19 @@ def written(node: KubeNode) -> dict[str, int]:
 
 
 def states(node: KubeNode, name: str, amount: int) -> bool:
-    """Whether a node states this amount, as capacity and as allocatable."""
+    """Return whether a node has this amount, as capacity and as allocatable."""
     status = node.status
     return all(
-        _is((said or {}).get(name), amount) for said in (status.capacity, status.allocatable)
+        _is((amounts or {}).get(name), amount) for amounts in (status.capacity, status.allocatable)
     )
 
 
 def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, str]:
-    """What is to be 0: it was written here, still stands as it was written, and is not wanted.
+    """Return a 0 for each amount that the service wrote, is unchanged and is not wanted any more.
 
     Args:
         node: the node.
-        wanted: names of what it should state.
+        wanted: names of the resources that its status should have.
     """
     return {
         name: "0"
@@ -48,20 +48,20 @@ def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, str]:
 
 
 def mark(node: KubeNode, wanted: Mapping[str, int], changed: Collection[str]) -> str | None:
-    """The annotation after a write; None where nothing on the node is ours.
+    """Return the annotation after a write; None where no amount of the node is ours.
 
     Args:
-        node: the node before it.
-        wanted: what the node should state.
-        changed: names of what is written now.
+        node: the node before the write.
+        wanted: the amounts that its status should have.
+        changed: names of the resources in the write.
     """
     ours = {*written(node), *changed}
     kept = {name: amount for name, amount in sorted(wanted.items()) if name in ours}
     return msgspec.json.encode(kept).decode() if kept else None
 
 
-def _is(said: Amount | None, amount: int) -> bool:
+def _is(quantity: Amount | None, amount: int) -> bool:
     try:
-        return said is not None and parse(str(said)) == amount
+        return quantity is not None and parse(str(quantity)) == amount
     except QuantityError:
         return False

@@ -1,17 +1,17 @@
-"""Where record and cluster did not agree, as metrics and as events."""
+"""Reports what the reconciler repairs and finds: as a metric, Events and log lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter
 
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.sidecar.observe.decision_log import Logger
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, full_name
 
 
 class ReconcileReporter:
-    """Implements ``reconciling.Witness``."""
+    """Implements ``ports.RepairReporter``."""
 
     def __init__(
         self,
@@ -20,17 +20,17 @@ class ReconcileReporter:
         log: Logger,
         uid_of: Callable[[str], str],
     ) -> None:
-        """Nothing is told yet.
+        """Register the counter.
 
         Args:
-            registry: where the counter goes.
-            events: where people look.
-            log: where operators look.
-            uid_of: a node's uid, by its name.
+            registry: of this process.
+            events: writes the Events.
+            log: of this process.
+            uid_of: returns a node's uid, by its name; empty where there is no such node.
         """
         repairs = Counter(
             "dragoman_reconciler_repairs",
-            "What the reconciler has put right, by kind.",
+            "Repairs of ledgers and of pods' annotations by the reconciler, by kind.",
             ["kind"],
             registry=registry,
         )
@@ -44,15 +44,16 @@ class ReconcileReporter:
         self._repairs(kind).inc()
 
     def of_pod(self, pod: Pod, reason: str, text: str) -> None:
-        """Tell people of a pod."""
-        meta = pod.metadata
-        self._log.warning(
-            "ledger.repaired", pod=f"{meta.namespace}/{meta.name}", reason=reason, text=text
-        )
+        """Log a repair and emit an Event about a pod."""
+        self._log.warning("ledger.repaired", pod=full_name(pod), reason=reason, text=text)
         self._events.emit(EventSubject.pod(pod), reason, text, kind="Warning", action="Reconciling")
 
     def of_node(self, node: str, reason: str, text: str) -> None:
-        """Tell people of a node."""
+        """Log a problem and emit an Event about a node."""
         self._log.warning("ledger.drift", node=node, reason=reason, text=text)
-        about = EventSubject("Node", node, uid=self._uid_of(node))
-        self._events.emit(about, reason, text, kind="Warning", action="Reconciling")
+        subject = EventSubject("Node", node, uid=self._uid_of(node))
+        self._events.emit(subject, reason, text, kind="Warning", action="Reconciling")
+
+    def inventory(self, node: str, problems: Sequence[str]) -> None:
+        """Log what is invalid in a node's description of its cards."""
+        self._log.warning("inventory.problem", node=node, text="; ".join(problems))

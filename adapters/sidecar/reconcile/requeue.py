@@ -1,9 +1,9 @@
-"""Wakes the schedulers of refused pods as soon as there is room for these.
+"""Makes schedulers retry rejected pods as soon as a node may have room for them.
 
-kube-scheduler and koord-scheduler look again at a pod that they could not place when the pod
-changes; what a ledger has free they cannot see, and else they would wait for minutes. vc-scheduler
-looks every second. Every pod is looked at once after a change, in the order of its refusal, and
-only so many are woken at a time: the first of them may take the room of all.
+kube-scheduler and koord-scheduler retry an unschedulable pod when the pod changes. They do not see
+what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
+After a change of the ledgers each waiting pod is evaluated once, in the order of the rejections.
+Only a few are woken at a time: the first of them may take the room of all.
 """
 
 import asyncio
@@ -14,73 +14,73 @@ from adapters.sidecar.decide.service import Service
 from adapters.wire.kube import Pod
 
 EVERY = 0.5
-"""Seconds between two turns."""
+"""Seconds between two rounds."""
 
 WOKEN = 20
-"""Pods that are woken in a turn, at most by ``STEP`` more."""
+"""Pods woken in a round; up to ``STEP`` more."""
 
-LOOKED = 200
-"""Pods for which room is looked for in a turn."""
+EVALUATED = 200
+"""Pods evaluated in a round."""
 
 STEP = 10
-"""Pods for which room is looked for before others are let run."""
+"""Pods evaluated before the event loop gets its turn."""
 
 Wake = Callable[[Pod, str], Awaitable[None]]
-"""Changes a pod, with a text that is new each time."""
+"""Changes a pod; the text is a new one each time."""
 
 
 class PodRequeuer:
-    """One turn after the other."""
+    """Evaluates the waiting pods again after each change of the ledgers."""
 
     def __init__(
         self, service: Service, wake: Wake, failed: Callable[[Pod, OSError], bool]
     ) -> None:
-        """Nobody is woken yet.
+        """Wake no pod yet.
 
         Args:
-            service: that refuses.
+            service: has the waiting pods.
             wake: changes a pod.
-            failed: told when that was not possible; says whether it is to be tried again.
+            failed: called when that failed; returns whether to try again.
         """
         self._service = service
         self._wake = wake
         self._failed = failed
-        self._seen = -1
-        self._left = 0
+        self._revision = -1
+        self._to_evaluate = 0
 
     async def run(self) -> NoReturn:
-        """Work until cancelled."""
+        """Run rounds until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
-            await self.turn()
+            await self.round()
 
-    async def turn(self) -> int:
-        """Wake those that have room now.
+    async def round(self) -> int:
+        """Wake the pods that have room now.
 
         Returns:
-            how many there were.
+            how many were woken.
         """
         service = self._service
         if service.missing:
             return 0
-        if service.ledgers.revision != self._seen:
-            self._seen, self._left = service.ledgers.revision, service.waiting
+        if service.ledgers.revision != self._revision:
+            self._revision, self._to_evaluate = service.ledgers.revision, service.waiting
         woken: list[Pod] = []
-        looked = 0
-        while self._left > 0 and looked < LOOKED and len(woken) < WOKEN:
+        evaluated = 0
+        while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
             woken += service.retry(STEP)
-            looked += STEP
-            self._left = max(0, self._left - STEP)
+            evaluated += STEP
+            self._to_evaluate = max(0, self._to_evaluate - STEP)
             await asyncio.sleep(0)
         for pod in woken:
             await self._one(pod)
         return len(woken)
 
     async def _one(self, pod: Pod) -> None:
-        asking = self._service.pod_requests.get(pod.metadata.uid)
+        pod_request = self._service.pod_requests.get(pod.metadata.uid)
         try:
-            await self._wake(pod, str(self._seen))
+            await self._wake(pod, str(self._revision))
         except OSError as error:
-            if self._failed(pod, error) and asking is not None:
-                self._service.waits(asking, refused=True)
-                self._left += 1
+            if self._failed(pod, error) and pod_request is not None:
+                self._service.waits(pod_request, refused=True)
+                self._to_evaluate += 1

@@ -1,6 +1,6 @@
-"""Cards that were booked for a Binding that did not come: left by a service that has died.
+"""Finds allocations whose Binding never came: a service died between ledger and Binding.
 
-Nobody tells of them: the pod does not change, nor its node. Only the ledger has, a while ago.
+No watch reports them: neither the pod nor its node changes. Only the ledger did, a while ago.
 """
 
 import asyncio
@@ -11,45 +11,45 @@ from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 
 EVERY = 5.0
-"""Seconds between two turns. A Binding follows its ledger within one, as a rule."""
+"""Seconds between two scans. A Binding usually follows its ledger within one second."""
 
 
 class UnboundScanner:
-    """Names the nodes in whose ledgers there is a pod that is not bound a while later."""
+    """Finds the nodes whose ledger has a pod that is still not bound one scan later."""
 
     def __init__(
-        self, book: LedgerCache, mirror: ClusterCache, found: Callable[[str], None]
+        self, ledgers: LedgerCache, cache: ClusterCache, found: Callable[[str], None]
     ) -> None:
-        """Nothing has changed yet.
+        """Begin without a changed ledger.
 
         Args:
-            book: the ledgers.
-            mirror: the pods.
-            found: told the name of a node.
+            ledgers: all ledgers.
+            cache: the pods.
+            found: called with the name of such a node.
         """
-        self._book = book
-        self._mirror = mirror
+        self._ledgers = ledgers
+        self._cache = cache
         self._found = found
         self._changed: set[str] = set()
-        self._ripe: set[str] = set()
+        self._to_check: set[str] = set()
 
     def changed(self, node: str) -> None:
-        """A node's ledger is another one."""
+        """Note that a node's ledger was written."""
         self._changed.add(node)
 
     async def run(self) -> NoReturn:
-        """Take turns until cancelled."""
+        """Scan until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
-            self.turn()
+            self.scan()
 
-    def turn(self) -> None:
-        """Name those that had changed before the last turn and still have such a pod."""
-        for node in self._ripe:
-            stored = self._book.stored(node)
+    def scan(self) -> None:
+        """Check the nodes whose ledger was written before the last scan."""
+        for node in self._to_check:
+            stored = self._ledgers.stored(node)
             if stored is None:
                 continue
-            here = {pod.metadata.uid for pod in self._mirror.holding(node)}
-            if not stored.ledger.allocations.keys() <= here:
+            bound = {pod.metadata.uid for pod in self._cache.holding(node)}
+            if not stored.ledger.allocations.keys() <= bound:
                 self._found(node)
-        self._ripe, self._changed = self._changed, set()
+        self._to_check, self._changed = self._changed, set()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.sidecar.reconcile.concurrency import ABREAST, for_each_limited
+from adapters.sidecar.reconcile.concurrency import LIMIT, for_each_limited
 
 
 def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
@@ -27,7 +27,7 @@ def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
     done, most = asyncio.run(main())
 
     assert sorted(done) == list(range(200))
-    assert most == ABREAST
+    assert most == LIMIT
 
 
 def test_one_that_hangs_does_not_hold_the_others() -> None:

@@ -18,7 +18,7 @@ class Woken:
     again: bool = True
 
     def __post_init__(self) -> None:
-        self.retrying = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
+        self.requeuer = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
 
     async def wake(self, pod: Pod, turn: str) -> None:
         assert turn
@@ -52,12 +52,12 @@ def test_nobody_is_woken_before_there_is_room_and_each_once_then() -> None:
     async def _(woken: Woken) -> None:
         await fill(woken.bench)
         woken.refuse("a", "b")
-        assert await woken.retrying.turn() == 0
+        assert await woken.requeuer.round() == 0
 
         await woken.bench.service.release("uid-first")
 
-        assert await woken.retrying.turn() == 2
-        assert await woken.retrying.turn() == 0
+        assert await woken.requeuer.round() == 2
+        assert await woken.requeuer.round() == 0
         assert woken.names == ["a", "b"]
 
 
@@ -68,7 +68,7 @@ def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> N
         woken.refuse("small")
 
         for _ in range(3):
-            await woken.retrying.turn()
+            await woken.requeuer.round()
 
         assert woken.names == ["small"]
         assert woken.bench.service.waiting == 500
@@ -80,7 +80,7 @@ def test_many_that_fit_are_woken_a_few_at_a_time_and_in_order() -> None:
         names = [f"p{number:03}" for number in range(100)]
         woken.refuse(*names)
 
-        counts = [await woken.retrying.turn() for _ in range(6)]
+        counts = [await woken.requeuer.round() for _ in range(6)]
 
         assert max(counts) < WOKEN + STEP
         assert woken.names == names
@@ -91,15 +91,15 @@ def test_a_pod_that_could_not_be_woken_is_tried_again_unless_it_is_gone() -> Non
     async def _(woken: Woken) -> None:
         woken.refuse("a")
         woken.failures = 1
-        await woken.retrying.turn()
-        await woken.retrying.turn()
+        await woken.requeuer.round()
+        await woken.requeuer.round()
         assert woken.names == ["a"]
 
         woken.refuse("b")
         woken.failures, woken.again = 1, False
         woken.bench.service.ledgers.revision += 1
-        await woken.retrying.turn()
-        await woken.retrying.turn()
+        await woken.requeuer.round()
+        await woken.requeuer.round()
         assert woken.names == ["a"]
 
 
@@ -109,4 +109,4 @@ def test_nobody_is_woken_while_something_is_not_known() -> None:
         woken.refuse("a")
         woken.bench.service.mark_unsynced("pods")
 
-        assert await woken.retrying.turn() == 0
+        assert await woken.requeuer.round() == 0

@@ -33,12 +33,12 @@ class Rig:
     def __init__(self, record: Change) -> None:
         self.named: list[str] = []
         self.book, self.mirror = LedgerCache(), ClusterCache()
-        self.leftover = UnboundScanner(self.book, self.mirror, self.named.append)
+        self.scanner = UnboundScanner(self.book, self.mirror, self.named.append)
         self.tell(record)
 
     def tell(self, record: Change) -> None:
         self.book.apply(record)
-        self.leftover.changed(record.node)
+        self.scanner.changed(record.node)
 
     def bind(self, pod: Pod) -> None:
         spec = msgspec.structs.replace(pod.spec, node_name="n1")
@@ -49,10 +49,10 @@ def test_a_node_whose_pod_is_not_bound_a_turn_later_is_named_once() -> None:
     rig = Rig(a_record(POD))
     rig.mirror.put_pod(POD)
 
-    rig.leftover.turn()
+    rig.scanner.scan()
     at_once = [*rig.named]
-    rig.leftover.turn()
-    rig.leftover.turn()
+    rig.scanner.scan()
+    rig.scanner.scan()
 
     assert at_once == [], "its Binding may be on the way"
     assert rig.named == ["n1"]
@@ -61,8 +61,8 @@ def test_a_node_whose_pod_is_not_bound_a_turn_later_is_named_once() -> None:
 def test_a_node_whose_pod_is_gone_is_named() -> None:
     rig = Rig(a_record(POD))
 
-    rig.leftover.turn()
-    rig.leftover.turn()
+    rig.scanner.scan()
+    rig.scanner.scan()
 
     assert rig.named == ["n1"]
 
@@ -71,8 +71,8 @@ def test_a_node_whose_pods_are_all_bound_is_not_looked_at_for_its_ledgers_sake()
     rig = Rig(a_record(POD))
     rig.bind(POD)
 
-    rig.leftover.turn()
-    rig.leftover.turn()
+    rig.scanner.scan()
+    rig.scanner.scan()
 
     assert rig.named == []
 
@@ -80,8 +80,8 @@ def test_a_node_whose_pods_are_all_bound_is_not_looked_at_for_its_ledgers_sake()
 def test_a_record_that_is_gone_by_then_is_nobodys() -> None:
     rig = Rig(a_record(POD))
 
-    rig.leftover.turn()
+    rig.scanner.scan()
     rig.book.apply(Change("n1", None))
-    rig.leftover.turn()
+    rig.scanner.scan()
 
     assert rig.named == []

@@ -1,0 +1,117 @@
+"""Reads nodes and their pods for the reconciler, from the cluster cache and from the API server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adapters.dialects.adopt import FINISHED
+from adapters.dialects.dialect import Dialect
+from adapters.dialects.merge import read_node
+from adapters.sidecar.decide.ports import Clock
+from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
+from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.orphans import OrphanTracker
+from adapters.sidecar.reconcile.plan import NodeView
+from adapters.sidecar.reconcile.ports import LivePods, RepairReporter
+from adapters.wire.hardware import DeviceHolding, NodeHardware
+from adapters.wire.kube import DeviceObject, KubeNode, Pod
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+
+_Sources = tuple[KubeNode, DeviceObject | None, Sequence[Dialect], NodeHardware | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadNode:
+    """A node as it was read last: most reconciliations are due to its pods."""
+
+    sources: _Sources
+    node: Node
+    problems: tuple[str, ...]
+
+
+class NodeReader:
+    """Reads one node at a time; remembers what it read until the sources change."""
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        live: LivePods,
+        clock: Clock,
+        grace: int,
+        reporter: RepairReporter,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            cache: the watched objects.
+            live: pods as the API server has them.
+            clock: of the service.
+            grace: nanoseconds for which an allocation may be without a bound pod.
+            reporter: of invalid descriptions.
+        """
+        self._cache = cache
+        self._live = live
+        self._clock = clock
+        self._reporter = reporter
+        self._orphans = OrphanTracker(grace)
+        self._nodes: dict[str, _ReadNode] = {}
+        self._adoptions: dict[str, AdoptionCache] = {}
+
+    def node(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
+        """Return a node as the cluster describes it now; None where there is no such node."""
+        kube = self._cache.nodes.get(name)
+        if kube is None:
+            self._nodes.pop(name, None)
+            self._adoptions.pop(name, None)
+            return None
+        sources = (kube, self._cache.devices.get(name), dialects, self._cache.hardware.get(name))
+        earlier = self._nodes.get(name)
+        if earlier is not None and earlier.sources == sources:
+            return earlier.node
+        read = self._nodes[name] = _ReadNode(sources, *read_node(*sources))
+        if read.problems and (earlier is None or earlier.problems != read.problems):
+            self._reporter.inventory(name, read.problems)
+        return read.node
+
+    def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
+        """Return a node by the watches alone; None where the ledger has a pod that they do not."""
+        pods = self._cache.holding(node.name)
+        bound = {pod.metadata.uid: node.name for pod in pods}
+        if not ledger.allocations.keys() <= bound.keys():
+            return None
+        read = self._adoptions[node.name] = AdoptionCache(self._adoptions.get(node.name))
+        return NodeView(
+            ledger, node, pods, bound, frozenset(), self._clock.wall(), self._holdings(node), read
+        )
+
+    async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
+        """Return a node; where a pod of the ledger is, the API server says, past all caches.
+
+        The ledger must have been read from the store before: a service that begins to bind such a
+        pod from now on writes the ledger first.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        name = ledger.node.name
+        pods = self._cache.holding(name)
+        bound = {pod.metadata.uid: name for pod in pods}
+        for uid, allocation in ledger.allocations.items():
+            if uid not in bound:
+                pod = await self._live.get(allocation.pod_ref)
+                if pod is not None and pod.metadata.uid == uid and not has_finished(pod):
+                    bound[uid] = pod.spec.node_name or ""
+        overdue = frozenset(self._orphans.abandoned(ledger, bound, self._clock.now()))
+        read = AdoptionCache(self._adoptions.get(name))
+        holdings = self._holdings(ledger.node)
+        return NodeView(ledger, node, pods, bound, overdue, self._clock.wall(), holdings, read)
+
+    def _holdings(self, node: Node) -> Sequence[DeviceHolding]:
+        """Return the devices that the kubelet assigned, as the node's agent reports them."""
+        agent = self._cache.hardware.get(node.name)
+        return () if agent is None else agent.holdings
+
+
+def has_finished(pod: Pod) -> bool:
+    """Return whether all containers of a pod have ended for good."""
+    return pod.status.phase in FINISHED

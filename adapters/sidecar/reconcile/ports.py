@@ -1,0 +1,68 @@
+"""What the reconciler needs of the API server, and where it reports its repairs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from adapters.wire.kube import Pod
+from core.requests.pod_ref import PodRef
+
+
+class LivePods(Protocol):
+    """Pods as the API server has them now, without a cache."""
+
+    async def get(self, pod: PodRef) -> Pod | None:
+        """Return a pod; None where there is none of this name.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+    async def annotate(
+        self,
+        pod: PodRef,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Set annotations and labels of the pod with this uid; None removes one.
+
+        Raises:
+            OSError: the API server rejected the change, or did not answer.
+        """
+        ...
+
+
+class RepairReporter(Protocol):
+    """Reports repairs and problems. Its methods neither wait nor fail."""
+
+    def repaired(self, kind: str) -> None:
+        """Count a repair."""
+        ...
+
+    def of_pod(self, pod: Pod, reason: str, text: str) -> None:
+        """Emit an Event about a pod."""
+        ...
+
+    def of_node(self, node: str, reason: str, text: str) -> None:
+        """Emit an Event about a node."""
+        ...
+
+    def inventory(self, node: str, problems: Sequence[str]) -> None:
+        """Log what is invalid in a node's description of its cards."""
+        ...
+
+
+class NoReporter:
+    """Reports nothing."""
+
+    def repaired(self, kind: str) -> None:
+        """Count nothing."""
+
+    def of_pod(self, pod: Pod, reason: str, text: str) -> None:
+        """Emit nothing."""
+
+    def of_node(self, node: str, reason: str, text: str) -> None:
+        """Emit nothing."""
+
+    def inventory(self, node: str, problems: Sequence[str]) -> None:
+        """Log nothing."""
