@@ -1,4 +1,4 @@
-"""The command line: what it is called with, what it prints where, and how it ends."""
+"""The command line: arguments, output and exit status."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from rich.progress import track
 
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
-from adapters.cli.input.time_option import moment
+from adapters.cli.input.time_option import parse_time
 from adapters.cli.node import become_agent
 from adapters.cli.output.report import ScheduleReport, as_json, as_yaml
 from adapters.cli.output.table import show_report
@@ -23,10 +23,10 @@ from adapters.wire.kube import Pod
 
 SOME_NOT_PLACED = 1
 BAD_INPUT = 2
-"""Exit status; 0 where every pod that asks for a share was placed."""
+"""Exit status; 0 where every pod that requests a share was placed."""
 
 LONG = 200
-"""Pending pods from which on a terminal is shown how far the run is."""
+"""Pending pods from which on a terminal shows a progress bar."""
 
 app = typer.Typer(
     name="dragoman",
@@ -38,7 +38,7 @@ app = typer.Typer(
 
 
 class Output(Enum):
-    """How the report is printed."""
+    """The format of the report."""
 
     TABLE = "table"
     JSON = "json"
@@ -62,13 +62,13 @@ def _dragoman(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """One ledger of every GPU share, spoken in three vocabularies."""
+    """One ledger of every GPU share, for the schedulers of several dialects."""
 
 
 @app.command("schedule")
 def _schedule(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="More of what -f takes.")
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="More files, as for -f.")
     ] = None,
     filename: Annotated[
         list[str] | None,
@@ -76,43 +76,52 @@ def _schedule(
             "-f", "--filename", metavar="FILE", help="A file, a folder, or - for standard input."
         ),
     ] = None,
-    output: Annotated[Output, typer.Option("-o", "--output", help="How to print.")] = Output.TABLE,
+    output: Annotated[
+        Output, typer.Option("-o", "--output", help="The format of the report.")
+    ] = Output.TABLE,
     node_policy: Annotated[
         SchedulingPolicy | None,
-        typer.Option(help="For pods that do not say, in place of their default."),
+        typer.Option(help="For pods that set none; replaces the default of their dialect."),
     ] = None,
     device_policy: Annotated[
         SchedulingPolicy | None,
-        typer.Option(help="For pods that do not say, in place of their default."),
+        typer.Option(help="For pods that set none; replaces the default of their dialect."),
     ] = None,
     topology_aware: Annotated[
         bool | None,
         typer.Option(
             "--topology-aware/--no-topology-aware",
-            help="Whether links count in the choice of the node, for pods that do not say.",
+            help="Whether links count in the choice of the node, for pods that do not set it.",
             show_default=False,
         ),
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Time to write, RFC 3339 or Unix seconds; else now."),
+        typer.Option(
+            metavar="TIME", help="Time for the annotations, RFC 3339 or Unix seconds; default: now."
+        ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell of placed pods too why not on other nodes.")
+        bool,
+        typer.Option(
+            "--explain", help="Report for placed pods too why they do not fit other nodes."
+        ),
     ] = False,
 ) -> None:
     """Place pods on cards without a cluster.
 
-    Reads Node, Pod, Device, ConfigMap and List objects; bound pods hold their cards, pending ones
-    are placed in the order of the input. Exit status: 0 all placed, 1 some not, 2 bad input.
+    Reads Node, Pod, Device, ConfigMap and List objects. Bound pods keep their cards; the command
+    places pending ones in the order of the input.
+
+    Exit status: 0 all placed, 1 some not, 2 bad input.
     """
     names = [*(filename or ()), *(more or ())]
     if not names:
-        raise typer.BadParameter("give at least one", param_hint="-f")
+        raise typer.BadParameter("pass at least one", param_hint="-f")
     try:
         found = manifests(sources(names, sys.stdin.buffer))
         defaults = Defaults(node_policy, device_policy, topology_aware)
-        report = schedule(found, RunOptions(defaults, moment(at), explain, _watch))
+        report = schedule(found, RunOptions(defaults, parse_time(at), explain, _progress))
     except InputError as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -125,9 +134,9 @@ def _schedule(
 def _node(
     config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
 ) -> None:
-    """Run the node agent: containers get what their pods were granted, or do not start.
+    """Run the node agent: containers get the granted devices of their pods, or do not start.
 
-    Exit status: 0 told to end, 2 bad configuration.
+    Exit status: 0 after a signal, 2 bad configuration.
     """
     become_agent(config)
 
@@ -143,21 +152,20 @@ def _serve(
             "--inventory",
             "-f",
             metavar="FILE",
-            help="Node, Device, Pod and ConfigMap objects, where there is no cluster; may be given"
-            " again.",
+            help="Node, Device, Pod and ConfigMap objects, to run without a cluster; repeatable.",
         ),
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="sqlite:PATH, memory or kubernetes; wins over FILE."),
+        typer.Option(metavar="STORE", help="sqlite:PATH, memory or kubernetes; overrides FILE."),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Port 0 takes a free one.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Port 0 selects a free one.")
     ] = None,
 ) -> None:
     """Serve schedulers: one ledger beside stock vc-scheduler, koord-scheduler and kube-scheduler.
 
-    Without a cluster it is the same service, for a person to poke at with curl.
+    With -f the same service runs without a cluster, to be tried with curl.
     """
     from adapters.cli.serve import serve
 
@@ -166,15 +174,18 @@ def _serve(
 
 @app.command("demo")
 def _demo(
-    inventory: Annotated[str, typer.Argument(metavar="FILE", help="Nodes, and pods to schedule.")],
+    inventory: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Nodes, and pods to schedule; default: an example."),
+    ] = None,
 ) -> None:
-    """Start a service on a SQLite file, and drive it as the schedulers do."""
+    """Start a service with a SQLite file, and call it as the schedulers do."""
     from adapters.cli.demo.command import demo
 
     demo(inventory)
 
 
-def _watch(pods: Sequence[Pod]) -> Iterable[Pod]:
+def _progress(pods: Sequence[Pod]) -> Iterable[Pod]:
     console = Console(stderr=True)
     if len(pods) < LONG or not console.is_terminal:
         return pods

@@ -1,4 +1,4 @@
-"""``dragoman node``: this process becomes the agent, and drops what only the command needs."""
+"""``dragoman node``: replaces this process by the agent, which needs none of the command."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from typing import NoReturn
 
 
 def become_agent(config: Path) -> NoReturn:
-    """Run ``python -m adapters.node`` in place of this process; its signals and its end stay.
+    """Replace this process by ``python -m adapters.node``; signals and exit status are its own.
 
-    ``-P``: a folder ``adapters`` where the command is called from is not the package.
+    ``-P``: a folder ``adapters`` in the current directory must not hide the package.
     """
     words = [sys.executable, "-P", "-m", "adapters.node", str(config)]
-    os.execv(sys.executable, words)  # noqa: S606  # no shell, and nothing in it is a user's word
+    os.execv(sys.executable, words)  # noqa: S606  # no shell, and no word of the user is a program

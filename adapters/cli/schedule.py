@@ -1,4 +1,4 @@
-"""Places the pending pods of the input on the cards of the input, one after the other."""
+"""Places the pending pods of the input on the cards of the input, one after another."""
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.settings import configured
+from adapters.cli.input.settings import configured_dialects
 from adapters.cli.output.report import (
     EVERY,
     CardLine,
@@ -32,44 +32,44 @@ from core.requests.grant import Allocation, Grant
 from core.requests.request import Request
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
-"""In which a pod without a uid gets one: the same for the same namespace and name."""
+"""Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
 
-NO_SHARE = "asks for no share"
+NO_REQUEST = "requests no share"
 
-Watch = Callable[[Sequence[Pod]], Iterable[Pod]]
-"""Sees every pod as its turn comes, to tell how far the run is."""
+Progress = Callable[[Sequence[Pod]], Iterable[Pod]]
+"""Iterates over the pods and shows the progress of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How the user wants the run.
+    """The user's options of a run.
 
     Attributes:
-        defaults: for pods that do not say.
+        defaults: for pods that set no policy.
         now: nanoseconds since 1970, for the annotations.
-        explain: tell of placed pods too why not on the other nodes.
-        watch: sees every pod as its turn comes.
+        explain: report for placed pods too why they do not fit the other nodes.
+        progress: iterates over the pods.
     """
 
     defaults: Defaults
     now: int
     explain: bool = False
-    watch: Watch = iter
+    progress: Progress = iter
 
 
-def schedule(manifests: Manifests, wish: RunOptions) -> ScheduleReport:
-    """Let bound pods hold their cards, place the pending ones in order of the input, and report.
+def schedule(manifests: Manifests, options: RunOptions) -> ScheduleReport:
+    """Adopt bound pods, place the pending ones in order of the input, and report.
 
     Raises:
         InputError: a settings file cannot be used.
     """
-    run = _Run(manifests, wish, configured(manifests.config_maps, wish.defaults))
+    run = _Run(manifests, options, configured_dialects(manifests.config_maps, options.defaults))
     pods = {name: _with_uid(pod) for name, (pod, _) in manifests.pods.items()}
-    lines = {name: run.bound(pod) for name, pod in pods.items() if pod.spec.node_name}
-    run.look_at_ledgers()
+    lines = {name: run.adopt_bound(pod) for name, pod in pods.items() if pod.spec.node_name}
+    run.warn_of_ledger_problems()
     pending = [pod for name, pod in pods.items() if name not in lines]
-    for pod in wish.watch(pending):
-        lines[full_name(pod)] = run.pending(pod)
+    for pod in options.progress(pending):
+        lines[full_name(pod)] = run.place_pending(pod)
     return ScheduleReport(
         pods=tuple(lines[name] for name in pods),
         cards=tuple(run.cards()),
@@ -85,12 +85,12 @@ def _with_uid(pod: Pod) -> Pod:
 
 
 class _Run:
-    """The one book of a run, and what was noticed on the way."""
+    """The ledgers of a run, and its warnings."""
 
     def __init__(
-        self, manifests: Manifests, wish: RunOptions, dialects: tuple[Dialect, ...]
+        self, manifests: Manifests, options: RunOptions, dialects: tuple[Dialect, ...]
     ) -> None:
-        self.wish = wish
+        self.options = options
         self.dialects = dialects
         self.warnings: list[str] = []
         self.nodes: dict[str, Node] = {}
@@ -99,7 +99,7 @@ class _Run:
             self.nodes[name], problems = read_node(kube, device, dialects)
             self.warnings += [_of_node(name, problem) for problem in problems]
         self.warnings += [
-            f"Device {name}: there is no Node of this name, so its cards are not used"
+            f"Device {name}: no Node has this name, so its cards are ignored"
             for name in manifests.devices
             if name not in manifests.nodes
         ]
@@ -114,46 +114,46 @@ class _Run:
         self.feasibility = FeasibilityCache()
         self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
 
-    def look_at_ledgers(self) -> None:
-        """Warn of everything that is held but not understood, or sold twice."""
+    def warn_of_ledger_problems(self) -> None:
+        """Warn of unknown allocations and of cards that are over-allocated."""
         for name in self.nodes:
             for problem in self.inventory.ledger(name).problems():
                 who = f"pod {problem.pod}" if problem.pod else f"node {name}"
                 self.warnings.append(f"{who}: {problem.text}")
 
-    def bound(self, pod: Pod) -> PodLine:
-        """What a pod that is on a node already holds there."""
+    def adopt_bound(self, pod: Pod) -> PodLine:
+        """Adopt the allocation of a pod that is already bound."""
         name = pod.spec.node_name or ""
         if not may_use_cards(pod):
-            return replace(_over(pod), node=name)
+            return replace(_ended(pod), node=name)
         node = self.nodes.get(name)
         if node is None:
             text = f"already bound to {name}, which is not among the input"
             self.warnings.append(f"pod {full_name(pod)}: {text}")
             return replace(_line(pod, PodResult.BOUND, text), node=name)
-        held = adopt(pod, node, self.dialects)
-        if held is None:
-            return replace(_line(pod, PodResult.LEFT_ALONE, NO_SHARE), node=name)
-        self.inventory.put(self.inventory.ledger(name).adopt(held))
-        text = "already bound" if held.unread is None else f"already bound, but {held.unread}"
+        adopted = adopt(pod, node, self.dialects)
+        if adopted is None:
+            return replace(_line(pod, PodResult.SKIPPED, NO_REQUEST), node=name)
+        self.inventory.put(self.inventory.ledger(name).adopt(adopted))
+        text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
         return replace(
             _line(pod, PodResult.BOUND, text),
-            dialect=None if held.dialect == UNKNOWN else held.dialect,
+            dialect=None if adopted.dialect == UNKNOWN else adopted.dialect,
             node=name,
-            containers=_shares(held.grants, node),
+            containers=_shares(adopted.grants, node),
         )
 
-    def pending(self, pod: Pod) -> PodLine:
-        """Place one pod, and book it."""
+    def place_pending(self, pod: Pod) -> PodLine:
+        """Place one pod, and commit its allocation."""
         if pod.status.phase in FINISHED:
-            return _over(pod)
+            return _ended(pod)
         if pod.metadata.deletion_timestamp is not None:
-            return _line(pod, PodResult.LEFT_ALONE, "is being deleted")
+            return _line(pod, PodResult.SKIPPED, "is being deleted")
         dialect: Dialect | None = None
         try:
             dialect = dialect_of(pod, self.dialects)
             if dialect is None:
-                return _line(pod, PodResult.LEFT_ALONE, NO_SHARE)
+                return _line(pod, PodResult.SKIPPED, NO_REQUEST)
             request = dialect.read_request(pod)
         except DialectError as error:
             name = None if dialect is None else dialect.name
@@ -164,15 +164,15 @@ class _Run:
     def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
         choice = self.candidates.of(pod)
         evaluation = self.feasibility.evaluate(request, self.inventory)
-        decision = allocate(evaluation, choice.names, explain=self.wish.explain)
+        decision = allocate(evaluation, choice.names, explain=self.options.explain)
         placement = decision.placement
         reasons = {name: reason.text() for name, reason in decision.reasons.items()}
         if placement is None:
-            told = filter(None, (decision.summary(), choice.told()))
-            line = _line(pod, PodResult.REFUSED, "; ".join(told))
+            causes = filter(None, (decision.summary(), choice.summary()))
+            line = _line(pod, PodResult.REJECTED, "; ".join(causes))
             return replace(line, reasons={**reasons, **choice.excluded})
         node = self.nodes[placement.node]
-        result = dialect.write_result(pod, request, placement, node, self.wish.now)
+        result = dialect.write_result(pod, request, placement, node, self.options.now)
         ledger = self.inventory.ledger(node.name).reserve(Allocation.of(request, placement))
         self.inventory.put(ledger.commit(request.uid))
         return replace(
@@ -181,34 +181,34 @@ class _Run:
             containers=_shares(placement.grants, node),
             annotations=result.annotations,
             labels=result.labels,
-            reasons={**reasons, **choice.excluded} if self.wish.explain else {},
+            reasons={**reasons, **choice.excluded} if self.options.explain else {},
         )
 
     def cards(self) -> Iterator[CardLine]:
-        """Every card, and who shares it."""
+        """Every card with the pods that share it."""
         for name in self.nodes:
             ledger = self.inventory.ledger(name)
             for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
                 sharers = tuple(
-                    Sharer(held.pod, held.dialect, holder.memory, holder.compute, holder.blocked)
-                    for holder in use.shares
-                    for held in (ledger.allocations[holder.uid],)
+                    Sharer(pod.pod, pod.dialect, share.memory, share.compute, share.blocked)
+                    for share in use.shares
+                    for pod in (ledger.allocations[share.uid],)
                 )
                 yield CardLine(card, use.memory, use.compute, sharers)
 
 
 def _of_node(name: str, problem: str) -> str:
-    told = problem.startswith((f"node {name}", f"Device {name}"))
-    return problem if told else f"node {name}: {problem}"
+    named = problem.startswith((f"node {name}", f"Device {name}"))
+    return problem if named else f"node {name}: {problem}"
 
 
-def _line(pod: Pod, fate: PodResult, summary: str) -> PodLine:
+def _line(pod: Pod, result: PodResult, summary: str) -> PodLine:
     ref = pod_ref(pod)
-    return PodLine(ref.namespace, ref.name, ref.uid, None, fate, summary)
+    return PodLine(ref.namespace, ref.name, ref.uid, None, result, summary)
 
 
-def _over(pod: Pod) -> PodLine:
-    return _line(pod, PodResult.LEFT_ALONE, f"is over ({pod.status.phase})")
+def _ended(pod: Pod) -> PodLine:
+    return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})")
 
 
 def _shares(grants: Sequence[Grant], node: Node) -> Mapping[str, tuple[ShareLine, ...]]:

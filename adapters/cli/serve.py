@@ -1,4 +1,4 @@
-"""``dragoman serve``: reads the inventory from files and starts the service."""
+"""``dragoman serve``: reads the inventory from files and runs the service."""
 
 import sys
 from collections.abc import Sequence
@@ -19,15 +19,19 @@ BAD_INPUT = 2
 def serve(
     config: Path | None, inventory: Sequence[str], store: str | None, listen: str | None
 ) -> None:
-    """Serve until a signal says stop; what cannot be used is told and ends with status 2."""
+    """Serve until a signal arrives; invalid input is an error text and exit status 2."""
     chosen = {"DRAGOMAN_STORE": store, "DRAGOMAN_LISTEN": listen}
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
         found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
-        wish = StartOptions(
-            config, overrides, given(found), documents(found.config_maps), announce=_announce
+        options = StartOptions(
+            config,
+            overrides,
+            static_inventory(found),
+            documents(found.config_maps),
+            announce=_announce,
         )
-        run(wish)
+        run(options)
     except (InputError, StartError) as error:
         typer.echo(f"dragoman: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -37,7 +41,7 @@ def _announce(address: str) -> None:
     typer.echo(f"dragoman serves on {address}")
 
 
-def given(found: Manifests) -> StaticInventory:
+def static_inventory(found: Manifests) -> StaticInventory:
     """The inventory among manifests."""
     return StaticInventory(
         nodes=tuple(node for node, _ in found.nodes.values()),

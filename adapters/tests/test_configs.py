@@ -1,3 +1,4 @@
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ ALL = (
     "kube-scheduler-config.yaml",
     "kube-scheduler-preemption-config.yaml",
 )
+
+
+def test_the_demonstration_has_the_example_of_configs() -> None:
+    packaged = files("adapters.cli.demo").joinpath("mixed.yaml").read_text()
+
+    assert packaged == (CONFIGS / "examples" / "mixed.yaml").read_text()
 
 
 def content(name: str) -> Any:

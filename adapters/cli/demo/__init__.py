@@ -1,1 +1,1 @@
-"""``dragoman demo``: the service, driven as schedulers drive it."""
+"""``dragoman demo``: calls the service as schedulers do."""

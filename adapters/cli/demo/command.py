@@ -1,4 +1,4 @@
-"""``dragoman demo``: a service on a SQLite file, driven over HTTP as the schedulers drive it."""
+"""``dragoman demo``: a service with a SQLite file, called over HTTP as the schedulers call it."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.resources import as_file, files
 from itertools import groupby
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from adapters.cli.demo.schedulers import (
     Json,
-    RefusalError,
+    RejectionError,
     SchedulerClient,
     kube_preempt,
     name_of,
@@ -34,15 +35,23 @@ from adapters.wire.kube import Metadata, Pod
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 
-ENDING = ("koord-lab", "metax-lab")
-"""Pods of the example that end."""
+ENDED_PODS = ("koord-lab", "metax-lab")
+"""Pods of the example that the demonstration deletes."""
+
+EXAMPLE = files("adapters.cli.demo").joinpath("mixed.yaml")
+"""A copy of configs/examples/mixed.yaml, which an installed package does not have."""
 
 PRIORITY = 1000
-"""Of the pod that comes last and puts others off."""
+"""Of the last pod, which evicts others."""
 
 
-def demo(inventory: str) -> None:
-    """Tell the story; ends with status 2 where the file cannot be used."""
+def demo(inventory: str | None) -> None:
+    """Run the demonstration with a file, or with the example; exit status 2 for a bad file."""
+    with as_file(EXAMPLE) as example:
+        _demonstrate(inventory or str(example))
+
+
+def _demonstrate(inventory: str) -> None:
     try:
         found = manifests(sources([inventory], sys.stdin.buffer))
     except InputError as error:
@@ -51,12 +60,12 @@ def demo(inventory: str) -> None:
     nodes = Candidates([node for node, _ in found.nodes.values()])
     waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
     with _service(inventory) as address:
-        _Story(address, nodes, waiting).tell()
+        _Demonstration(address, nodes, waiting).run()
 
 
 @contextmanager
 def _service(inventory: str) -> Iterator[str]:
-    """A service of its own on a free port of this machine; ended by a signal, as in a cluster."""
+    """Run a service on a free port of this machine, and end it with a signal, as a cluster does."""
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:{Path(folder, 'ledger.db')}"
         code = "from adapters.cli.main import main; main()"
@@ -79,27 +88,27 @@ def _service(inventory: str) -> Iterator[str]:
             process.wait(10)
 
 
-class _Story:
+class _Demonstration:
     def __init__(self, address: str, nodes: Candidates, waiting: Sequence[Pod]) -> None:
         self.address = address
         self.nodes = nodes
         self.waiting = waiting
         self.client = SchedulerClient(address)
         self.console = Console(highlight=False, emoji=False, markup=False)
-        self.refused: list[Pod] = []
+        self.rejected: list[Pod] = []
 
-    def tell(self) -> None:
-        self._say(f"A service on a SQLite ledger answers on {self.address}.")
-        self._say("Pods are created. Admission reads each one once:", "bold")
+    def run(self) -> None:
+        self._print(f"A service with a SQLite ledger listens on {self.address}.")
+        self._print("The API server creates pods; admission validates each one:", "bold")
         created = [pod for pod in map(self._create, self.waiting) if pod is not None]
-        self._say("\nTwo schedulers at once, each over its own protocol:", "bold")
+        self._print("\nTwo schedulers work at the same time, each with its own protocol:", "bold")
         self._schedule(created)
         self._show()
-        self._say("\nAn urgent pod wants a card for itself:", "bold")
+        self._print("\nAn urgent pod requests a whole card:", "bold")
         self._preempt(created)
-        self._say("\nTwo pods end, and one that was refused is tried again:", "bold")
+        self._print("\nTwo pods end, and a scheduler retries a pod that did not fit:", "bold")
         self._release()
-        for pod in self.refused:
+        for pod in self.rejected:
             self._place(self.client, pod)
         self._show()
         self._count()
@@ -107,15 +116,15 @@ class _Story:
     def _create(self, pod: Pod) -> Pod | None:
         try:
             return self.client.create(pod)
-        except RefusalError as refusal:
-            self._line("✗", "red", name_of(pod), "admission", str(refusal))
+        except RejectionError as rejection:
+            self._line("✗", "red", name_of(pod), "admission", str(rejection))
             return None
 
     def _schedule(self, pods: Sequence[Pod]) -> None:
-        """The pods of each scheduler in their order, the schedulers side by side.
+        """Schedule the pods of each scheduler in their order, both schedulers at the same time.
 
-        They go step by step, and the last pod of each comes in the last step: so who gets a card
-        that two want is the same in every telling.
+        They go step by step, and the last pod of each comes in the last step: which pod gets a
+        card that two request is then the same in every run.
         """
         by_scheduler = sorted(pods, key=scheduler_of)
         queues = [list(queue) for _, queue in groupby(by_scheduler, key=_is_volcano)]
@@ -127,13 +136,13 @@ class _Story:
 
     def _work(self, client: SchedulerClient, pod: Pod | None) -> None:
         if pod is not None and not self._place(client, pod):
-            self.refused.append(pod)
+            self.rejected.append(pod)
 
     def _place(self, client: SchedulerClient, pod: Pod) -> bool:
         try:
             node = schedule(client, pod, self.nodes.of(pod).names)
-        except RefusalError as refusal:
-            self._line("✗", "red", name_of(pod), scheduler_of(pod), str(refusal))
+        except RejectionError as rejection:
+            self._line("✗", "red", name_of(pod), scheduler_of(pod), str(rejection))
             return False
         self._line("✓", "green", name_of(pod), scheduler_of(pod), f"bound to {node}")
         return True
@@ -147,20 +156,18 @@ class _Story:
         node, uids = kube_preempt(self.client, pod, names)
         known = {one["uid"]: f"{one['namespace']}/{one['name']}" for one in self._get("/api/pods")}
         victims = [known[uid] for uid in uids]
-        self._line(
-            "!", "yellow", name_of(pod), "preempt", f"puts off {', '.join(victims)} on {node}"
-        )
+        self._line("!", "yellow", name_of(pod), "preempt", f"evicts {', '.join(victims)} on {node}")
         for victim in victims:
             self.client.delete(victim)
         self._place(self.client, pod)
 
     def _release(self) -> None:
-        for pod in ENDING:
+        for pod in ENDED_PODS:
             freed = self.client.delete(f"default/{pod}")
             self._line("-", "cyan", pod, "deleted", f"its share of {', '.join(freed)} is free")
 
     def _show(self) -> None:
-        self._say("")
+        self._print("")
         self.console.print(cards([_card(one) for one in self._get("/api/cards")], self.console))
 
     def _count(self) -> None:
@@ -170,21 +177,21 @@ class _Story:
             for one in self._get("/api/cards")
             if one["usedMemoryMiB"] > one["memoryMiB"] or one["usedCompute"] > 100
         ]
-        told = f"\n{len(pods)} pods hold cards, {len(over)} cards are over-booked"
-        self._say(f"{told}; the service stops.", "green" if not over else "red")
+        summary = f"\n{len(pods)} pods have cards, {len(over)} cards are over-allocated"
+        self._print(f"{summary}; the service stops.", "green" if not over else "red")
 
     def _get(self, path: str) -> Json:
         return self.client.call("GET", path)
 
-    def _line(self, mark: str, style: str, pod: str, who: str, text: str) -> None:
-        vocabulary = pod.partition("-")[0].replace("koord", "koordinator")
+    def _line(self, mark: str, style: str, pod: str, component: str, text: str) -> None:
+        dialect = pod.partition("-")[0].replace("koord", "koordinator")
         line = Text(f"  {mark} ", style=style)
-        line.append(f"{pod:<18} ", style=color(vocabulary) if "-" in pod else "bold")
+        line.append(f"{pod:<18} ", style=color(dialect) if "-" in pod else "bold")
         first, *more = text.split("; ") if mark == "✗" and self.console.width < WIDE else [text]
-        line.append(f"{who:<16} ", style="grey50").append(first, style="default")
+        line.append(f"{component:<16} ", style="grey50").append(first, style="default")
         self.console.print(line, *(f"{'':<40}{part}" for part in more), sep="\n", soft_wrap=True)
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _print(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style=style))
 
 
@@ -197,7 +204,7 @@ def _in_steps(queue: Sequence[Pod], steps: int) -> list[Pod | None]:
 
 
 def _urgent(pod: Pod) -> Pod:
-    """A pod of the same vocabulary that wants all of one card, before all others."""
+    """A copy of a Volcano pod that requests one whole card, with a higher priority."""
     container = msgspec.structs.replace(
         pod.spec.containers[0],
         resources=msgspec.structs.replace(

@@ -1,6 +1,6 @@
 """The schedulers and the API server, as far as a demonstration needs them.
 
-They call the service over HTTP as the real ones do, with the same bodies.
+They send the same bodies over HTTP as the real ones.
 """
 
 import json
@@ -16,8 +16,8 @@ from adapters.wire.kube import Pod, full_name
 Json = Any
 
 
-class RefusalError(RuntimeError):
-    """The service says no; the text says why."""
+class RejectionError(RuntimeError):
+    """The service rejects a call; the text has the reason."""
 
 
 class SchedulerClient:
@@ -28,10 +28,10 @@ class SchedulerClient:
         self._connection = HTTPConnection(host, int(port), timeout=10)
 
     def call(self, method: str, path: str, value: Json = None) -> Json:
-        """What the service answers.
+        """Call the service and return its answer.
 
         Raises:
-            RefusalError: the call itself was refused.
+            RejectionError: the status of the answer is 400 or more.
         """
         body = None if value is None else json.dumps(value)
         self._connection.request(method, path, body, {"Content-Type": "application/json"})
@@ -39,14 +39,14 @@ class SchedulerClient:
         content = answer.read()
         found = json.loads(content)
         if answer.status >= 400:
-            raise RefusalError(found["error"])
+            raise RejectionError(found["error"])
         return found
 
     def review(self, path: str, thing: Json) -> Json:
-        """A thing as it is after admission, as the API server would ask for it.
+        """Send an object through admission, as the API server does, and return the patched object.
 
         Raises:
-            RefusalError: it may not be written.
+            RejectionError: admission rejects it.
         """
         meta = thing["metadata"]
         question = {
@@ -64,20 +64,20 @@ class SchedulerClient:
         }
         response = self.call("POST", path, review)["response"]
         if not response["allowed"]:
-            raise RefusalError(response["status"]["message"])
+            raise RejectionError(response["status"]["message"])
         return patched(thing, response.get("patch"))
 
     def create(self, pod: Pod) -> Pod:
         """Create a pod, as ``kubectl apply`` would.
 
         Raises:
-            RefusalError: admission says no.
+            RejectionError: admission rejects it.
         """
         made = self.review("/admission/pods", msgspec.to_builtins(pod))
         return msgspec.convert(self.call("POST", "/local/pods", made), Pod)
 
     def delete(self, name: str) -> Sequence[str]:
-        """Delete a pod by ``namespace/name``; the nodes on which it held cards."""
+        """Delete a pod by ``namespace/name``; return the nodes on which it had cards."""
         freed: Sequence[str] = self.call("DELETE", f"/local/pods/{name}")["freed"]
         return freed
 
@@ -89,16 +89,16 @@ def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> s
         the node.
 
     Raises:
-        RefusalError: no node fits, or the bind was refused.
+        RejectionError: no node fits, or the service rejects the bind.
     """
     args = {"Pod": msgspec.to_builtins(pod), "Nodes": None, "NodeNames": list(nodes)}
     found = client.call("POST", "/extender/filter", args)
     if found["Error"]:
-        raise RefusalError(found["Error"])
+        raise RejectionError(found["Error"])
     fitting = found["NodeNames"]
     if not fitting:
         failed = {**(found["FailedNodes"] or {}), **(found["FailedAndUnresolvableNodes"] or {})}
-        raise RefusalError("; ".join(f"{node}: {text}" for node, text in failed.items()))
+        raise RejectionError("; ".join(f"{node}: {text}" for node, text in failed.items()))
     scores = client.call("POST", "/extender/prioritize", {**args, "NodeNames": fitting})
     best = _best({one["Host"]: one["Score"] for one in scores})
     meta = pod.metadata
@@ -110,30 +110,30 @@ def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> s
     }
     error = client.call("POST", "/extender/bind", binding)["Error"]
     if error:
-        raise RefusalError(error)
+        raise RejectionError(error)
     return best
 
 
 def kube_preempt(
     client: SchedulerClient, pod: Pod, nodes: Sequence[str]
 ) -> tuple[str, Sequence[str]]:
-    """Ask who must go so that a pod fits, as kube-scheduler does.
+    """Ask for the victims of a preemption, as kube-scheduler does.
 
     Returns:
-        the node on which the fewest must go, and their uids.
+        the node with the fewest victims, and their uids.
 
     Raises:
-        RefusalError: it helps nowhere.
+        RejectionError: preemption helps on no node.
     """
-    nobody = {node: {"Pods": [], "NumPDBViolations": 0} for node in nodes}
+    no_victims = {node: {"Pods": [], "NumPDBViolations": 0} for node in nodes}
     args = {
         "Pod": msgspec.to_builtins(pod),
         "NodeNameToVictims": None,
-        "NodeNameToMetaVictims": nobody,
+        "NodeNameToMetaVictims": no_victims,
     }
     found = client.call("POST", "/extender/preempt", args)["NodeNameToMetaVictims"]
     if not found:
-        raise RefusalError("preemption helps nowhere")
+        raise RejectionError("preemption helps on no node")
     node, victims = min(found.items(), key=lambda item: len(item[1]["Pods"]))
     return node, [one["UID"] for one in victims["Pods"]]
 
@@ -141,13 +141,13 @@ def kube_preempt(
 def vc_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
     """Schedule a pod as vc-scheduler does: predicate for each node, prioritize, allocate.
 
-    Then the API server asks about the Binding, and writes it.
+    Then the API server sends the Binding to the webhook, and writes it.
 
     Returns:
         the node.
 
     Raises:
-        RefusalError: no node fits, or the Binding was refused.
+        RejectionError: no node fits, or the webhook rejects the Binding.
     """
     meta = pod.metadata
     task = {
@@ -158,20 +158,20 @@ def vc_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str
         "Status": 1,
         "Pod": msgspec.to_builtins(pod),
     }
-    said = {
+    answers = {
         node: client.call("POST", "/volcano/predicate", {"task": task, "node": {"Name": node}})
         for node in nodes
     }
-    fitting = [node for node, answer in said.items() if not answer["status"]]
+    fitting = [node for node, answer in answers.items() if not answer["status"]]
     if not fitting:
-        reasons = (f"{node}: {answer['status']}" for node, answer in said.items())
-        raise RefusalError("; ".join(reasons))
+        reasons = (f"{node}: {answer['status']}" for node, answer in answers.items())
+        raise RejectionError("; ".join(reasons))
     args = {"task": task, "nodes": [{"Name": node} for node in fitting]}
     best = _best(client.call("POST", "/volcano/prioritize", args)["nodeScore"])
     planned = {"task": {**task, "NodeName": best, "Status": 2}}
     error = client.call("POST", "/volcano/allocate", planned)["errorMessage"]
     if error:
-        raise RefusalError(error)
+        raise RejectionError(error)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -200,7 +200,7 @@ def schedule(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
 
 
 def patched(thing: Json, patch: str | None) -> Json:
-    """A thing after a JSON patch of additions and replacements, in base64."""
+    """Apply a JSON patch of additions and replacements, in base64."""
     if patch is None:
         return thing
     made = json.loads(json.dumps(thing))
@@ -224,7 +224,7 @@ def patched(thing: Json, patch: str | None) -> Json:
 
 
 def name_of(pod: Pod) -> str:
-    """A pod's name for people."""
+    """A pod's name for display."""
     return full_name(pod).removeprefix("default/")
 
 

@@ -1,1 +1,1 @@
-"""Files, manifests and options, read and validated."""
+"""Reads and validates files, manifests and options."""

@@ -1,4 +1,4 @@
-"""The nodes that a pod may go to, as far as the nodes and not their cards decide."""
+"""The nodes that a pod can run on, as far as node objects and not their cards decide."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ from adapters.wire.kube import KubeNode, Pod, labels
 
 @dataclass(frozen=True, slots=True)
 class CandidateChoice:
-    """Where one pod may go.
+    """The candidate nodes of one pod.
 
     Attributes:
-        names: the nodes that it may go to, in order of the input.
-        excluded: by name of the other nodes, why not.
+        names: of the candidates, in order of the input.
+        excluded: by name of the other nodes, the cause.
     """
 
     names: tuple[str, ...]
     excluded: Mapping[str, str]
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The excluded nodes, counted by cause; empty where there are none."""
         counts = Counter(self.excluded.values())
         return "; ".join(
@@ -29,14 +29,14 @@ class CandidateChoice:
 
 
 class Candidates:
-    """The nodes of the input, asked pod after pod."""
+    """Finds the candidates of each pod among the nodes of the input."""
 
     def __init__(self, nodes: Sequence[KubeNode]) -> None:
         self._nodes = nodes
         self._known: dict[tuple[tuple[str, str], ...], CandidateChoice] = {}
 
     def of(self, pod: Pod) -> CandidateChoice:
-        """Where a pod may go: to nodes that take pods and have the labels that it selects."""
+        """The candidates of a pod: schedulable nodes with the labels that it selects."""
         selector = tuple(sorted((pod.spec.node_selector or {}).items()))
         if selector not in self._known:
             causes = {node.metadata.name: _cause(node, selector) for node in self._nodes}
@@ -52,4 +52,4 @@ def _cause(node: KubeNode, selector: tuple[tuple[str, str], ...]) -> str | None:
         return "unschedulable"
     has = labels(node)
     missing = [f"{key}={value}" for key, value in selector if has.get(key) != value]
-    return f"has not the label {', '.join(missing)} of the nodeSelector" if missing else None
+    return f"lacks the label {', '.join(missing)} of the nodeSelector" if missing else None

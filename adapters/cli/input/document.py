@@ -1,4 +1,4 @@
-"""One manifest as it was written, YAML or JSON, that still knows its lines."""
+"""One manifest, YAML or JSON, with its line numbers."""
 
 import json
 import re
@@ -10,8 +10,8 @@ import msgspec
 import yaml
 
 from adapters.cli.input import loader
-from adapters.cli.input.source import InputError, Place, Source
-from adapters.cli.input.validation_error import misfit
+from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.cli.input.validation_error import validation_error
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _MAPPING = "a manifest is a mapping with apiVersion, kind and metadata, but this
 
 
 class DocumentHead(msgspec.Struct, frozen=True, rename="camel"):
-    """What says how to read the rest; of any type, because nobody has looked at it yet."""
+    """The fields that decide how to parse the rest; not validated yet, so of any type."""
 
     api_version: object = None
     kind: object = None
@@ -30,32 +30,32 @@ class Document(Protocol):
     """One manifest."""
 
     @property
-    def place(self) -> Place:
-        """Where it begins."""
+    def location(self) -> InputLocation:
+        """The first line."""
         ...
 
     def read(self, form: type[T]) -> T:
-        """The manifest as a typed value; fields that the type does not name are passed over.
+        """Convert the manifest to a typed value; fields that the type does not name are ignored.
 
         Raises:
-            InputError: something in it has another type than Kubernetes gives it.
+            InputError: a field has another type than in Kubernetes.
         """
         ...
 
     def items(self) -> "list[Document]":
-        """The members of a list.
+        """The items of a list.
 
         Raises:
-            InputError: there is no list of items.
+            InputError: ``items`` is not a list.
         """
         ...
 
 
 def documents(source: Source) -> Iterator[Document]:
-    """The manifests of a text, in order; empty documents are passed over.
+    """Parse the manifests of a text, in order; empty documents are ignored.
 
     Raises:
-        InputError: the text is neither YAML nor JSON, or a document is no mapping.
+        InputError: the text is neither YAML nor JSON, or a document is not a mapping.
     """
     if source.text.lstrip().startswith("{"):
         try:
@@ -70,7 +70,7 @@ def documents(source: Source) -> Iterator[Document]:
 
 @dataclass(frozen=True, slots=True)
 class _Yaml:
-    place: Place
+    location: InputLocation
     node: yaml.MappingNode
     content: dict[object, object]
 
@@ -78,7 +78,7 @@ class _Yaml:
         try:
             return msgspec.convert(self.content, form)
         except msgspec.ValidationError as error:
-            raise misfit(error, self.place, self.node) from error
+            raise validation_error(error, self.location, self.node) from error
 
     def items(self) -> list[Document]:
         found = self.content.get("items")
@@ -86,13 +86,13 @@ class _Yaml:
             return []
         place = next((v for k, v in self.node.value if k.value == "items"), None)
         if not isinstance(found, list) or not isinstance(place, yaml.SequenceNode):
-            raise InputError(self.place, "items must be a list")
+            raise InputError(self.location, "items must be a list")
         pairs = zip(place.value, found, strict=True)
-        return [_yaml(self.place.file, node, content) for node, content in pairs]
+        return [_yaml(self.location.file, node, content) for node, content in pairs]
 
 
 def _yaml(file: str, node: yaml.Node, content: object) -> Document:
-    place = Place(file, node.start_mark.line + 1)
+    place = InputLocation(file, node.start_mark.line + 1)
     if not isinstance(node, yaml.MappingNode) or not isinstance(content, dict):
         what = "a list" if isinstance(content, list) else f"{str(content)[:40]!r}"
         raise InputError(place, _MAPPING.format(what))
@@ -111,38 +111,40 @@ def _yaml_documents(source: Source) -> Iterator[Document]:
         raise
     except loader.FAILURES as error:
         line, problem = loader.explain(error, source.text)
-        raise InputError(Place(source.name, line), problem) from error
+        raise InputError(InputLocation(source.name, line), problem) from error
     finally:
         reader.dispose()
 
 
 @dataclass(frozen=True, slots=True)
 class _Json:
-    place: Place
+    location: InputLocation
     raw: bytes
 
     def read(self, form: type[T]) -> T:
         try:
             return msgspec.json.decode(self.raw, type=form)
         except msgspec.ValidationError as error:
-            raise misfit(error, self.place, _node(self.raw), self.place.line - 1) from error
+            raise validation_error(
+                error, self.location, _node(self.raw), self.location.line - 1
+            ) from error
         except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError(self.place, f"is not JSON: {error}") from error
+            raise InputError(self.location, f"is not JSON: {error}") from error
 
     def items(self) -> list[Document]:
         found = bytes(self.read(_Items).items)
         if found in (b"", b"null"):
             return []
         if not found.startswith(b"["):
-            raise InputError(self.place, "items must be a list")
+            raise InputError(self.location, "items must be a list")
         members: list[Document] = []
-        line, seen, after = self.place.line, 0, self.raw.index(found)
+        line, seen, after = self.location.line, 0, self.raw.index(found)
         for member in msgspec.json.decode(found, type=list[msgspec.Raw]):
             raw = bytes(member)
             start = self.raw.index(raw, after)
             line += self.raw.count(b"\n", seen, start)
             seen, after = start, start + len(raw)
-            members.append(_json(Place(self.place.file, line), raw))
+            members.append(_json(InputLocation(self.location.file, line), raw))
         return members
 
 
@@ -150,7 +152,7 @@ class _Items(msgspec.Struct, frozen=True):
     items: msgspec.Raw = msgspec.Raw(b"")
 
 
-def _json(place: Place, raw: bytes) -> Document:
+def _json(place: InputLocation, raw: bytes) -> Document:
     if not raw.startswith(b"{"):
         raise InputError(place, _MAPPING.format(f"{raw[:40].decode(errors='replace')!r}"))
     return _Json(place, raw)
@@ -161,7 +163,7 @@ def _json_documents(source: Source) -> Iterator[Document]:
     for start, end in _spans(source):
         line += text.count("\n", seen, start)
         seen = start
-        yield _json(Place(source.name, line), text[start:end].encode())
+        yield _json(InputLocation(source.name, line), text[start:end].encode())
 
 
 def _spans(source: Source) -> list[tuple[int, int]]:
@@ -181,9 +183,9 @@ def _several(source: Source, start: int) -> Iterator[tuple[int, int]]:
             _, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-            raise InputError(Place(source.name, error.lineno), problem) from error
+            raise InputError(InputLocation(source.name, error.lineno), problem) from error
         except RecursionError as error:
-            raise InputError(Place(source.name, 1), "is nested too deeply") from error
+            raise InputError(InputLocation(source.name, 1), "is nested too deeply") from error
         yield start, end
         start = _after_space(text, end)
 

@@ -1,7 +1,7 @@
 """YAML as Kubernetes' own tools read it.
 
-YAML 1.1 without the parts that they leave out too: no base 60 (``0000:17:00.0`` is text), no
-dates. A key that stands twice is an error. Source: gopkg.in/yaml.v2 resolve.go, decode.go.
+YAML 1.1 without the parts that they omit too: no base 60 (``0000:17:00.0`` is text), no dates. A
+duplicate key is an error. Source: gopkg.in/yaml.v2 resolve.go, decode.go.
 """
 
 import re
@@ -12,11 +12,11 @@ import yaml
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _SafeLoader
-else:  # libyaml's where PyYAML was built with it: the same answers, six times as fast
+else:  # libyaml's where PyYAML was built with it: same results, six times as fast
     _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 TAG = "tag:yaml.org,2002:"
-"""What the tags of plain values begin with."""
+"""The prefix of the tags of plain values."""
 
 _FORMS = (
     (
@@ -46,23 +46,23 @@ class Loader(_SafeLoader):
         node: yaml.MappingNode,
         deep: bool = False,
     ) -> dict[Hashable, object]:
-        """A mapping, each of whose keys stands once."""
+        """Construct a mapping without duplicate keys."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} stands twice", key.start_mark
+                        None, None, f"the key {key.value!r} is duplicated", key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
-        """A value; one that is not what its tag says is an error with a line too."""
+        """Construct a value; one that does not match its tag is an error with a line too."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError) as error:
-            problem = f"{str(node.value)[:40]!r} is no {node.tag.removeprefix(TAG)}"
+            problem = f"{str(node.value)[:40]!r} is not of type {node.tag.removeprefix(TAG)}"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
@@ -73,15 +73,15 @@ for _name, _form, _first in _FORMS:
 
 
 FAILURES = (yaml.YAMLError, RecursionError)
-"""What reading a text can raise."""
+"""Exceptions that parsing a text can raise."""
 
 
 def explain(error: Exception, text: str) -> tuple[int, str]:
-    """The line of a failure in a text, counted from 1, and what is wrong there."""
+    """The line of a failure in a text, counted from 1, and the problem."""
     match error:
         case yaml.MarkedYAMLError(problem_mark=mark) if mark is not None:
             if _indented_by_tab(text.splitlines()[mark.line : mark.line + 1]):
-                return mark.line + 1, "is not YAML: a tab stands here; indent with spaces"
+                return mark.line + 1, "is not YAML: the line has a tab; indent with spaces"
             return mark.line + 1, f"is not YAML: {error.problem}"
         case yaml.reader.ReaderError():
             line = text.encode()[: error.position].count(b"\n") + 1

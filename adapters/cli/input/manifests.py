@@ -1,11 +1,11 @@
-"""The Kubernetes objects of the input, each known by its kind and name."""
+"""The Kubernetes objects of the input, by kind and name."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from adapters.cli.input.document import Document, DocumentHead, documents
-from adapters.cli.input.source import InputError, Place, Source
+from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ _OF_PODS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The input, each object with the place where it stands.
+    """The input, each object with its location.
 
     Attributes:
         nodes: by name, in order of the input.
@@ -32,18 +32,18 @@ class Manifests:
         config_maps: by ``namespace/name``.
     """
 
-    nodes: dict[str, tuple[KubeNode, Place]] = field(default_factory=dict)
-    devices: dict[str, tuple[DeviceObject, Place]] = field(default_factory=dict)
-    pods: dict[str, tuple[Pod, Place]] = field(default_factory=dict)
-    config_maps: dict[str, tuple[ConfigMap, Place]] = field(default_factory=dict)
+    nodes: dict[str, tuple[KubeNode, InputLocation]] = field(default_factory=dict)
+    devices: dict[str, tuple[DeviceObject, InputLocation]] = field(default_factory=dict)
+    pods: dict[str, tuple[Pod, InputLocation]] = field(default_factory=dict)
+    config_maps: dict[str, tuple[ConfigMap, InputLocation]] = field(default_factory=dict)
 
 
 def manifests(texts: Iterable[Source]) -> Manifests:
     """Read all objects.
 
     Raises:
-        InputError: a text is not YAML or JSON, names a kind that is not read here, has an object
-            without a name or one that stands twice, or holds nothing.
+        InputError: a text is not YAML or JSON, has an unsupported kind, an object
+            without a name, a duplicate object, or no object at all.
     """
     found = Manifests()
     for text in texts:
@@ -53,10 +53,10 @@ def manifests(texts: Iterable[Source]) -> Manifests:
             for member, kind in _members(document, ""):
                 _add(found, member, kind)
         if empty and text.named:
-            raise InputError(text.name, "holds no manifest")
+            raise InputError(text.name, "contains no manifest")
     _check_uids(found)
     if not any((found.nodes, found.devices, found.pods, found.config_maps)):
-        raise InputError("the input", "holds no manifest")
+        raise InputError("the input", "contains no manifest")
     return found
 
 
@@ -64,9 +64,9 @@ def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]
     head = document.read(DocumentHead)
     kind = head.kind or default
     if kind == "":
-        raise InputError(document.place, "kind is missing")
+        raise InputError(document.location, "kind is missing")
     if not isinstance(kind, str):
-        raise InputError(document.place, f"kind must be text, but is {kind!r}")
+        raise InputError(document.location, f"kind must be text, but is {kind!r}")
     item = kind.removesuffix("List")
     if _known(item, head.api_version) and kind != item:
         for member in document.items():
@@ -74,7 +74,7 @@ def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]
     elif kind in _FORMS and _known(kind, head.api_version):
         yield document, kind
     else:
-        raise InputError(document.place, _unknown(kind, head.api_version))
+        raise InputError(document.location, _unknown(kind, head.api_version))
 
 
 def _known(kind: str, version: object) -> bool:
@@ -85,36 +85,36 @@ def _known(kind: str, version: object) -> bool:
 
 def _unknown(kind: str, version: object) -> str:
     of = "" if version is None else f" of {version}"
-    advice = "; give the Pods that it makes" if kind in _OF_PODS else ""
-    return f"unknown kind {kind}{of}; what is read is {', '.join(_FORMS)} and List{advice}"
+    advice = "; pass the Pods that it creates" if kind in _OF_PODS else ""
+    return f"unknown kind {kind}{of}; supported kinds are {', '.join(_FORMS)} and List{advice}"
 
 
 def _add(found: Manifests, document: Document, kind: str) -> None:
     match kind:
         case "Node":
             node = document.read(KubeNode)
-            _put(found.nodes, node.metadata.name, node, "Node", document.place)
+            _put(found.nodes, node.metadata.name, node, "Node", document.location)
         case "Device":
             device = document.read(DeviceObject)
-            _put(found.devices, device.metadata.name, device, "Device", document.place)
+            _put(found.devices, device.metadata.name, device, "Device", document.location)
         case "ConfigMap":
             config = document.read(ConfigMap)
-            name = _named(config.metadata, document.place)
-            _put(found.config_maps, name, config, "ConfigMap", document.place)
+            name = _named(config.metadata, document.location)
+            _put(found.config_maps, name, config, "ConfigMap", document.location)
         case _:
             pod = document.read(Pod)
-            name = _named(pod.metadata, document.place)
-            _check_containers(pod, document.place)
-            _put(found.pods, name, pod, "Pod", document.place)
+            name = _named(pod.metadata, document.location)
+            _check_containers(pod, document.location)
+            _put(found.pods, name, pod, "Pod", document.location)
 
 
-def _named(metadata: Metadata, place: Place) -> str:
+def _named(metadata: Metadata, place: InputLocation) -> str:
     if not metadata.name:
         raise InputError(place, "metadata.name is missing")
     return f"{metadata.namespace or 'default'}/{metadata.name}"
 
 
-def _check_containers(pod: Pod, place: Place) -> None:
+def _check_containers(pod: Pod, place: InputLocation) -> None:
     if not pod.spec.containers:
         raise InputError(place, "spec.containers is missing or empty")
     names: set[str] = set()
@@ -127,7 +127,7 @@ def _check_containers(pod: Pod, place: Place) -> None:
             if not container.name:
                 raise InputError(place, f"{where} is missing")
             if container.name in names:
-                raise InputError(place, f"{where}: {container.name!r} stands twice")
+                raise InputError(place, f"{where}: {container.name!r} is a duplicate")
             names.add(container.name)
 
 
@@ -139,9 +139,13 @@ def _check_uids(found: Manifests) -> None:
             raise InputError(place, f"Pod {name} has the uid of Pod {owners[uid]}")
 
 
-def _put(known: dict[str, tuple[T, Place]], name: str, thing: T, kind: str, place: Place) -> None:
+def _put(
+    known: dict[str, tuple[T, InputLocation]], name: str, thing: T, kind: str, place: InputLocation
+) -> None:
     if not name:
         raise InputError(place, "metadata.name is missing")
     if name in known:
-        raise InputError(place, f"{kind} {name} stands twice; first at {known[name][1]}")
+        raise InputError(
+            place, f"{kind} {name} is a duplicate; the first one is at {known[name][1]}"
+        )
     known[name] = (thing, place)

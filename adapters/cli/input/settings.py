@@ -1,24 +1,24 @@
-"""The schedulers' own settings, from the config maps among the input."""
+"""The schedulers' own settings, from the ConfigMaps of the input."""
 
 from collections.abc import Mapping
 
 import yaml
 
 from adapters.cli.input import loader
-from adapters.cli.input.source import InputError, Place
+from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.wire.kube import ConfigMap
 
-ConfigMaps = Mapping[str, tuple[ConfigMap, Place]]
-"""By ``namespace/name``, with their places."""
+ConfigMaps = Mapping[str, tuple[ConfigMap, InputLocation]]
+"""By ``namespace/name``, with their locations."""
 
 
-def configured(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ...]:
-    """Every vocabulary, with the settings that stand in the input.
+def configured_dialects(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ...]:
+    """Configure every dialect with the settings in the input.
 
     Raises:
-        InputError: a settings file stands twice, is not YAML, or has a value that cannot be meant.
+        InputError: a settings file exists twice, is not YAML, or has an invalid value.
     """
     settings, places = _settings(config_maps)
     try:
@@ -29,17 +29,17 @@ def configured(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ..
 
 
 def documents(config_maps: ConfigMaps) -> Documents:
-    """The settings files among config maps, parsed.
+    """Parse the settings files among ConfigMaps.
 
     Raises:
-        InputError: one stands twice, or is not YAML.
+        InputError: one exists twice, or is not YAML.
     """
     return _settings(config_maps)[0]
 
 
-def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, Place]]:
+def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, InputLocation]]:
     settings: dict[Document, object] = {}
-    places: dict[Document, Place] = {}
+    places: dict[Document, InputLocation] = {}
     read = registry.documents()
     for full_name, (config, place) in config_maps.items():
         for key, text in (config.data or {}).items():
@@ -47,13 +47,13 @@ def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, Pla
             if document not in read:
                 continue
             if document in places:
-                problem = f"ConfigMap {full_name}, data[{key}]: stands in another namespace too"
-                raise InputError(place, f"{problem}, at {places[document]}; give only one")
+                problem = f"ConfigMap {full_name}, data[{key}]: exists in another namespace too"
+                raise InputError(place, f"{problem}, at {places[document]}; keep only one")
             settings[document], places[document] = _parsed(text, full_name, key, place), place
     return settings, places
 
 
-def _parsed(text: str, full_name: str, key: str, place: Place) -> object:
+def _parsed(text: str, full_name: str, key: str, place: InputLocation) -> object:
     try:
         return yaml.load(text, loader.Loader)  # noqa: S506 - a safe loader
     except loader.FAILURES as error:

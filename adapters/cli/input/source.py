@@ -1,4 +1,4 @@
-"""Where manifests come from: files, folders and standard input."""
+"""Reads the texts of manifests from files, folders and standard input."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 STDIN = "-"
-"""The name that stands for standard input."""
+"""The name of standard input."""
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""What a folder is searched for."""
+"""Files that are read from a folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InputLocation:
     """A line of a file, counted from 1."""
 
     file: str
@@ -27,13 +27,13 @@ class InputError(ValueError):
     """Input that cannot be used.
 
     Attributes:
-        place: where it stands; a bare name where there is no line to point at.
-        problem: what is wrong with it.
+        location: file and line; only a name where no line applies.
+        problem: what is wrong.
     """
 
-    def __init__(self, place: Place | str, problem: str) -> None:
-        super().__init__(f"{place}: {problem}")
-        self.place = place
+    def __init__(self, location: InputLocation | str, problem: str) -> None:
+        super().__init__(f"{location}: {problem}")
+        self.location = location
         self.problem = problem
 
 
@@ -53,7 +53,7 @@ class Source:
 
 
 def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
-    """The texts behind file names, folder names and ``-``, in order; of a folder, sorted by path.
+    """Read the texts of files, folders and ``-``, in order; of a folder, sorted by path.
 
     Raises:
         InputError: a file cannot be read or is not UTF-8, or a folder has no manifests.
@@ -86,5 +86,5 @@ def _text(name: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = Place(name, content.count(b"\n", 0, error.start) + 1)
+        place = InputLocation(name, content.count(b"\n", 0, error.start) + 1)
         raise InputError(place, "is not UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""A time that a user writes."""
+"""Parses the option ``--at``."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,8 +11,8 @@ SECOND = 10**9
 """Nanoseconds."""
 
 
-def moment(text: str | None) -> int:
-    """Nanoseconds since 1970, of RFC 3339 with a time zone or of Unix seconds; now for None.
+def parse_time(text: str | None) -> int:
+    """Nanoseconds since 1970, from RFC 3339 with a time zone or Unix seconds; now for None.
 
     Raises:
         typer.BadParameter: the text is neither.
@@ -27,6 +27,6 @@ def moment(text: str | None) -> int:
         found = None
     if found is None or found.tzinfo is None:
         raise typer.BadParameter(
-            f"{text!r} is no time such as 2026-01-31T12:00:00Z or 1769860800", param_hint="--at"
+            f"{text!r} is not a time such as 2026-01-31T12:00:00Z or 1769860800", param_hint="--at"
         )
     return (found - EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,4 +1,4 @@
-"""A value of the wrong type in a manifest: what it is, what it should be, and on which line."""
+"""Explains a value of the wrong type in a manifest, with its line."""
 
 import re
 
@@ -6,9 +6,9 @@ import msgspec
 import yaml
 
 from adapters.cli.input import loader
-from adapters.cli.input.source import InputError, Place
+from adapters.cli.input.source import InputError, InputLocation
 
-# What msgspec says: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
+# The text of msgspec: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
 # value of a mapping, and "`key` in" before the path means one of its keys.
 _AT = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>.*)`")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
@@ -27,16 +27,16 @@ _TAGS = {"array": "seq", "object": "map"}
 _UNQUOTED = frozenset({"int", "float", "bool", "null"})
 
 
-def misfit(
-    error: msgspec.ValidationError, place: Place, node: yaml.Node | None, above: int = 0
+def validation_error(
+    error: msgspec.ValidationError, place: InputLocation, node: yaml.Node | None, above: int = 0
 ) -> InputError:
-    """What msgspec found, in the words of a manifest.
+    """Translate an error of msgspec into the terms of a manifest.
 
     Args:
         error: of msgspec.
-        place: where the manifest begins.
+        place: the first line of the manifest.
         node: the manifest as YAML; None where only its beginning is known.
-        above: how many lines of the file stand above the text that ``node`` was read from.
+        above: number of lines of the file before the text that ``node`` was read from.
     """
     at = _AT.fullmatch(str(error))
     what, path = (at["what"], at["path"]) if at else (str(error), "")
@@ -45,14 +45,16 @@ def misfit(
     steps = [step["name"] or step["index"] for step in _STEP.finditer(path)]
     if at and at["key"]:
         steps.append("key")
-    line, told = place.line, ""
+    line, found = place.line, ""
     for step in steps:
         node, label = _step(node, step, loader.TAG + _TAGS.get(got, got))
-        told += label
+        found += label
         line = line if node is None else above + node.start_mark.line + 1
     if types:
         what = _sentence(types["wanted"], got)
-    return InputError(Place(place.file, line), f"{told.lstrip('.') or 'the manifest'} {what}")
+    return InputError(
+        InputLocation(place.file, line), f"{found.lstrip('.') or 'the manifest'} {what}"
+    )
 
 
 def _sentence(wanted: str, got: str) -> str:

@@ -6,10 +6,10 @@ from adapters.cli.output.report import CardLine
 from adapters.dialects import registry
 from adapters.dialects.info import DialectStyle
 
-UNREAD = "red"
+UNPARSED = "red"
 """The color of allocations that could not be parsed."""
 
-_UNREAD = DialectStyle(UNREAD, UNREAD, "■", "#")
+_UNREAD = DialectStyle(UNPARSED, UNPARSED, "■", "#")
 
 
 def color(dialect: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What came of a run, and the JSON of it that others rely on."""
+"""The result of a run, and its JSON, which is a contract."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ from core.hardware.mig import Slice
 from core.hardware.quantity import MIB
 
 EVERY = "*"
-"""Stands for a container's name where a record gives a share to all containers of the pod."""
+"""Replaces the container's name where a record has a share for all containers of the pod."""
 
 
 class PodResult(Enum):
-    """What became of a pod."""
+    """The result of one pod."""
 
     PLACED = "placed"
-    """It was pending, and has cards now."""
-    REFUSED = "refused"
-    """It was pending, and fits nowhere."""
+    """The pod was pending, and has cards now."""
+    REJECTED = "rejected"
+    """The pod was pending, and fits no node."""
     INVALID = "invalid"
-    """It asks for something that cannot be meant."""
+    """The pod's request is invalid."""
     BOUND = "bound"
-    """It was on a node before, and holds what it holds."""
-    LEFT_ALONE = "left alone"
-    """It asks for no share, or is over."""
+    """The pod was already bound to a node."""
+    SKIPPED = "skipped"
+    """The pod requests no share, or has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class ShareLine:
     """A share of one card for one container.
 
     Attributes:
-        uuid: the card's.
+        uuid: of the card.
         index: the card's number on its node; None for a card that the node does not have.
         memory: bytes.
         compute: percent of the card.
-        slice: the hardware slice, on a card in MIG mode.
+        slice: the MIG slice, on a card in MIG mode; else None.
     """
 
     uuid: str
@@ -56,22 +56,22 @@ class PodLine:
     Attributes:
         namespace: of the pod.
         name: of the pod.
-        uid: its own, or one made of namespace and name.
-        dialect: the vocabulary in which it asks; None where it asks for no share, or in several.
-        fate: what became of it.
-        node: where it is or goes.
-        containers: what each container gets; without those that get nothing.
-        annotations: what would be written on it.
-        labels: what would be written on it.
-        summary: its fate in a sentence.
-        reasons: by node name, why not there.
+        uid: of the manifest, or one derived from namespace and name.
+        dialect: of the request; None where it requests no share, or uses several dialects.
+        result: the outcome.
+        node: of the pod; None where it has none.
+        containers: shares by container; without containers that get none.
+        annotations: that a binding would add.
+        labels: that a binding would add.
+        summary: the outcome in a sentence.
+        reasons: by node name, why the pod does not fit there.
     """
 
     namespace: str
     name: str
     uid: str
     dialect: str | None
-    fate: PodResult
+    result: PodResult
     summary: str
     node: str | None = None
     containers: Mapping[str, tuple[ShareLine, ...]] = field(default_factory=dict)
@@ -87,14 +87,14 @@ class PodLine:
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """What one pod holds of one card.
+    """The part of one card that one pod has.
 
     Attributes:
         pod: ``namespace/name``.
-        dialect: in which it asks.
+        dialect: of its request.
         memory: bytes.
         compute: percent.
-        blocking: it may hold any part of the card: its record could not be read.
+        blocking: the whole card counts as in use, because the pod's record could not be parsed.
     """
 
     pod: str
@@ -106,13 +106,13 @@ class Sharer:
 
 @dataclass(frozen=True, slots=True)
 class CardLine:
-    """One card and who shares it.
+    """One card and the pods that share it.
 
     Attributes:
         card: the card.
         memory: bytes in use.
         compute: percent in use.
-        sharers: by arrival.
+        sharers: in order of allocation.
     """
 
     card: Card
@@ -128,7 +128,7 @@ class ScheduleReport:
     Attributes:
         pods: in order of the input.
         cards: by node in order of the input, then by index.
-        warnings: what a person should look at, as sentences.
+        warnings: for the user, as sentences.
     """
 
     pods: tuple[PodLine, ...]
@@ -137,17 +137,17 @@ class ScheduleReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every pod that asks for a share has one."""
-        return not any(pod.fate in (PodResult.REFUSED, PodResult.INVALID) for pod in self.pods)
+        """Whether every pod that requests a share has one."""
+        return not any(pod.result in (PodResult.REJECTED, PodResult.INVALID) for pod in self.pods)
 
 
 def as_json(report: ScheduleReport) -> bytes:
-    """The report as indented JSON with a newline at the end."""
+    """Format the report as indented JSON with a newline at the end."""
     return orjson.dumps(_objects(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def as_yaml(report: ScheduleReport) -> bytes:
-    """The same as YAML."""
+    """Format the report as YAML."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(
         _objects(report), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 20
@@ -171,7 +171,7 @@ def _pod(pod: PodLine) -> dict[str, object]:
         "uid": pod.uid,
         "dialect": pod.dialect,
         "placed": pod.node is not None,
-        "phase": "admission" if pod.fate is PodResult.INVALID else "schedule",
+        "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
         "node": pod.node,
         "containers": {
             name: [_share(share) for share in shares] for name, shares in pod.containers.items()

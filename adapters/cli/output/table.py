@@ -1,4 +1,4 @@
-"""The report for people: the pods, what did not fit and why, and a bar for each card."""
+"""The report as a table: the pods, why some were not placed, and a bar for each card."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -8,28 +8,28 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from adapters.cli.output.bar import UNREAD, bar, color, fill
+from adapters.cli.output.bar import UNPARSED, bar, color, fill
 from adapters.cli.output.report import CardLine, PodLine, PodResult, ScheduleReport, ShareLine
 from adapters.dialects import registry
 from core.hardware.quantity import GIB, format_bytes
 
 WIDE = 120
-"""Columns from which on a card's uuid has room beside its bar."""
+"""Columns of a terminal that has room for the card's uuid beside its bar."""
 
-NAMED = 3
-"""How many nodes with the same reason are named."""
+MAX_NODE_NAMES = 3
+"""Nodes with the same reason that are named, at most."""
 
-TOLD = 8
-"""How many different reasons are told."""
+MAX_REASONS = 8
+"""Different reasons that are printed, at most."""
 
 _MARKS = {
     PodResult.PLACED: ("✓", "+", "green"),
-    PodResult.REFUSED: ("✗", "x", "red"),
+    PodResult.REJECTED: ("✗", "x", "red"),
     PodResult.INVALID: ("✗", "x", "red"),
     PodResult.BOUND: ("●", "o", "cyan"),
-    PodResult.LEFT_ALONE: ("-", "-", "grey50"),
+    PodResult.SKIPPED: ("-", "-", "grey50"),
 }
-"""With Unicode, without, and in which colour."""
+"""With Unicode, without, and the color."""
 
 
 def show_report(report: ScheduleReport, console: Console) -> None:
@@ -43,14 +43,16 @@ def show_report(report: ScheduleReport, console: Console) -> None:
 def _parts(report: ScheduleReport, console: Console) -> Iterator[RenderableType]:
     if report.pods:
         yield _pods(report.pods, console)
-    unhappy = [pod for pod in report.pods if pod.fate in (PodResult.REFUSED, PodResult.INVALID)]
-    if unhappy:
-        yield Group(_title("Why not"), *(_why_not(pod) for pod in unhappy))
+    not_placed = [
+        pod for pod in report.pods if pod.result in (PodResult.REJECTED, PodResult.INVALID)
+    ]
+    if not_placed:
+        yield Group(_title("Not placed"), *(_reasons(pod) for pod in not_placed))
     if report.cards:
         yield cards(report.cards, console)
     if report.warnings:
-        told = (Padding(Text(text), (0, 0, 0, 2)) for text in report.warnings)
-        yield Group(_title("Look at these"), *told)
+        lines = (Padding(Text(text), (0, 0, 0, 2)) for text in report.warnings)
+        yield Group(_title("Warnings"), *lines)
     yield _sum(report)
 
 
@@ -61,11 +63,11 @@ def _title(text: str) -> Text:
 def _pods(pods: Sequence[PodLine], console: Console) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("")
-    for name in ("Pod", "Asks in", "Node"):
+    for name in ("Pod", "Dialect", "Node"):
         table.add_column(name, overflow="fold")
     table.add_column("Cards", overflow="fold", ratio=1)
     for pod in pods:
-        mark, plain, style = _MARKS[pod.fate]
+        mark, plain, style = _MARKS[pod.result]
         table.add_row(
             Text(plain if _ascii(console) else mark, style=style),
             _short(pod.full_name),
@@ -77,9 +79,9 @@ def _pods(pods: Sequence[PodLine], console: Console) -> Table:
 
 
 def _shares(pod: PodLine) -> Text:
-    if pod.fate is PodResult.REFUSED:
+    if pod.result is PodResult.REJECTED:
         return Text("does not fit", style="red")
-    if pod.fate is PodResult.INVALID:
+    if pod.result is PodResult.INVALID:
         return Text("is not valid", style="red")
     several = len(pod.containers) > 1
     lines = [
@@ -100,35 +102,37 @@ def _short(full_name: str) -> str:
     return full_name.removeprefix("default/")
 
 
-def _why_not(pod: PodLine) -> RenderableType:
+def _reasons(pod: PodLine) -> RenderableType:
     name = Text("  ").append(_short(pod.full_name), style="red")
     if not pod.reasons:
         return Group(name, Padding(Text(pod.summary), (0, 0, 0, 4)))
     nodes: dict[str, list[str]] = {}
     for node, text in pod.reasons.items():
         nodes.setdefault(text, []).append(node)
-    told = sorted(nodes.items(), key=lambda item: -len(item[1]))
-    lines = [Text(f"{_named(names)}: {text}") for text, names in told[:TOLD]]
-    if len(told) > TOLD:
-        lines.append(Text(f"and {len(told) - TOLD} more reasons; -o json tells all", "grey50"))
+    ordered = sorted(nodes.items(), key=lambda item: -len(item[1]))
+    lines = [Text(f"{_named(names)}: {text}") for text, names in ordered[:MAX_REASONS]]
+    if len(ordered) > MAX_REASONS:
+        lines.append(
+            Text(f"and {len(ordered) - MAX_REASONS} more reasons; -o json has all", "grey50")
+        )
     return Group(name, *(Padding(line, (0, 0, 0, 4)) for line in lines))
 
 
 def _named(nodes: Sequence[str]) -> str:
-    if len(nodes) <= NAMED:
+    if len(nodes) <= MAX_NODE_NAMES:
         return ", ".join(nodes)
-    return f"{', '.join(nodes[:NAMED])} and {len(nodes) - NAMED} more nodes"
+    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {len(nodes) - MAX_NODE_NAMES} more nodes"
 
 
 def cards(lines: Sequence[CardLine], console: Console) -> RenderableType:
-    """A bar for each card in use, node by node."""
+    """Draw a bar for each card in use, node by node."""
     used = [line for line in lines if line.sharers]
     parts: list[RenderableType] = []
     idle: list[str] = []
     for node, group in groupby(lines, key=lambda line: line.card.node):
-        members = list(group)
-        if any(line.sharers for line in members):
-            parts += [_heading(node, members), _node(members, console)]
+        here = list(group)
+        if any(line.sharers for line in here):
+            parts += [_heading(node, here), _node(here, console)]
         else:
             idle.append(node)
     if idle:
@@ -176,7 +180,7 @@ def _sharers(line: CardLine) -> Text:
     names = [
         Text(_short(sharer.pod), style=color(sharer.dialect))
         if not sharer.blocking
-        else Text(f"{_short(sharer.pod)} (unreadable: blocks the card)", style=UNREAD)
+        else Text(f"{_short(sharer.pod)} (unknown: blocks the card)", style=UNPARSED)
         for sharer in line.sharers
     ]
     return Text(", ").join(names)
@@ -194,16 +198,16 @@ def _legend(used: Sequence[CardLine], console: Console) -> Text:
 
 
 def _sum(report: ScheduleReport) -> Text:
-    counts = {fate: sum(pod.fate is fate for pod in report.pods) for fate in PodResult}
-    asking = counts[PodResult.PLACED] + counts[PodResult.REFUSED] + counts[PodResult.INVALID]
-    told = [f"{counts[PodResult.PLACED]} of {asking} pods placed"]
+    counts = {result: sum(pod.result is result for pod in report.pods) for result in PodResult}
+    requesting = counts[PodResult.PLACED] + counts[PodResult.REJECTED] + counts[PodResult.INVALID]
+    parts = [f"{counts[PodResult.PLACED]} of {requesting} pods placed"]
     if counts[PodResult.BOUND]:
-        told.append(f"{counts[PodResult.BOUND]} already bound")
-    if counts[PodResult.LEFT_ALONE]:
-        told.append(f"{counts[PodResult.LEFT_ALONE]} left alone")
+        parts.append(f"{counts[PodResult.BOUND]} already bound")
+    if counts[PodResult.SKIPPED]:
+        parts.append(f"{counts[PodResult.SKIPPED]} skipped")
     style = "green" if report.complete else "yellow"
-    hint = "; what is written on them: -o yaml"
-    return Text(", ".join(told), style=style).append(hint, style="grey50")
+    hint = "; -o yaml shows their annotations"
+    return Text(", ".join(parts), style=style).append(hint, style="grey50")
 
 
 def _colored(console: Console) -> bool:

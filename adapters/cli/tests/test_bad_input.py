@@ -15,15 +15,15 @@ CASES = {
     "a tab": ("kind: Node\nmetadata:\n\tname: a\n", 3, "a tab"),
     "a control character": ("kind: Node\nx: \x01\n", 2, "is not YAML"),
     "an unknown alias": ("kind: *nothing\n", 1, "is not YAML"),
-    "a key twice": (NODE + "  name: b\n", 5, "'name' stands twice"),
-    "a number of too many digits": (f"kind: Node\nx: {'9' * 5000}\n", 2, "is no int"),
-    "a value that is not what its tag says": ("kind: !!int ''\n", 1, "'' is no int"),
+    "a duplicate key": (NODE + "  name: b\n", 5, "'name' is duplicated"),
+    "a number of too many digits": (f"kind: Node\nx: {'9' * 5000}\n", 2, "is not of type int"),
+    "a value that is not what its tag says": ("kind: !!int ''\n", 1, "'' is not of type int"),
     "text": ("hello\n", 1, "a manifest is a mapping"),
     "a list": ("- kind: Node\n", 1, "this is a list"),
     "no kind": ("---\nmetadata:\n  name: a\n", 2, "kind is missing"),
     "a kind that is no text": ("kind: 5\n", 1, "kind must be text"),
     "an unknown kind": (NODE + "---\nkind: Banana\n", 6, "unknown kind Banana"),
-    "a workload": ("apiVersion: apps/v1\nkind: Deployment\n", 1, "give the Pods that it makes"),
+    "a workload": ("apiVersion: apps/v1\nkind: Deployment\n", 1, "pass the Pods that it creates"),
     "a known kind of another group": ("apiVersion: x.io/v1\nkind: Node\n", 1, "unknown kind Node"),
     "no name": ("kind: Node\nmetadata: {}\n", 1, "metadata.name is missing"),
     "no name of a pod": ("kind: Pod\n", 1, "metadata.name is missing"),
@@ -33,9 +33,13 @@ CASES = {
         1,
         "spec.containers[1].name is missing",
     ),
-    "a container twice": (POD + "  - name: c\n", 1, "'c' stands twice"),
-    "a node twice": (NODE + "---\n" + NODE, 6, "Node a stands twice; first at FILE:1"),
-    "a pod twice": (POD + "---\n" + POD, 9, "Pod default/p stands twice; first at FILE:1"),
+    "a container twice": (POD + "  - name: c\n", 1, "'c' is a duplicate"),
+    "a node twice": (NODE + "---\n" + NODE, 6, "Node a is a duplicate; the first one is at FILE:1"),
+    "a pod twice": (
+        POD + "---\n" + POD,
+        9,
+        "Pod default/p is a duplicate; the first one is at FILE:1",
+    ),
     "a label that is true": (NODE + "  labels:\n    x: y\n    z: true\n", 7, "put it in quotes"),
     "a label that is a list": (NODE + "  labels:\n    z: []\n", 6, "labels[z] must be text"),
     "a label's key": (NODE + "  labels:\n    5: x\n", 6, "labels[5] must be text"),
@@ -93,7 +97,7 @@ JSON_CASES = {
     "a document that stands twice": (
         '{"kind":"Node","metadata":{"name":"a"}}\n{"kind":"Node","metadata":{"name":"a"}}',
         2,
-        "Node a stands twice",
+        "Node a is a duplicate",
     ),
     "items that are no list": ('{"kind":"List","items":{}}', 1, "items must be a list"),
     "an item that is a number": ('{"kind":"List","items":[\n1]}', 2, "a manifest is a mapping"),
@@ -101,7 +105,7 @@ JSON_CASES = {
     "an item of a list that stands twice": (
         '{"kind":"NodeList","items":[\n{"metadata":{"name":"a"}},\n{"metadata":{"name":"a"}}]}',
         3,
-        "Node a stands twice; first at FILE:2",
+        "Node a is a duplicate; the first one is at FILE:2",
     ),
 }
 
@@ -132,20 +136,23 @@ def test_a_named_file_that_holds_nothing_is_refused(text: str, tmp_path: Path) -
     result = run("-f", file)
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"dragoman: {file}: holds no manifest\n"
+    assert result.stderr == f"dragoman: {file}: contains no manifest\n"
 
 
 def test_an_empty_list_holds_nothing(tmp_path: Path) -> None:
     for text in ("kind: List\nitems:\n", "kind: List\nitems: []\n", '{"kind":"List","items":null}'):
         result = run("-f", write(tmp_path, "input.yaml", text))
 
-        assert (result.exit_code, result.stderr) == (2, "dragoman: the input: holds no manifest\n")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "dragoman: the input: contains no manifest\n",
+        )
 
 
 def test_standard_input_that_holds_nothing_is_refused() -> None:
     result = run("-f", "-", stdin="")
 
-    assert (result.exit_code, result.stderr) == (2, "dragoman: stdin: holds no manifest\n")
+    assert (result.exit_code, result.stderr) == (2, "dragoman: stdin: contains no manifest\n")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -242,7 +249,7 @@ def test_settings_that_stand_in_two_namespaces_are_refused() -> None:
 
     assert result.exit_code == 2
     assert "stdin:2: ConfigMap volcano-system/" in result.stderr
-    assert "stands in another namespace too, at stdin:1; give only one" in result.stderr
+    assert "exists in another namespace too, at stdin:1; keep only one" in result.stderr
 
 
 @pytest.mark.parametrize(

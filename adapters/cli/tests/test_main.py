@@ -1,14 +1,15 @@
 """How the command is called, what goes where, and how it ends."""
 
+import json
 import re
 from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
 
-from adapters.cli.input.time_option import moment
+from adapters.cli.input.time_option import parse_time
 from adapters.cli.main import app
-from adapters.cli.tests.builders import AT, node, pod, report, run, stream, uuid, volcano
+from adapters.cli.tests.builders import AT, Plain, node, pod, report, run, stream, uuid, volcano
 
 
 def cards(*options: str) -> list[str]:
@@ -31,8 +32,13 @@ def test_the_version_is_told() -> None:
     assert (result.exit_code, result.stdout) == (0, f"dragoman {version('dragoman')}\n")
 
 
-def test_the_help_names_the_command() -> None:
-    assert "schedule" in CliRunner().invoke(app, ["--help"]).stdout
+def test_the_help_lists_every_command_with_its_summary() -> None:
+    shown = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"]).stdout)
+
+    assert "schedule Place pods on cards without a cluster." in shown
+    assert "node Run the node agent: containers get the granted devices" in shown
+    assert "serve Serve schedulers: one ledger beside stock vc-scheduler" in shown
+    assert "demo Start a service with a SQLite file" in shown
 
 
 def test_exit_status_0_says_that_all_are_placed() -> None:
@@ -59,22 +65,49 @@ def test_the_node_policy_is_for_pods_that_do_not_say() -> None:
     assert nodes("--node-policy", "spread") == ["node-a", "node-b"]
 
 
-@pytest.mark.parametrize("option", ["--topology-aware", "--no-topology-aware"])
-def test_topology_awareness_can_be_set(option: str) -> None:
-    assert run("-f", "-", option, stdin=stream(node())).exit_code == 0
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [(("--topology-aware",), "linked"), (("--no-topology-aware",), "apart"), ((), "apart")],
+)
+def test_topology_awareness_decides_whether_links_choose_the_node(
+    options: tuple[str, ...], chosen: str
+) -> None:
+    cards = [metax_node("apart", zones=(1, 2)), metax_node("linked", zones=(1, 1))]
+    two = pod(limits={"metax-tech.com/sgpu": 2})
+
+    (line,) = report(*cards, two, options=options)["pods"]
+
+    assert line["node"] == chosen
+
+
+def metax_node(name: str, zones: tuple[int, ...]) -> Plain:
+    """A node with MetaX cards, each in a link zone."""
+    listed = [
+        {
+            "uuid": f"{name}-{place}",
+            "totalDevCount": 16,
+            "totalCompute": 100,
+            "totalVRam": 1024,
+            "healthy": True,
+            "linkZone": zone,
+        }
+        for place, zone in enumerate(zones)
+    ]
+    annotations = {"metax-tech.com/node-gpu-devices": json.dumps(listed)}
+    return node(cards=0, more={"metadata": {"name": name, "annotations": annotations}})
 
 
 @pytest.mark.parametrize("text", [AT, "1769860800", "2026-01-31T13:00:00+01:00"])
 def test_a_time_is_rfc_3339_or_unix_seconds(text: str) -> None:
-    assert moment(text) == 1769860800 * 10**9
+    assert parse_time(text) == 1769860800 * 10**9
 
 
 def test_a_fraction_of_a_second_is_kept() -> None:
-    assert moment("2026-01-31T12:00:00.123456Z") == 1769860800123456000
+    assert parse_time("2026-01-31T12:00:00.123456Z") == 1769860800123456000
 
 
 def test_no_time_is_now() -> None:
-    assert moment(None) > 1769860800 * 10**9
+    assert parse_time(None) > 1769860800 * 10**9
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-01-31T12:00:00", "-5", "1.5", ""])
@@ -84,7 +117,7 @@ def test_a_time_that_is_none_is_bad_input(text: str) -> None:
     result = CliRunner().invoke(app, arguments, input=stream(node()))
 
     assert result.exit_code == 2
-    assert "is no time such as" in re.sub(r"[\s│]+", " ", result.stderr)
+    assert "is not a time such as" in re.sub(r"[\s│]+", " ", result.stderr)
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "table"])

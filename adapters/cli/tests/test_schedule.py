@@ -65,7 +65,7 @@ def test_a_finished_pod_holds_nothing_and_is_left_alone(phase: str) -> None:
     found = json.loads(result.stdout)
     assert result.exit_code == 0
     assert of(found, "pod-a")["placed"]
-    assert of(found, "over")["explanation"]["summary"] == f"is over ({phase})"
+    assert of(found, "over")["explanation"]["summary"] == f"has ended ({phase})"
     assert (of(found, "never")["placed"], of(found, "never")["node"]) == (False, None)
 
 
@@ -127,7 +127,7 @@ def test_a_pod_that_asks_for_no_share_is_left_alone() -> None:
             where is not None,
             "schedule",
         )
-        assert line["explanation"] == {"summary": "asks for no share", "nodes": {}}
+        assert line["explanation"] == {"summary": "requests no share", "nodes": {}}
 
 
 def test_an_invalid_request_fails_at_admission() -> None:
@@ -168,12 +168,12 @@ def test_a_node_selector_chooses_by_labels() -> None:
 
     assert of(found, "a")["node"] == "node-b"
     assert of(found, "b")["explanation"]["nodes"] == {
-        "node-a": "has not the label pool=x of the nodeSelector",
+        "node-a": "lacks the label pool=x of the nodeSelector",
         "node-b": "2 of 2 cards: memory 10000 MiB short",
         "node-c": "2 of 2 cards: memory 19990 MiB short",
     }
     assert of(found, "b")["explanation"]["summary"].endswith(
-        "; 1 node not considered: has not the label pool=x of the nodeSelector"
+        "; 1 node not considered: lacks the label pool=x of the nodeSelector"
     )
 
 
@@ -199,7 +199,7 @@ def test_a_pod_without_a_uid_gets_the_same_one_every_time() -> None:
 def test_a_device_without_its_node_is_told() -> None:
     result = run("-f", "-", stdin=stream(node(), device("elsewhere", "GPU-x")))
 
-    assert "warning: Device elsewhere: there is no Node of this name" in result.stderr
+    assert "warning: Device elsewhere: no Node has this name" in result.stderr
 
 
 def test_what_a_node_says_unreadably_is_told_once() -> None:

@@ -49,11 +49,11 @@ def test_pods_cards_and_reasons_are_told(width: int) -> None:
 
     assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in told
     assert "✗  volcano-too-large  volcano      -         does not fit" in told
-    assert "-  web                -            -         asks for no share" in told
+    assert "-  web                -            -         requests no share" in told
     assert "    lab-1: 1 of 1 cards: memory 19760 MiB short" in told
     assert "[metax-tech.com/vcore]: 150: must be" in told
     assert "30.0 of 40.0 GiB   75% compute" in told
-    assert "8 of 10 pods placed, 1 already bound, 1 left alone" in told
+    assert "8 of 10 pods placed, 1 already bound, 1 skipped" in told
 
 
 def test_uuids_are_told_where_there_is_room() -> None:
@@ -112,7 +112,7 @@ def test_equal_reasons_are_told_once_and_many_are_cut_short() -> None:
     told = table(*nodes, pod(limits=volcano(1000)))
 
     assert "    node-0, node-1, node-2 and 1 more nodes: 2 of 2 cards: memory 900 MiB short" in told
-    assert "    and 4 more reasons; -o json tells all" in told
+    assert "    and 4 more reasons; -o json has all" in told
 
 
 def test_a_pod_without_any_node_says_so() -> None:
@@ -122,8 +122,8 @@ def test_a_pod_without_any_node_says_so() -> None:
 def test_what_cannot_be_read_is_told_where_it_is_held() -> None:
     told = table(node(cards=1), pod("bound", volcano(1), spec={"nodeName": "node-a"}))
 
-    assert "bound (unreadable: blocks the card)" in told
-    assert "Look at these\n  pod default/bound: runs on node-a without a record" in told
+    assert "bound (unknown: blocks the card)" in told
+    assert "Warnings\n  pod default/bound: runs on node-a without a record" in told
 
 
 def test_a_card_that_the_node_has_not_is_told_without_a_number() -> None:

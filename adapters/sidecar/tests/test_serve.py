@@ -232,20 +232,23 @@ def test_where_clients_must_be_known_strangers_are_not_answered(tmp_path: Path) 
             shown(running.address, own[0])
 
 
-def test_the_demonstration_tells_its_story_and_over_books_nothing() -> None:
+@pytest.mark.parametrize("arguments", [[], [str(EXAMPLE)]], ids=["example", "file"])
+def test_the_demonstration_places_and_preempts_and_over_allocates_no_card(
+    arguments: list[str],
+) -> None:
     found = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", CODE, "demo", str(EXAMPLE)],
+        [sys.executable, "-c", CODE, "demo", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
 
-    assert "0 cards are over-booked" in found.stdout
-    assert "puts off default/koord-running" in found.stdout
-    refused, _, tried_again = found.stdout.partition("one that was refused is tried again")
-    assert "✗ volcano-too-large  volcano          nvidia-1: " in refused
-    assert "✓ volcano-too-large  volcano          bound to lab-1" in tried_again
+    assert "0 cards are over-allocated" in found.stdout
+    assert "evicts default/koord-running" in found.stdout
+    rejected, _, retried = found.stdout.partition("a scheduler retries a pod that did not fit")
+    assert "✗ volcano-too-large  volcano          nvidia-1: " in rejected
+    assert "✓ volcano-too-large  volcano          bound to lab-1" in retried
     assert found.stderr == ""
 
 

@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from adapters.cli.input.manifests import manifests
-from adapters.cli.input.settings import configured
+from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import sources
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
@@ -42,7 +42,7 @@ class Placed:
 def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
     """The pending pods of one of the examples, by name, and the ledgers, by node."""
     found = manifests(sources([str(Path(EXAMPLES, file))], BytesIO()))
-    dialects = configured(found.config_maps, Defaults())
+    dialects = configured_dialects(found.config_maps, Defaults())
     nodes = {}
     for name, (kube, _) in found.nodes.items():
         device, _ = found.devices.get(name, (None, None))

@@ -124,8 +124,22 @@ def test_the_guides_scheduler_settings_are_taken_as_they_stand() -> None:
 
 
 @pytest.mark.parametrize("switch", [True, "true", "False", 1, None])
-def test_switches_may_be_booleans_or_their_words(switch: object) -> None:
-    volcano(arguments=dict.fromkeys(keys.SWITCHES, switch))
+def test_a_switch_is_a_boolean_or_its_text_and_changes_no_decision(switch: object) -> None:
+    configured = volcano(arguments=dict.fromkeys(keys.SWITCHES, switch))
+
+    assert configured == volcano()
+
+
+@pytest.mark.parametrize("switch", ["no", "2", "", 0.5])
+@pytest.mark.parametrize("name", keys.SWITCHES)
+def test_a_switch_of_another_value_is_an_error(name: str, switch: object) -> None:
+    error = refused_argument(name, switch)
+
+    assert (error.field, error.value) == (
+        f"ConfigMap volcano-scheduler-configmap, key volcano-scheduler.conf, {name}",
+        switch,
+    )
+    assert error.problem == "must be true or false"
 
 
 def test_the_shipped_device_settings_are_taken_as_they_stand() -> None:
