@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
 IMPORTED = """
 import sys
+import tomllib
 import adapters.node.__main__, adapters.node.main
 found = {name.split(".")[0] for name in sys.modules}
 print(*sorted(found - sys.stdlib_module_names))
@@ -66,3 +68,25 @@ def test_no_step_of_the_dockerfile_installs_without_hashes_and_the_service_is_no
     service, node = text.split(" AS service\n")[1].split(" AS node\n")
     assert "USER 65532:65532" in service
     assert "USER" not in node
+
+
+BOUND = re.compile(r"^([a-z0-9-]+)>=([\d.]+)(?:;|$)")
+
+
+def test_the_project_declares_every_package_of_the_lock_with_a_lower_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["grpc"]]
+    listed = re.findall(
+        r"^([a-z][a-z0-9-]*)", (ROOT / "requirements/run.in").read_text(), re.MULTILINE
+    )
+
+    bounds = {name: bound for one in declared for name, bound in BOUND.findall(one)}
+    assert sorted(bounds) == sorted(listed)
+    locked = pins("run")
+    assert [
+        name for name, bound in bounds.items() if as_numbers(locked[name]) < as_numbers(bound)
+    ] == []
+
+
+def as_numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
