@@ -98,7 +98,7 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 @pytest.fixture
 def place(daemon: Place) -> Iterator[Place]:
-    """The same node, on which nobody holds anything and no agent runs yet."""
+    """The same node, on which no pod holds a card and no agent runs yet."""
     daemon.begin()
     yield daemon
     daemon.end()

@@ -66,7 +66,7 @@ def copy_assets(component: GoComponent, target: Path) -> None:
 
 
 def modules(binary: Path) -> dict[str, str]:
-    """Version of every module in a binary, as its own build information tells."""
+    """Version of every module in a binary, by its own build information."""
     done = subprocess.run(
         [go(), "version", "-m", str(binary)], capture_output=True, text=True, check=True
     )

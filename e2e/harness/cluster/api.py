@@ -38,7 +38,7 @@ class Api:
         headers: sent with every request: who asks, if the certificate does not say it.
         root: what all paths at the server begin with, without a slash at the end.
         home: the namespace that is meant where paths name ``default``.
-        made: what was made here for the whole cluster, for whoever wants it taken away; paths.
+        made: paths of the cluster-scoped objects that were created here, for the clean-up.
     """
 
     port: int

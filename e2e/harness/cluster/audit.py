@@ -20,7 +20,7 @@ POLICY = {
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [{"level": "Metadata", "users": list(ACCOUNTS)}, {"level": "None"}],
 }
-"""All requests of these accounts and of nobody else, without their bodies."""
+"""The requests of these accounts alone, without their bodies."""
 
 _read: dict[Path, int] = {}
 
@@ -35,10 +35,11 @@ def refused(folder: Path) -> list[str]:
     if not log.exists():
         return []
     with log.open("rb") as file:
-        file.seek(_read.get(log, 0))
+        begin = _read.get(log, 0)
+        file.seek(begin)
         lines = file.read()
         whole = lines[: lines.rfind(b"\n") + 1]
-        _read[log] = file.tell() - len(lines) + len(whole)
+        _read[log] = begin + len(whole)
     return [
         f"{event['user']['username']}: {event['verb']} {event['requestURI']}"
         for event in map(json.loads, whole.splitlines())

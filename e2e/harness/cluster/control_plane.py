@@ -1,6 +1,6 @@
 """etcd, kube-apiserver and kube-controller-manager on loopback.
 
-The API server authorises as in a real cluster (Node and RBAC); users are told apart by client
+The API server authorises as in a real cluster (Node and RBAC); it knows users by client
 certificates. There is no scheduler: a test starts the one that it is about.
 """
 
@@ -48,7 +48,7 @@ class ControlPlane:
         return path
 
     def with_token(self, token: Path) -> Path:
-        """A kubeconfig for whoever has the token of this file, beside it."""
+        """A kubeconfig for the account whose token is in this file, beside it."""
         path = token.with_suffix(".kubeconfig")
         return kubeconfig(path, port=self.server_port, authority=self.authority.pair, user=token)
 
@@ -115,7 +115,7 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "tls-cert-file": serving.certificate,
         "tls-private-key-file": serving.key,
         "client-ca-file": authority.pair.certificate,
-        # Only so that the schedulers find one; nobody has a certificate with this name.
+        # Only so that the schedulers find one; no certificate has this name.
         "requestheader-client-ca-file": authority.pair.certificate,
         "requestheader-allowed-names": "front-proxy",
         "requestheader-username-headers": "X-Remote-User",
@@ -148,7 +148,7 @@ def _start_manager(plane: ControlPlane, port: int) -> None:
         # Its own limit of 20 requests a second makes it take five seconds to start.
         "kube-api-qps": 500,
         "kube-api-burst": 500,
-        # Nobody renews the lease of a fake node; after the usual 50 s it would be unreachable.
+        # No kubelet renews the lease of a fake node; after the usual 50 s it would be unreachable.
         "node-monitor-grace-period": "1h",
         "use-service-account-credentials": "true",
         "service-account-private-key-file": certificates / "service-accounts.key",

@@ -13,7 +13,7 @@ def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair | Path) -> 
     Args:
         path: of it.
         port: of the server, on loopback.
-        authority: whom the server's certificate is from.
+        authority: that signed the server's certificate.
         user: a certificate, or a file with a token.
     """
     cluster = {

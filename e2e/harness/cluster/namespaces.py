@@ -27,7 +27,7 @@ def namespace(api: Api, name: str, labels: Mapping[str, str] | None = None) -> I
 
 @contextmanager
 def bare_node(api: Api, name: str) -> Iterator[str]:
-    """A node object without a kubelet; its path. Nobody schedules onto it: it is never ready."""
+    """A node object without a kubelet; its path. No scheduler uses it: it is never ready."""
     amounts = {"cpu": "4", "pods": "110"}
     node: Object = {"metadata": {"name": name}, "status": {"capacity": amounts}}
     api.create("/api/v1/nodes", node)

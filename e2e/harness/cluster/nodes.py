@@ -47,7 +47,7 @@ def fake_node(
     Args:
         name: of the node.
         resources: capacity and allocatable, besides 32 processors, 256Gi and 110 pods.
-        annotations: the inventory in Volcano's or MetaX's vocabulary, say.
+        annotations: for example the inventory in Volcano's or MetaX's dialect.
         labels: besides the host name.
     """
     amounts = {"cpu": "32", "memory": "256Gi", "pods": "110"} | dict(resources or {})

@@ -35,11 +35,11 @@ _RIGHTS = (
 )
 _OURS = f"labelSelector=app.kubernetes.io/name={RELEASE},app.kubernetes.io/instance={RELEASE}"
 _CARDS = ("nvidia.com/", "volcano.sh/vgpu", "koordinator.sh/gpu", "metax-tech.com/")
-_TELLING = ("volcano.sh/node-vgpu-register", "metax-tech.com/node-gpu-devices")
+_REGISTERS = ("volcano.sh/node-vgpu-register", "metax-tech.com/node-gpu-devices")
 
 
 class OccupiedError(RuntimeError):
-    """Somebody there has Dragoman or cards already, which the tests leave alone."""
+    """The cluster has Dragoman or cards already, which the tests leave alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Guest(ControlPlane):
         return kubeconfig.write(path, self.entry.cluster, {**self.entry.user, **spoken})
 
     def with_token(self, token: Path) -> Path:
-        """A kubeconfig for whoever has the token of this file, beside it."""
+        """A kubeconfig for the account whose token is in this file, beside it."""
         path = token.with_suffix(".kubeconfig")
         return kubeconfig.write(path, self.entry.cluster, {"tokenFile": str(token)})
 
@@ -99,7 +99,7 @@ def guest(target: Existing) -> Iterator[Guest]:
             within(20, lambda: _there(plane.api, account))
             yield plane
         finally:
-            this.end()  # or somebody would make again what is taken away
+            this.end()  # or a component would create again what is deleted next
             take_away(plane.api)
 
 
@@ -110,10 +110,10 @@ def occupied(api: Api) -> str:
     if NAMESPACE in spaces or rights:
         return f"Dragoman is installed there: namespace {NAMESPACE} or its roles exist"
     for node in api.get("/api/v1/nodes")["items"]:
-        told = node["metadata"].get("annotations", {}).keys() & set(_TELLING)
+        registered = node["metadata"].get("annotations", {}).keys() & set(_REGISTERS)
         stated = [key for key in node["status"].get("capacity", {}) if key.startswith(_CARDS)]
-        if told or stated:
-            what = ", ".join([*told, *stated])
+        if registered or stated:
+            what = ", ".join([*registered, *stated])
             return f"node {node['metadata']['name']} has cards, which are not the tests': {what}"
     return ""
 

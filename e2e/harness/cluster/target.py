@@ -44,7 +44,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A cluster that somebody else has started. An administrator speaks for other users.
+    """A cluster that was not started here. Its administrator impersonates other users.
 
     Attributes:
         entry: the administrator's, for components that are started there.

@@ -47,7 +47,7 @@ class Proxy:
     Attributes:
         config: the kubeconfig of a client that goes through it.
         faults: the first one that is about a request is done to it.
-        held: plural names of resources whose watches tell nothing for now, and all of it later.
+        held: plural names of resources whose watches are held back; their events follow later.
         writes: what came and was no reading, in order.
         watches: those that are open.
     """

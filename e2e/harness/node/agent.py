@@ -88,12 +88,12 @@ class RunningAgent:
     config: Path
 
     def events(self, event: str) -> list[dict[str, Any]]:
-        """What it has told so far, of one kind."""
+        """The events of one name that it has logged so far."""
         lines = [line for line in self.process.log.read_text().splitlines() if line.startswith("{")]
-        return [told for line in lines if (told := json.loads(line))["event"] == event]
+        return [found for line in lines if (found := json.loads(line))["event"] == event]
 
     def wait_for(self, event: str, count: int = 1, seconds: float = 30) -> dict[str, Any]:
-        """Wait until it has told this so often; the latest."""
+        """Wait until it has logged this event so often; the latest."""
         within(seconds, lambda: len(self.events(event)) >= count)
         return self.events(event)[-1]
 

@@ -1,4 +1,4 @@
-"""A device plugin that gives cards away as NVIDIA's own does, on a machine that has none.
+"""A device plugin that allocates cards as NVIDIA's own does, on a machine that has none.
 
 ``python -m e2e.harness.node.device_plugin RESOURCE UUID...`` in the machine of a kubelet. It
 answers the list of cards in the variable of NVIDIA's runtime, by uuid, as that plugin does by
@@ -44,7 +44,7 @@ def start_device_plugin(machine: Machine, resource: str, uuids: Sequence[str]) -
 
 
 def main() -> None:
-    """Serve until told to end."""
+    """Serve until SIGTERM."""
     resource, *uuids = sys.argv[1:]
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

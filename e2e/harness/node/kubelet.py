@@ -64,7 +64,7 @@ def _configuration(
         "containerRuntimeEndpoint": f"unix://{runtime.socket}",
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": group,
-        "failCgroupV1": False,  # from 1.35 on it refuses version 1 unless told
+        "failCgroupV1": False,  # from 1.35 on it refuses version 1 otherwise
         "enforceNodeAllocatable": [],
         "failSwapOn": False,
         "volumePluginDir": str(folder / "plugins"),

@@ -2,7 +2,7 @@
 
 A kubelet and a container runtime write to fixed places, start processes that outlive them, mount
 file systems and set kernel parameters. In a mount and process namespace of their own all of that
-ends with its first process, whoever ends it and how. Files below the run's folder stay shared, so
+ends with its first process, however that ends. Files below the run's folder stay shared, so
 sockets can be reached from outside; the network is the host's.
 """
 
@@ -76,7 +76,7 @@ def start_machine(run: Run, name: str = "machine", processors: int = 0) -> Machi
 
 
 def main() -> None:
-    """Be the first process: arrange the mounts, reap, end when told to."""
+    """Be the first process: arrange the mounts, reap, end at SIGTERM."""
     folder, processors = Path(sys.argv[1]), int(sys.argv[2])
     for path in LAYERED:
         upper, work = (folder / kind / path.strip("/") for kind in ("upper", "work"))

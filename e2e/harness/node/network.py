@@ -1,7 +1,7 @@
-"""A network for pods that do not use the node's: an address, and nobody behind it.
+"""A network for pods that do not use the node's: an address that leads nowhere.
 
 Pods as the guides have them want a network of their own, and the runtime wants an address for it.
-A real one would change the host's interfaces; the containers of these tests speak to nobody.
+A real one would change the host's interfaces; the containers of these tests use no network.
 Source: the CNI specification 1.0.0, "Section 5: Result Types".
 """
 

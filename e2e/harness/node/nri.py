@@ -26,7 +26,7 @@ class Witness:
 
 
 def start_witness(runtime: Containerd, name: str) -> Witness:
-    """Start a plugin of this name; it has been told of everything that runs when this returns.
+    """Start a plugin of this name and wait until it knows everything that runs.
 
     Raises:
         NotBuiltError: it is not built.

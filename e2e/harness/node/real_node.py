@@ -109,7 +109,7 @@ class RealNode:
             file = self.host.folder / "cards.json"
             file.write_text(json.dumps({"cards": cards}))
             configuration["inventory"] = {"source": "file", "file": str(file)}
-        configuration["publish"] = {"cards": False}  # the vocabularies' own components tell of them
+        configuration["publish"] = {"cards": False}  # the dialects' own components publish them
         configuration["profiles"]["metax"] = _metax(self.host.folder)
         running = start_agent(self.runtime, self.host, configuration)
         try:

@@ -40,7 +40,7 @@ class Place:
         return start_agent(self.runtime, self.host, self.host.configuration(self.runtime, **more))
 
     def begin(self) -> None:
-        """Nobody holds anything."""
+        """No pod holds a card."""
         self.host.book(EMPTY)
 
     def retried(self, sandbox: Sandbox, env: Mapping[str, str] | None = None) -> str:

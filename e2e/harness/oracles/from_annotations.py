@@ -1,7 +1,7 @@
 """What pods were given, read from what each ecosystem's own node components read.
 
-Written from the ecosystems' sources and not with the product's readers, so that a test can tell
-whether the product wrote it right.
+Written from the ecosystems' sources and not with the product's readers, so that a test can find
+out whether the product wrote it right.
 """
 
 import json

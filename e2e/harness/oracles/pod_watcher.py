@@ -53,7 +53,7 @@ class PodWatcher:
             work.join(30)
 
     def follow(self, api: Api, path: str, version: str, ended: Callable[[], bool]) -> None:
-        """Look at what the API server tells, one change after the other."""
+        """Look at the changes that the API server sends, one after the other."""
         while not ended():
             for change in api.watch(path, version, 2):
                 if change["type"] == "ERROR":
@@ -87,7 +87,7 @@ class PodWatcher:
         for card in self.cards:
             if memory[card.uuid] > card.memory or compute[card.uuid] > FULL:
                 self._problems.append(
-                    f"after {last}: {card.uuid} has given away {memory[card.uuid]} of "
+                    f"after {last}: {card.uuid} has allocated {memory[card.uuid]} of "
                     f"{card.memory} MiB and {compute[card.uuid]} %"
                 )
         for row in self.pods.values():

@@ -1,4 +1,4 @@
-"""Ports on loopback that nobody uses."""
+"""Ports on loopback that are free."""
 
 import socket
 from contextlib import ExitStack

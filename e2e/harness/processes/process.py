@@ -43,7 +43,7 @@ class Process:
     ) -> "Process":
         """Start it; it is not ready yet."""
         with log.open("ab") as output:
-            begins = output.tell()
+            begins = log.stat().st_size
             popen = subprocess.Popen(
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,

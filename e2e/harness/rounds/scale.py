@@ -1,7 +1,7 @@
 """Many pods through a stock scheduler, alone and with the service beside it, on one cluster.
 
 Without the service the scheduler counts the same resources itself, as nodes state them: the pods
-and the nodes are the same, only nobody chooses cards.
+and the nodes are the same, only cards are not chosen.
 """
 
 import re
@@ -106,7 +106,7 @@ class Round:
 
 @contextmanager
 def ground(nodes: int) -> Iterator[ControlPlane]:
-    """A cluster of so many nodes with eight cards, described by two vocabularies."""
+    """A cluster of so many nodes with eight cards, described by two dialects."""
     with cluster([]) as plane:
         install(plane)
         define(plane, cache.asset("koordinator", "crd"))
@@ -125,7 +125,7 @@ def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
 
 def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | None) -> Round:
     """Have a scheduler bind pods that all wait for it, and delete them."""
-    configuration = kube_like(service or _nobody(plane), FILES[scheduler], "scale")
+    configuration = kube_like(service or _no_service(plane), FILES[scheduler], "scale")
     configuration["clientConnection"] = {
         "kubeconfig": str(plane.kubeconfig(scheduler, "system:masters")),
         "qps": 2000,  # else its own limit of 50 requests a second is what is measured
@@ -166,8 +166,8 @@ def _node(name: str) -> Described:
     return described(name, volcano(cards), metax(cards), Saying(resources=shares))
 
 
-def _nobody(plane: ControlPlane) -> Service:
-    return Service(plane, "nobody", 0, 0)
+def _no_service(plane: ControlPlane) -> Service:
+    return Service(plane, "none", 0, 0)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from e2e.harness.workloads.inventory import add_inventory, described, gpus, volc
 
 SHARE = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "8000"}
 CHOSEN = "volcano.sh/vgpu-ids-new"
-"""Annotation: the cards of a pod, by whoever chose them."""
+"""Annotation: the cards of a pod, whichever component chose them."""
 
 # A node that the controllers have not seen yet is tainted.
 _ANY = [{"operator": "Exists"}]
@@ -66,7 +66,7 @@ def with_service(plane: ControlPlane, service: Service, pods: int) -> Round:
 
 
 def alone(plane: ControlPlane, service: Service, pods: int) -> Round:
-    """The scheduler asks nobody, and counts the amounts that nodes state; nobody chooses cards.
+    """The scheduler has no extender and counts the amounts that nodes state; it chooses no cards.
 
     Its own ``deviceshare`` cannot stand here: its client works in a pod alone. Source: volcano
     v1.14.1 pkg/scheduler/api/devices/util.go, NewClient.
@@ -87,12 +87,12 @@ def _bound(plane: ControlPlane, pods: int, service: Service, *, chosen: bool = T
     """Bind one pod, so that all nodes are known; then those that count, all at once."""
     plane.api.create(PODS, _pod("first"))
     within(120, lambda: _count(plane.api, chosen) == 1)
-    calls, sizes, used = *_told(service), processor_seconds(plane.run)
+    calls, sizes, used = *_calls(service), processor_seconds(plane.run)
     started = time.monotonic()
     create_all(plane.api, PODS, [_pod(f"volcano-{number}") for number in range(pods)])
     within(300, lambda: _count(plane.api, chosen) == pods + 1)
     seconds, spent = time.monotonic() - started, processor_seconds(plane.run)
-    later, larger = _told(service)
+    later, larger = _calls(service)
     for path in (PODS, GROUPS):
         plane.api.delete(f"{path}?gracePeriodSeconds=0")
     within(60, lambda: not plane.api.get(PODS)["items"])
@@ -109,7 +109,7 @@ def _pod(name: str) -> Object:
     return pod(name, "volcano", dict(SHARE), tolerations=_ANY)
 
 
-def _count(api: Api, chosen: bool) -> int:  # noqa: FBT001 (of whom is asked)
+def _count(api: Api, chosen: bool) -> int:  # noqa: FBT001 (which pods count)
     """Pods that are bound and, where cards are chosen, say which."""
     return sum(
         bool(row["spec"].get("nodeName"))
@@ -118,7 +118,7 @@ def _count(api: Api, chosen: bool) -> int:  # noqa: FBT001 (of whom is asked)
     )
 
 
-def _told(service: Service) -> tuple[dict[str, int], dict[str, int]]:
+def _calls(service: Service) -> tuple[dict[str, int], dict[str, int]]:
     """Calls so far, and their bytes."""
     found: dict[str, dict[str, int]] = {"call_seconds_count": {}, "call_bytes_total": {}}
     for kind, verb, count in _VERB.findall(service.metrics()):

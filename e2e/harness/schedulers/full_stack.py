@@ -49,7 +49,7 @@ def furnish(plane: ControlPlane, nodes: Iterable[Described]) -> None:
 
 
 def wait_for_cards(plane: ControlPlane, nodes: Collection[str]) -> None:
-    """Wait until the service tells of the cards of these nodes."""
+    """Wait until the ledgers list the cards of these nodes."""
     within(30, lambda: all("cards" in ledger(plane, name) for name in nodes))
 
 

@@ -104,7 +104,7 @@ class Service:
         return json.loads(self._ask(path, json.dumps(question))[1])
 
     def metrics(self) -> str:
-        """What it tells Prometheus."""
+        """What Prometheus scrapes of it."""
         return self._ask("/metrics")[1].decode()
 
     def _ask(self, path: str, question: str | None = None) -> tuple[int, bytes]:
@@ -197,7 +197,7 @@ def hooks(
 
     Args:
         port: of the service, for HTTPS.
-        authority: whom the API server trusts, PEM; None for nobody yet.
+        authority: that the API server trusts, PEM; None for none yet.
         address: where the API server finds this machine.
         values: of the chart.
     """
@@ -303,5 +303,5 @@ def explained(service: Service, seconds: Callable[[], float]) -> float:
     try:
         return seconds()
     except TimeoutError as late:
-        told = "\n".join(json.dumps(row) for row in service.get("/api/decisions")[:30])
-        raise AssertionError(f"{late}; the service said:\n{told}") from late
+        decisions = "\n".join(json.dumps(row) for row in service.get("/api/decisions")[:30])
+        raise AssertionError(f"{late}; the service said:\n{decisions}") from late

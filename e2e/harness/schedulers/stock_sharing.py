@@ -16,7 +16,7 @@ from e2e.harness.schedulers.schedulers import start_koord_scheduler_alone, start
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 
 CARD = 81920
-"""MiB of the cards that ``shares`` tells of."""
+"""MiB of the cards in the results of ``shares``."""
 
 RECORDS = (
     "volcano.sh/vgpu-ids-new",

@@ -1,7 +1,7 @@
-"""Nodes with cards, said in any of the three vocabularies, and made by the thousand.
+"""Nodes with cards, described in any of the three dialects, created by the thousand.
 
 The words are written here as the ecosystems' own node components write them and not taken from
-the product, so that a test can tell whether the product reads them.
+the product, so that a test can find out whether the product reads them.
 """
 
 import json
@@ -42,7 +42,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What one vocabulary says of a node.
+    """What one dialect says of a node.
 
     Attributes:
         annotations: of the node.
@@ -100,7 +100,7 @@ def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> Saying:
 
 
 def metax(cards: Sequence[Gpu]) -> Saying:
-    """As MetaX's device plugin tells of cards that may be shared.
+    """As MetaX's device plugin registers cards that may be shared.
 
     Source: HAMi v2.10.0 pkg/device/metax/protocol.go.
     """
@@ -182,7 +182,7 @@ def koordinator(
 
 
 def described(name: str, *sayings: Saying) -> Described:
-    """A node of which one vocabulary speaks, or several."""
+    """A node that one dialect describes, or several."""
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}
     resources: dict[str, str] = {}

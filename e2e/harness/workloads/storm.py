@@ -19,11 +19,11 @@ from e2e.harness.workloads.inventory import (
 FULL = 100
 KINDS = ("volcano", "koordinator", "metax", "plain")
 REFUSED = {"FailedScheduling", "Unschedulable"}
-"""Reasons of events by which schedulers tell a pod's author that it has no place."""
+"""Reasons of the Events by which schedulers report that no node fits a pod."""
 
 
 def described_by_all(name: str, cards: Sequence[Gpu]) -> Described:
-    """A node for hundreds of pods, whose cards all three vocabularies describe.
+    """A node for hundreds of pods, whose cards all three dialects describe.
 
     It also states what NVIDIA's device plugin would, and the amounts of MetaX's shares, without
     which vc-scheduler, which counts for itself, places no pod that names them.
@@ -43,7 +43,7 @@ def described_by_all(name: str, cards: Sequence[Gpu]) -> Described:
 
 
 def random_pod(random: Random, kind: str, name: str, scheduler: str) -> Object:
-    """A pod that asks in one vocabulary for some part of a card, or for whole ones."""
+    """A pod that requests in one dialect some part of a card, or for whole ones."""
     compute = random.choice((0, 10, 25, 50, FULL))
     asked: Mapping[str, str]
     match kind:
@@ -65,10 +65,10 @@ def random_pod(random: Random, kind: str, name: str, scheduler: str) -> Object:
     return pod(name, scheduler, dict(asked))
 
 
-def untold(api: Api) -> list[str]:
-    """Names of the pods that are neither bound nor were told that they cannot be."""
+def unanswered(api: Api) -> list[str]:
+    """Names of the pods that are neither bound nor reported as unschedulable."""
     rows = api.get(PODS)["items"]
-    told = {
+    reported = {
         row["involvedObject"].get("uid")
         for row in api.get(PODS.replace("/pods", "/events"))["items"]
         if row["reason"] in REFUSED
@@ -76,5 +76,5 @@ def untold(api: Api) -> list[str]:
     return [
         row["metadata"]["name"]
         for row in rows
-        if "nodeName" not in row["spec"] and row["metadata"]["uid"] not in told
+        if "nodeName" not in row["spec"] and row["metadata"]["uid"] not in reported
     ]

@@ -74,7 +74,7 @@ def services(plane: ControlPlane) -> list[Managing]:
 
 
 def bundle(plane: ControlPlane) -> str:
-    """Whom the API server trusts when it asks us."""
+    """The authorities that the API server trusts when it calls the service."""
     found = plane.api.get(f"{CONFIGURATIONS}/dragoman")["webhooks"]
     (trusted,) = {hook["clientConfig"].get("caBundle", "") for hook in found}
     return str(trusted)
@@ -199,7 +199,7 @@ def test_no_pod_is_refused_while_one_authority_takes_over_from_another(
     clear(plane.api)
 
 
-def test_a_configuration_that_somebody_emptied_is_trusted_again_soon(
+def test_a_configuration_that_was_emptied_is_trusted_again_soon(
     plane: ControlPlane, services: list[Managing]
 ) -> None:
     within(30, lambda: admitted(plane.api))

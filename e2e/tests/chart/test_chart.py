@@ -89,7 +89,7 @@ def test_the_service_may_read_the_settings_of_the_schedulers_and_no_other_config
     assert [rule["resourceNames"] for rule in rules] == [names]
 
 
-def test_nobody_may_write_everywhere_what_he_need_not() -> None:
+def test_no_account_may_write_where_it_need_not() -> None:
     writes = {"create", "update", "patch", "delete", "deletecollection", "*"}
     found: dict[str, set[str]] = {}
     for each in chart.render(values("everything")):

@@ -58,7 +58,7 @@ class Node:
 
     @property
     def run(self) -> Run:
-        """Whose logs are told."""
+        """The run whose logs stand under a failure."""
         return self.plane.run
 
 

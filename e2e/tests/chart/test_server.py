@@ -32,7 +32,7 @@ FOREIGN = (
     ("cert-manager.io", "Issuer"),
     ("cert-manager.io", "Certificate"),
 )
-"""Kinds of operators that are not part of the test bed: only that they are there is told."""
+"""Kinds of operators that are not part of the test bed: only their presence is reported."""
 
 
 def foreign(group: str, kind: str) -> Object:
@@ -106,7 +106,7 @@ def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> 
         config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
         words = (RELEASE, chart.CHART, f"--namespace={NAMESPACE}", config)
 
-        told = chart.helm("install", *words, "--create-namespace")
+        notes = chart.helm("install", *words, "--create-namespace")
         secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/dragoman-tls"
         plane.api.merge(secret, {"data": {"tls.crt": "eA=="}})
         hooks = f"{CONFIGURATIONS}/dragoman"
@@ -118,8 +118,8 @@ def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> 
             "upgrade", *words, "--set=webhooks.failurePolicy=Ignore,webhooks.timeoutSeconds=7"
         )
 
-        assert "urlPrefix: http://dragoman.dragoman-system.svc:9595/extender" in told
-        assert "WARNING" not in told
+        assert "urlPrefix: http://dragoman.dragoman-system.svc:9595/extender" in notes
+        assert "WARNING" not in notes
         assert "WARNING: with failurePolicy Ignore" in warned
         assert plane.api.get(secret)["data"] == {"tls.crt": "eA=="}
         after = plane.api.get(hooks)["webhooks"]
@@ -135,7 +135,7 @@ def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> 
 AUTHORITY = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"
 
 
-def test_while_nobody_answers_pods_with_shares_wait_and_the_rest_of_the_cluster_goes_on(
+def test_without_the_service_pods_with_shares_wait_and_the_rest_of_the_cluster_goes_on(
     plane: ControlPlane,
 ) -> None:
     system = "/api/v1/namespaces/kube-system/pods"
@@ -179,7 +179,7 @@ def test_a_container_that_is_marked_and_open_is_refused_by_the_api_server_itself
 INIT = {"name": "init", "image": "localhost/none", "resources": {"limits": SHARE}}
 
 
-def test_while_nobody_answers_nobody_binds_but_the_service_itself(plane: ControlPlane) -> None:
+def test_without_the_service_only_the_service_account_itself_can_bind(plane: ControlPlane) -> None:
     for name in ("bound", "side-door"):
         plane.api.create(PODS, pod(name, "x", {"cpu": "1"}))
     own = as_account(plane, "dragoman")

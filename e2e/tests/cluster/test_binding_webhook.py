@@ -29,7 +29,10 @@ LABEL = "dragoman.dev/e2e-hooked"
 
 
 def pod(name: str, **annotations: str) -> dict[str, Any]:
-    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "localhost/none"}]}
+    spec = {
+        "schedulerName": "no-scheduler",
+        "containers": [{"name": "main", "image": "localhost/none"}],
+    }
     return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 

@@ -20,7 +20,7 @@ def pod(name: str, **annotations: str) -> dict[str, Any]:
     container = {"name": "main", "image": "localhost/none"}
     return {
         "metadata": {"name": name, "annotations": annotations, "labels": {"app": name}},
-        "spec": {"schedulerName": "nobody", "containers": [container]},
+        "spec": {"schedulerName": "no-scheduler", "containers": [container]},
     }
 
 

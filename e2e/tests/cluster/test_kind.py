@@ -116,9 +116,9 @@ def test_helm_and_kind_know_every_flag_that_they_are_given() -> None:
     for program, *words in commands:
         if program == "docker":
             continue
-        told = [word for word in words if not word.startswith("--")]
+        plain = [word for word in words if not word.startswith("--")]
         # helm upgrade NAME CHART, kubectl get KINDS, kind VERB THING.
-        verbs = told[:2] if program == "kind" else told[:1]
+        verbs = plain[:2] if program == "kind" else plain[:1]
         known = output(binaries[program], *verbs, "--help")
         if program == "kubectl":
             known += output(binaries[program], "options")

@@ -72,8 +72,8 @@ def koordinator_says(pods: Mapping[str, Object]) -> None:
         "koordinator.sh/gpu-memory": "11520Mi",
         "koordinator.sh/gpu-memory-ratio": "50",
     }
-    (told,) = json.loads(written["scheduling.koordinator.sh/device-allocated"])["gpu"]
-    assert {key: told[key] for key in ("minor", "resources")} == {
+    (device,) = json.loads(written["scheduling.koordinator.sh/device-allocated"])["gpu"]
+    assert {key: device[key] for key in ("minor", "resources")} == {
         "minor": 1,
         "resources": resources,
     }

@@ -218,7 +218,7 @@ def test_the_side_door_of_bindings_is_closed_too(
 ) -> None:
     plane = service.plane
     with webhooks(service):
-        name = add(plane, guides["hami-pod"], "nobody")
+        name = add(plane, guides["hami-pod"], "no-scheduler")
         target = {"apiVersion": "v1", "kind": "Node", "name": "gpu-hami-core"}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         plane.api.create("/api/v1/namespaces/default/bindings", body)
@@ -230,7 +230,7 @@ def test_the_side_door_of_bindings_is_closed_too(
 
 
 def test_settings_of_a_scheduler_that_come_later_are_learned(service: Service) -> None:
-    """The geometries of the MIG guide stand in a config map; nodes are read anew by them."""
+    """The geometries of the MIG guide are in a config map; after it, nodes are read again."""
     plane = service.plane
     found = {row["kind"]: row for row in example("volcano-mig") if row["kind"] != "Pod"}
     plane.api.create("/api/v1/nodes", found["Node"])
@@ -279,7 +279,7 @@ def test_cards_come_fail_and_go_with_what_their_node_says(service: Service) -> N
     within(20, lambda: ledger(plane, "changing") == {})
 
 
-def test_a_ledger_that_somebody_deletes_is_made_again_from_what_runs(service: Service) -> None:
+def test_a_ledger_that_was_deleted_is_made_again_from_what_runs(service: Service) -> None:
     plane = service.plane
     before = held(plane, "gpu-b")
     plane.api.delete(f"{LEDGERS}/gpu-b")
@@ -302,7 +302,7 @@ def test_every_watch_is_fresh_and_the_service_ends_in_order(service: Service) ->
     service.start()
 
 
-def test_a_cluster_without_the_definition_of_ledgers_is_told_in_a_sentence(
+def test_without_the_definition_of_ledgers_the_service_ends_with_a_sentence(
     target: ControlPlane,
 ) -> None:
     administrator = str(target.kubeconfig("dragoman", "system:masters"))

@@ -171,8 +171,8 @@ def wait_for(way: Way, names: list[str], what: Callable[[str], bool]) -> float:
     try:
         return explained(way.service, lambda: within(60, lambda: all(map(what, names))))
     except AssertionError as late:
-        told = {name: events(way.plane.api, name) for name in names if not what(name)}
-        raise AssertionError(f"{late}\n{told}") from late
+        seen = {name: events(way.plane.api, name) for name in names if not what(name)}
+        raise AssertionError(f"{late}\n{seen}") from late
 
 
 def minors(found: list[Object], guides_node: str) -> list[str]:

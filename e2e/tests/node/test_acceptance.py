@@ -73,16 +73,16 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
     assert env["CUDA_DEVICE_MEMORY_SHARED_CACHE"] != other["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
 
 
-def test_case_5_a_card_that_nobody_knows_is_given_to_nobody_and_told(place: Place) -> None:
+def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(place: Place) -> None:
     place.host.book(ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50)))
     lost = place.cri.sandbox("lost", "uid-lost", RESULT)
     place.cri.run(lost, "main", ADMITTED)
 
     agent = place.agent()
 
-    told = agent.wait_for("container.share_missing")
-    assert told["pod"] == "ai/lost"
-    assert "GPU-9 is not on this node" in told["reason"]
+    logged = agent.wait_for("container.share_missing")
+    assert logged["pod"] == "ai/lost"
+    assert "GPU-9 is not on this node" in logged["reason"]
     with pytest.raises(CriError, match="GPU-9 is not on this node"):
         place.cri.create(lost, "main", ADMITTED, 1)
     sound = place.cri.sandbox("sound", "uid-sound", RESULT)
@@ -95,7 +95,7 @@ def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> N
         "uid-adopted", "ai/adopted", "volcano", "real", (), unread="forged", blocked=blocked
     )
     place.host.book(ledger(adopted))
-    # It starts while nobody is there, under a scheduler of its own.
+    # It starts while no agent runs, under a scheduler of its own.
     early = place.cri.sandbox("early", "uid-early", RESULT)
     place.cri.run(early, "main", IMAGE)
 

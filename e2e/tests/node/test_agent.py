@@ -245,7 +245,7 @@ def test_a_node_without_the_library_keeps_the_container_back(place: Place) -> No
 
 
 def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
-    """What the runtime starts while nobody answers is found by the audit: NRI is fail-open."""
+    """What the runtime starts while no agent answers is found by the audit: NRI is fail-open."""
     place.host.book(ledger(half()))
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
@@ -257,9 +257,9 @@ def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
 
     # Admission's void holds: it runs, but no card is visible to it.
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    told = again.wait_for("container.share_missing")
-    assert (told["uid"], told["container"]) == ("uid-1", "main")
-    assert "NVIDIA_VISIBLE_DEVICES" in told["reason"]
+    logged = again.wait_for("container.share_missing")
+    assert (logged["uid"], logged["container"]) == ("uid-1", "main")
+    assert "NVIDIA_VISIBLE_DEVICES" in logged["reason"]
 
 
 def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: Place) -> None:
@@ -350,9 +350,9 @@ def test_the_daemon_may_be_restarted(place: Place) -> None:
     place.runtime.restart()
     place.cri.wait()
 
-    told = agent.wait_for("nri.active", count=2)
-    assert told["containers"] == 1
-    assert told["missing"] == 0
+    logged = agent.wait_for("nri.active", count=2)
+    assert logged["containers"] == 1
+    assert logged["missing"] == 0
     place.cri.remove(first)
     again = place.cri.run(sandbox, "main")
     assert place.cri.env(again)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
@@ -429,14 +429,14 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     assert place.cri.exec(container, ["/bin/ls", "/tmp/vgpu"]).split() == [Path(cache).name]
 
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        told = answer.read().decode().splitlines()
+        lines = answer.read().decode().splitlines()
 
     labels = (
         'podnamespace="ai",podname="train",ctrname="main",vdeviceid="0",deviceuuid="GPU-0",'
         'zone="vGPU"'
     )
-    assert f"vGPU_device_memory_limit_in_bytes{{{labels}}} {3000 * MIB}" in told
-    assert "dragoman_node_active 1" in told
+    assert f"vGPU_device_memory_limit_in_bytes{{{labels}}} {3000 * MIB}" in lines
+    assert "dragoman_node_active 1" in lines
     place.cri.remove(container)
     within(30, lambda: not own.exists())
 

@@ -33,7 +33,7 @@ def record() -> dict[str, Any]:
     cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
     grant = Grant("main", "GPU-0", GIB, 50)
     held = NodeLedger.of(Node("real", cards)).adopt(
-        Allocation("uid-sold", "ai/sold", "volcano", "real", (grant,))
+        Allocation("uid-unserved", "ai/unserved", "volcano", "real", (grant,))
     )
     return {
         "apiVersion": "dragoman.dev/v1alpha1",
@@ -54,15 +54,15 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
         configuration = host.configuration(runtime)
         configuration["ledger"] = {"kubeconfig": str(account(plane, NAMESPACE, f"{RELEASE}-node"))}
 
-        def told(uid: str, reason: str) -> list[dict[str, Any]]:
+        def of_pod(uid: str, reason: str) -> list[dict[str, Any]]:
             words = f"fieldSelector=involvedObject.uid={uid},reason={reason}"
             return list(plane.api.get(f"/api/v1/namespaces/ai/events?{words}")["items"])
 
         with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
             cri.wait()
-            # Nobody is there to give it its share: NRI is fail-open.
-            sold = cri.sandbox("sold", "uid-sold", {"volcano.sh/vgpu-ids-new": "not read"})
-            naked = cri.run(sold, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
+            # No agent runs that would give it its share: NRI is fail-open.
+            pod = cri.sandbox("unserved", "uid-unserved", {"volcano.sh/vgpu-ids-new": "not read"})
+            naked = cri.run(pod, "main", {"NVIDIA_VISIBLE_DEVICES": "void"})
             agent = start_agent(runtime, host, configuration)
             agent.wait_for("container.share_missing")
             forged = cri.sandbox("forged", "uid-forged", FORGED)
@@ -70,14 +70,14 @@ def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:
                 with pytest.raises(CriError, match="no allocation is recorded"):
                     cri.create(forged, "main", attempt=attempt)
 
-            within(30, lambda: bool(told("uid-sold", "ShareMissing")))
-            within(30, lambda: bool(told("uid-forged", "ShareRefused")))
+            within(30, lambda: bool(of_pod("uid-unserved", "ShareMissing")))
+            within(30, lambda: bool(of_pod("uid-forged", "ShareRefused")))
 
-            (unserved,) = told("uid-sold", "ShareMissing")
+            (unserved,) = of_pod("uid-unserved", "ShareMissing")
             assert unserved["type"] == "Warning"
             assert unserved["message"].startswith("container main runs without ")
             assert "NVIDIA_VISIBLE_DEVICES" in unserved["message"]
-            (refused,) = told("uid-forged", "ShareRefused")
+            (refused,) = of_pod("uid-forged", "ShareRefused")
             assert "no allocation is recorded for this pod yet" in refused["message"]
             assert refused["reportingComponent"] == "dragoman.dev/node"
             assert agent.events("event.write_failed") == []

@@ -41,7 +41,7 @@ pytestmark = [
 
 @dataclass(slots=True)
 class Place:
-    """A node with four cards, which a device plugin of its own gives away.
+    """A node with four cards, which a device plugin of its own allocates.
 
     Attributes:
         plane: the cluster.
@@ -171,8 +171,8 @@ def test_pods_of_the_device_plugin_hold_the_cards_that_they_see_and_no_others(
     place.agent()
     record = f"{LEDGERS}/real"
 
-    def told() -> set[str]:
+    def reported() -> set[str]:
         holdings = place.plane.api.get(record)["status"]["holdings"]
         return {holding["pod"] for holding in holdings}
 
-    within(60, lambda: told() == {before})
+    within(60, lambda: reported() == {before})

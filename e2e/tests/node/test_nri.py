@@ -35,7 +35,7 @@ def short_lived(name: str) -> dict[str, object]:
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
     }
     spec = {
-        "schedulerName": "nobody",
+        "schedulerName": "no-scheduler",
         "hostNetwork": True,
         "terminationGracePeriodSeconds": 0,
         "containers": [container],

@@ -1,4 +1,4 @@
-"""A node whose cards only our agent knows: the service sells them, while they are healthy."""
+"""A node whose cards only our agent knows: the service allocates them while they are healthy."""
 
 import asyncio
 import json
@@ -82,15 +82,15 @@ class Agent:
         config = self.cards.with_name("node.json")
         command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node", config]
         environment = {"PYTHONPATH": str(REPOSITORY)}
-        self.plane.run.start("agent", command, ready=self.told, environment=environment)
+        self.plane.run.start("agent", command, ready=self.published, environment=environment)
 
-    def told(self) -> bool:
+    def published(self) -> bool:
         """Whether the record has a status."""
         return "status" in record(self.plane, self.node)
 
     def kubeconfig(self) -> Path:
         """By which the agent is its own pod on its node, with the service account of all agents."""
-        body = pod(f"agent-{self.node}", "nobody", {}, serviceAccountName="dragoman-node")
+        body = pod(f"agent-{self.node}", "no-scheduler", {}, serviceAccountName="dragoman-node")
         body["spec"]["nodeName"] = self.node
         self.plane.api.create(f"{SYSTEM}/pods", body)
         return account(self.plane, NAMESPACE, "dragoman-node", body["metadata"]["name"])
@@ -146,7 +146,7 @@ def service(plane: ControlPlane) -> Service:
 
 
 @pytest.mark.usefixtures("process")
-def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
+def test_an_agents_cards_are_advertised_in_the_dialects_that_its_operator_names(
     plane: ControlPlane, agent: Agent, service: Service
 ) -> None:
     within(30, lambda: len(health(plane, "own")) == 2)
@@ -178,7 +178,7 @@ def test_an_agents_cards_are_sold_in_the_vocabularies_that_its_operator_names(
     assert health(plane, "own") == [True, True]
 
 
-def test_what_an_agent_has_said_outlives_it_until_somebody_takes_it_back(
+def test_what_an_agent_published_outlives_it_until_the_status_is_cleared(
     plane: ControlPlane, process: Process, service: Service
 ) -> None:
     within(30, lambda: len(health(plane, "own")) == 2)
@@ -201,7 +201,7 @@ def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
 ) -> None:
     who = of_kubeconfig(account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}"))
     ours = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
-    selling = ours | {
+    forged_cards = ours | {
         "metadata": {"name": "own2"},
         "spec": {"node": "own2", "allocations": []},
     }
@@ -227,6 +227,6 @@ def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
 
     within(30, in_force)
     assert refusal("PATCH", f"{LEDGERS}/other/status", forged) == HTTPStatus.FORBIDDEN
-    assert refusal("POST", LEDGERS, selling) == HTTPStatus.FORBIDDEN
+    assert refusal("POST", LEDGERS, forged_cards) == HTTPStatus.FORBIDDEN
     assert refusal("PATCH", f"{LEDGERS}/own", {"spec": {"node": "x"}}) == HTTPStatus.FORBIDDEN
     assert refusal("POST", "/api/v1/namespaces", {}) == HTTPStatus.FORBIDDEN

@@ -127,7 +127,7 @@ def test_a_pod_runs_on_a_real_node_and_its_sandbox_has_its_annotations_and_its_b
     pod = running_pod(f"on-{node}")
     pod["metadata"]["annotations"] = {"author": "wrote"}
     del pod["spec"]["nodeName"]
-    pod["spec"]["schedulerName"] = "nobody"
+    pod["spec"]["schedulerName"] = "no-scheduler"
     plane.api.create(PODS, pod)
     bind(plane.api, f"on-{node}", node, {"dragoman.dev/e2e-grant": "card-0"})
     plane.api.create(PODS, running_pod(f"unbound-{node}", node))

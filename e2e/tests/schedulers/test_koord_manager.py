@@ -78,7 +78,7 @@ def test_a_pod_asks_for_the_same_before_and_after_the_webhook(
 ) -> None:
     limits = {f"{PREFIX}{name}": amount for name, amount in written.items()}
     container = {"name": "main", "image": "localhost/none", "resources": {"limits": limits}}
-    spec = {"schedulerName": "nobody", "containers": [container]}
+    spec = {"schedulerName": "no-scheduler", "containers": [container]}
     authors = {"metadata": {"generateName": "guide-", "namespace": "default"}, "spec": spec}
 
     stored = plane.api.create(PODS, authors)
@@ -97,7 +97,7 @@ def test_a_pod_asks_for_the_same_before_and_after_the_webhook(
 def test_init_containers_are_left_as_they_were_written(plane: ControlPlane) -> None:
     limits = {f"{PREFIX}gpu": "50"}
     container = {"name": "main", "image": "localhost/none", "resources": {"limits": limits}}
-    spec = {"schedulerName": "nobody", "initContainers": [container | {"name": "init"}]}
+    spec = {"schedulerName": "no-scheduler", "initContainers": [container | {"name": "init"}]}
     spec["containers"] = [container]
 
     stored = plane.api.create(PODS, {"metadata": {"generateName": "init-"}, "spec": spec})

@@ -40,7 +40,7 @@ CARDS = gpus(NODE, 2)
 
 @pytest.fixture(scope="module")
 def service(planes: Planes) -> Iterator[Service]:
-    """Two schedulers on one node: koord-scheduler knows nothing of what the other gives away."""
+    """Two schedulers on one node: koord-scheduler does not know what the other allocates."""
     with planes() as plane:
         prepare(plane)
         furnish(plane, [described(NODE, volcano(CARDS), koordinator(CARDS))])
@@ -132,7 +132,7 @@ def test_a_binding_with_a_choice_for_which_there_is_no_room_at_all_is_refused(
     plane = service.plane
     for number in range(2):
         place(service, f"large-{number}", KUBE, LARGE)
-    plane.api.create(PODS, pod("forced", "nobody", HALF))
+    plane.api.create(PODS, pod("forced", "no-scheduler", HALF))
     resources = {CORE: "50", RATIO: "50", "koordinator.sh/gpu-memory": "40960Mi"}
     choice = json.dumps({"gpu": [{"minor": 0, "resources": resources}]})
 

@@ -150,7 +150,7 @@ def test_preempt_is_never_called_when_the_extender_alone_refused(
     assert "expected at least one victim pod" in said[0]
 
 
-def test_nor_when_the_scheduler_is_told_to_ignore_the_resource(
+def test_nor_when_the_scheduler_is_configured_to_ignore_the_resource(
     plane: ControlPlane, extender: Recorder
 ) -> None:
     fill(plane, {NUMBER: "1", MEMORY: "8000"})

@@ -92,7 +92,7 @@ def has_node(plane: ControlPlane, *names: str) -> bool:
 
 
 def is_running(plane: ControlPlane, *names: str) -> bool:
-    """Whether they run: nobody preempts what does not."""
+    """Whether they run: a scheduler does not preempt other pods."""
     pods = [plane.api.get(f"{PODS}/{name}") for name in names]
     return all(each["status"].get("phase") == "Running" for each in pods)
 
@@ -199,7 +199,7 @@ def test_an_error_in_allocate_keeps_the_pod_pending_and_is_undone_by_deallocate(
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
-def test_a_refused_predicate_tells_the_pods_author_why(
+def test_the_reason_of_a_refused_predicate_is_in_the_conditions_of_the_pod(
     plane: ControlPlane, extender: Recorder, code: int
 ) -> None:
     extender.answers["predicate"] = lambda _: {"status": "no card fits", "code": code}
@@ -252,7 +252,7 @@ def test_preemptable_is_asked_in_the_first_tier_only(
         keep("preemptable", extender.of("preemptable")[0], rewrite=rewrite_golden)
 
 
-def test_nobody_is_evicted_where_the_sum_suffices_and_only_the_cards_do_not(
+def test_no_pod_is_evicted_where_the_sum_suffices_and_only_the_cards_do_not(
     plane: ControlPlane, extender: Recorder
 ) -> None:
     with scheduler(plane, extender, "allocate, preempt", tier=0):

@@ -35,7 +35,7 @@ def wait_until_bound(service: Service, *names: str, patience: float = 60) -> flo
     """Wait until pods have a node; how long that took.
 
     Raises:
-        AssertionError: one has none, with what the service decided and what authors were told.
+        AssertionError: one has none, with the decisions of the service and the Events of the pods.
     """
     api = service.plane.api
     try:
@@ -43,18 +43,18 @@ def wait_until_bound(service: Service, *names: str, patience: float = 60) -> flo
             service, lambda: within(patience, lambda: all(node_of(api, name) for name in names))
         )
     except AssertionError as late:
-        told = {name: events(api, name) for name in names if not node_of(api, name)}
-        raise AssertionError(f"{late}\n{told}") from late
+        seen = {name: events(api, name) for name in names if not node_of(api, name)}
+        raise AssertionError(f"{late}\n{seen}") from late
 
 
 def refusal(plane: ControlPlane, name: str) -> str:
-    """What the author of a pod is told of why it has no place, once he is told."""
+    """Why a pod has no node, by its FailedScheduling Events; waits for the first."""
 
-    def told() -> list[str]:
+    def failures() -> list[str]:
         return [line for line in events(plane.api, name) if line.startswith("FailedScheduling")]
 
-    within(60, lambda: bool(told()))
-    return "\n".join(told())
+    within(60, lambda: bool(failures()))
+    return "\n".join(failures())
 
 
 def started(plane: ControlPlane, name: str) -> Process:

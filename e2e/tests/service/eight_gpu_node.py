@@ -1,4 +1,4 @@
-"""A node with eight cards, pods that share them, and how one sees that no card is sold twice."""
+"""A node with eight cards, pods that share them, and the check that no card is allocated twice."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ METAX = {
 
 
 def eight(name: str) -> Described:
-    """A node with eight cards that two vocabularies describe."""
+    """A node with eight cards that two dialects describe."""
     cards = gpus(name, CARDS, MEMORY)
     found = described(name, volcano(cards), metax(cards))
     for amounts in (found.node["status"]["capacity"], found.node["status"]["allocatable"]):
@@ -45,7 +45,7 @@ def bound(api: Api, node: str = "") -> dict[str, Object]:
 
 
 def cards_of(found: Object) -> list[tuple[str, int]]:
-    """The cards of a pod, with MiB, as its own annotations tell its node."""
+    """The cards of a pod, with MiB, by the annotations that its node reads."""
     written = found["metadata"]["annotations"]
     record = written.get("volcano.sh/vgpu-ids-new") or written[
         "hami.io/metax-sgpu-devices-allocated"
@@ -55,7 +55,7 @@ def cards_of(found: Object) -> list[tuple[str, int]]:
 
 
 def unsound(plane: ControlPlane, node: str) -> list[str]:
-    """Where somebody was given what somebody else has, or pods and ledger do not agree."""
+    """Where two pods hold the same part of a card, or pods and ledger do not agree."""
     found = bound(plane.api, node)
     booked = held(plane, node)
     memory: Counter[str] = Counter()

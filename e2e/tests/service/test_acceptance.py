@@ -43,7 +43,7 @@ from e2e.harness.workloads.storm import (
     KINDS,
     described_by_all,
     random_pod,
-    untold,
+    unanswered,
 )
 from e2e.tests.service.driving import asleep, bind_by, counted, refusal, started, wait_until_bound
 
@@ -56,7 +56,7 @@ SHARED, CORE, GPU_MEMORY, RATIO = (
 MIB, GIB = 1 << 20, 1 << 30
 CONFLICTS, FAILED = ("ledger_conflicts_total ",), ('verb="bind"', 'result="error"')
 """Words by which the service's counters are found."""
-NOBODY = "nobody"
+NO_SCHEDULER = "no-scheduler"
 """A scheduler that does not exist: the test asks the service itself, as a scheduler would."""
 
 
@@ -126,7 +126,7 @@ def waiting(plane: ControlPlane, made: Object) -> Object:
     return made
 
 
-def told(plane: ControlPlane, name: str, home: str) -> str:
+def scheduling_events(plane: ControlPlane, name: str, home: str) -> str:
     """What was said about a pod of another namespace."""
     rows = plane.api.get(f"{home}/events")["items"]
     return "\n".join(row["message"] for row in rows if row["involvedObject"]["name"] == name)
@@ -143,7 +143,7 @@ def remove(plane: ControlPlane, *names: str) -> None:
         plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
 
 
-def test_case_02_a_binding_that_fails_once_or_always_sells_no_card_twice(
+def test_case_02_a_binding_that_fails_once_or_always_allocates_no_card_twice(
     plane: ControlPlane, service: Service
 ) -> None:
     node, label = "case-2", "dragoman.dev/case-2"
@@ -175,23 +175,23 @@ def test_case_02_a_binding_that_fails_once_or_always_sells_no_card_twice(
         veto.answers["veto"] = partial(fail, times=1 << 30, code=403)
         add(plane, on(2, "always", whole()), path=pods)
         within(60, lambda: len(refused) >= 2)
-        add(plane, on(2, "other", whole(), NOBODY))
-        # A clear refusal gives them back, for whoever comes next.
+        add(plane, on(2, "other", whole(), NO_SCHEDULER))
+        # A clear refusal releases them for the next pod.
         explained(service, lambda: within(60, lambda: bind_by(service, "other", node) == ""))
         print(f"refused {len(refused)} times, then another pod had the card")
-        within(60, lambda: "short" in told(plane, "always", home))
+        within(60, lambda: "short" in scheduling_events(plane, "always", home))
         assert not bound("always")
         assert list(held(plane, node)) == ["other"]
 
 
-def test_case_03_a_service_that_takes_over_with_a_lagging_watch_sells_nothing_again(
+def test_case_03_a_service_that_takes_over_with_a_lagging_watch_allocates_nothing_twice(
     plane: ControlPlane, service: Service
 ) -> None:
     node, second = "case-3", start_service(plane, "second")
     assert second.process is not None
     for number in range(2):
         first, late = f"first-{number}", f"late-{number}"
-        add(plane, on(3, first, whole(), NOBODY), on(3, late, whole(), NOBODY))
+        add(plane, on(3, first, whole(), NO_SCHEDULER), on(3, late, whole(), NO_SCHEDULER))
         with asleep(second.process):
             assert bind_by(service, first, node) == ""
             service.kill()
@@ -214,7 +214,7 @@ def test_case_04_cards_come_back_wherever_a_pod_ends_on_its_way(
 
     def between(name: str, end: str) -> float:
         """Bind a pod that no kubelet starts, end it, and wait for its card."""
-        add(plane, on(4, name, whole(), NOBODY))
+        add(plane, on(4, name, whole(), NO_SCHEDULER))
         assert bind_by(service, name, node) == ""
         assert name in held(plane, node)
         if end == "deleted":
@@ -223,7 +223,7 @@ def test_case_04_cards_come_back_wherever_a_pod_ends_on_its_way(
             plane.api.merge(f"{PODS}/{name}/status", {"status": {"phase": end}})
         return explained(service, lambda: within(30, lambda: not held(plane, node)))
 
-    add(plane, on(4, "filtered", whole(), NOBODY))
+    add(plane, on(4, "filtered", whole(), NO_SCHEDULER))
     found = plane.api.get(f"{PODS}/filtered")
     answer = service.ask("/extender/filter", {"Pod": found, "NodeNames": [node]})
     remove(plane, "filtered")
@@ -244,7 +244,7 @@ def test_case_04_cards_come_back_wherever_a_pod_ends_on_its_way(
     assert empty == {}
 
 
-def test_case_06_all_vocabularies_and_whole_cards_on_one_node_never_exceed_a_card(
+def test_case_06_all_dialects_and_whole_cards_on_one_node_never_exceed_a_card(
     plane: ControlPlane, service: Service, request: pytest.FixtureRequest
 ) -> None:
     """In short; ``service/test_storm.py`` has three schedulers, hundreds of pods, and deletes."""
@@ -259,7 +259,7 @@ def test_case_06_all_vocabularies_and_whole_cards_on_one_node_never_exceed_a_car
             made = random_pod(random, kind, f"{kind}-{number}", KUBE)
             made["spec"]["nodeSelector"] = selector
             add(plane, made)
-        explained(service, lambda: within(90, lambda: not untold(plane.api)))
+        explained(service, lambda: within(90, lambda: not unanswered(plane.api)))
         left = watcher.problems()
 
     bound = [row for row in plane.api.get(PODS)["items"] if "nodeName" in row["spec"]]
@@ -308,24 +308,24 @@ REFUSED = {
 }
 
 
-def test_case_08_memory_alone_cores_alone_and_zeros_mean_one_thing_in_each_vocabulary(
+def test_case_08_memory_alone_cores_alone_and_zeros_mean_one_thing_in_each_dialect(
     plane: ControlPlane, service: Service
 ) -> None:
-    given, told = {}, {}
+    given, answers = {}, {}
     for name, (resources, _) in ONE_SIDED.items():
-        add(plane, on(8, name, resources, NOBODY))
+        add(plane, on(8, name, resources, NO_SCHEDULER))
         said = bind_by(service, name, "case-8")
         given[name] = said or grants(plane, 8, name)
         remove(plane, name)
         wait_until_free(plane, "case-8")
     for name, (resources, _) in REFUSED.items():
         with pytest.raises(ApiError) as refused:
-            add(plane, on(8, name, resources, NOBODY))
-        told[name] = str(refused.value)
+            add(plane, on(8, name, resources, NO_SCHEDULER))
+        answers[name] = str(refused.value)
 
-    print(told)
+    print(answers)
     assert given == {name: [("main", *share)] for name, (_, share) in ONE_SIDED.items()}
-    assert [name for name, (_, words) in REFUSED.items() if words not in told[name]] == []
+    assert [name for name, (_, words) in REFUSED.items() if words not in answers[name]] == []
 
 
 def test_case_09_init_containers_take_turns_and_one_without_cards_changes_nothing(
@@ -391,9 +391,9 @@ def test_case_15_preempt_with_empty_lists_of_victims_names_the_fewest(
     plane: ControlPlane, service: Service
 ) -> None:
     for name, memory in (("large", 40000), ("small", 10000), ("tiny", 5000)):
-        add(plane, on(15, name, whole(memory), NOBODY, "low"))
+        add(plane, on(15, name, whole(memory), NO_SCHEDULER, "low"))
         assert bind_by(service, name, "case-15") == ""
-    add(plane, on(15, "wanted", whole(60000), NOBODY, "high"))
+    add(plane, on(15, "wanted", whole(60000), NO_SCHEDULER, "high"))
     wanted = plane.api.get(f"{PODS}/wanted")
     question = {
         "Pod": wanted,

@@ -1,4 +1,4 @@
-"""Stock schedulers bind the pods of all vocabularies through the service, from one ledger."""
+"""Stock schedulers bind the pods of all dialects through the service, from one ledger."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ MANAGED = (NUMBER, MEMORY, CORES, SGPU, VCORE, VMEMORY, CORE, RATIO, SHARED)
 
 
 def a_node(name: str) -> Object:
-    """A node with one card that Volcano's and MetaX's vocabularies describe."""
+    """A node with one card that Volcano's and MetaX's dialects describe."""
     uuid = f"GPU-{name}"
     metax = {
         "uuid": uuid,
@@ -222,8 +222,8 @@ def wait_for(plane: ControlPlane, *names: str, patience: float = 30) -> None:
     try:
         within(patience, lambda: all(node_of(plane.api, name) for name in names))
     except Exception as error:
-        told = {name: events(plane.api, name) for name in names}
-        raise AssertionError(f"{told}\n{plane.run.folder}") from error
+        seen = {name: events(plane.api, name) for name in names}
+        raise AssertionError(f"{seen}\n{plane.run.folder}") from error
 
 
 def annotations(plane: ControlPlane, name: str) -> dict[str, str]:
@@ -232,7 +232,7 @@ def annotations(plane: ControlPlane, name: str) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("clean")
-def test_three_schedulers_bind_pods_of_two_vocabularies_on_the_same_cards(
+def test_three_schedulers_bind_pods_of_two_dialects_on_the_same_cards(
     plane: ControlPlane, service: Service
 ) -> None:
     plane.api.create(PODS, pod("by-kube", "kube", VOLCANO))
@@ -258,7 +258,7 @@ def test_three_schedulers_bind_pods_of_two_vocabularies_on_the_same_cards(
 
 
 @pytest.mark.usefixtures("clean")
-def test_cards_that_are_full_for_one_vocabulary_are_full_for_the_other_and_free_again_later(
+def test_cards_that_are_full_for_one_dialect_are_full_for_the_other_and_free_again_later(
     plane: ControlPlane, service: Service
 ) -> None:
     large = {NUMBER: "1", MEMORY: "14000"}
@@ -284,10 +284,10 @@ def test_what_cannot_be_meant_is_refused_at_once_with_a_sentence(plane: ControlP
 
 
 @pytest.mark.usefixtures("service", "clean")
-def test_a_pod_that_somebody_else_binds_is_counted_and_a_gone_one_is_not(
+def test_a_pod_that_another_client_binds_is_counted_and_a_gone_one_is_not(
     plane: ControlPlane,
 ) -> None:
-    plane.api.create(PODS, pod("by-hand", "nobody", VOLCANO))
+    plane.api.create(PODS, pod("by-hand", "no-scheduler", VOLCANO))
     body = {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -1,4 +1,4 @@
-"""More pods than cards, two schedulers with a service each, killed at times: no card sold twice."""
+"""More pods than cards, two services that are killed at times: no card is allocated twice."""
 
 import signal
 import time
@@ -56,7 +56,7 @@ def services(plane: ControlPlane) -> Iterator[Pair]:
 
 @pytest.fixture
 def pods(plane: ControlPlane, services: Pair) -> Iterator[None]:
-    """A hundred pods, half for each scheduler and half in each vocabulary."""
+    """A hundred pods, half for each scheduler and half in each dialect."""
     create_all(
         plane.api,
         PODS,
@@ -75,7 +75,7 @@ def pods(plane: ControlPlane, services: Pair) -> Iterator[None]:
 
 
 def is_sound(plane: ControlPlane) -> int:
-    """Nobody was given what somebody else has; how many are bound."""
+    """See that no card is allocated twice; how many pods are bound."""
     assert unsound(plane, NODE) == []
     return len(bound(plane.api))
 
@@ -158,7 +158,7 @@ def test_a_terminating_pod_keeps_its_cards_and_a_finished_one_does_not(
 
 @contextmanager
 def kubelet_asleep(plane: ControlPlane) -> Iterator[None]:
-    """Nobody confirms the end of a pod for the length of a block."""
+    """No kubelet confirms the end of a pod for the length of a block."""
     (kwok,) = [each for each in plane.run.processes if each.name == "kwok"]
     kwok.identity.signal_group(signal.SIGSTOP)
     try:

@@ -55,8 +55,8 @@ class World:
 
     Attributes:
         service: asked by the scheduler; what it asks the API server goes through the proxy.
-        other: asked by nobody; it has the Lease.
-        deaf: asked by nobody; its watches have gone dead without a word when the tests began.
+        other: no scheduler asks it; it has the Lease.
+        deaf: no scheduler asks it; its watches are open and silent since the tests began.
         ears: the proxy of the deaf one.
         clocks: of service and other.
     """
@@ -78,14 +78,14 @@ class World:
         try:
             seconds = within(patience, lambda: not missing())
         except TimeoutError as late:
-            told = {name: events(self.plane.api, name) for name in missing()}
+            seen = {name: events(self.plane.api, name) for name in missing()}
             said = self.service.get("/api/decisions")
-            raise AssertionError(f"{late}: {told}\n{json.dumps(said, indent=1)}") from late
+            raise AssertionError(f"{late}: {seen}\n{json.dumps(said, indent=1)}") from late
         self.is_settled()
         return seconds
 
     def is_settled(self, patience: float = FREED) -> None:
-        """No card is sold twice now, and after a while nobody holds one but bound pods."""
+        """No card is allocated twice now, and after a while only bound pods hold one."""
         assert unsound(self.plane, NODE) == []
         within(patience, lambda: held(self.plane, NODE).keys() == bound(self.plane.api).keys())
         assert unsound(self.plane, NODE) == []
@@ -134,7 +134,7 @@ def world(built: World) -> Iterator[World]:
 
 
 def add(world: World, *names: str, scheduler: str = "kube") -> None:
-    """Pods of both vocabularies in turn."""
+    """Pods of both dialects in turn."""
     bodies = [pod(name, scheduler, (VOLCANO, METAX)[i % 2]) for i, name in enumerate(names)]
     create_all(world.plane.api, PODS, bodies)
 
@@ -277,7 +277,7 @@ def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World) 
     assert "watch.failed" in world.said()
 
 
-def test_watches_that_have_expired_begin_anew(world: World) -> None:
+def test_watches_that_have_expired_begin_again(world: World) -> None:
     add(world, "first")
     world.is_bound("first")
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
@@ -300,7 +300,7 @@ def test_a_service_that_sees_what_was_minutes_ago_gives_away_no_card_twice(world
     api = world.plane.api
     world.proxy.held |= {"pods", "nodeledgers"}
     by_other = [f"other-{number}" for number in range(FIT - 4)]
-    add(world, *by_other, scheduler="nobody")
+    add(world, *by_other, scheduler="no-scheduler")
     there = {row["metadata"]["name"]: row for row in api.get(PODS)["items"]}
     assert [asked_to_bind(world.other, there[name]) for name in by_other] == [""] * len(by_other)
 
@@ -310,10 +310,10 @@ def test_a_service_that_sees_what_was_minutes_ago_gives_away_no_card_twice(world
     assert unsound(world.plane, NODE) == []
     for name in by_other[:10]:
         api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
-    add(world, by_other[0], scheduler="nobody")
-    anew = api.get(f"{PODS}/{by_other[0]}")
+    add(world, by_other[0], scheduler="no-scheduler")
+    again = api.get(f"{PODS}/{by_other[0]}")
     within(60, lambda: len(held(world.plane, NODE)) == FIT - 10)
-    assert asked_to_bind(world.service, anew) == ""
+    assert asked_to_bind(world.service, again) == ""
     assert unsound(world.plane, NODE) == []
 
     world.proxy.held.clear()
@@ -350,7 +350,7 @@ def test_clocks_that_jump_move_neither_the_lease_nor_a_binding_that_is_under_way
     assert lease().get("leaseTransitions") == before.get("leaseTransitions")
 
 
-def test_watches_that_go_dead_without_a_word_are_noticed_and_begin_anew(world: World) -> None:
+def test_watches_that_go_dead_without_a_word_are_noticed_and_begin_again(world: World) -> None:
     seconds = within(200, lambda: all(world.ears.of(plural) for plural in WATCHED))
     print(f"it heard again after another {seconds:.1f} s")
 

@@ -67,7 +67,7 @@ def add_one(plane: ControlPlane, name: str, *sayings: Saying) -> Node:
 
 
 @pytest.mark.parametrize("saying", [volcano, koordinator, metax])
-def test_every_vocabulary_gives_the_cards_that_were_asked_for(
+def test_every_dialect_gives_the_cards_that_were_asked_for(
     plane: ControlPlane, saying: Callable[[Sequence[Gpu]], Saying]
 ) -> None:
     name = f"one-{saying.__name__}"
@@ -93,7 +93,7 @@ def test_every_vocabulary_gives_the_cards_that_were_asked_for(
     assert all(card.model in read.model for card, read in zip(cards, node.cards, strict=True))
 
 
-def test_vocabularies_that_know_places_give_them(plane: ControlPlane) -> None:
+def test_dialects_that_know_places_give_them(plane: ControlPlane) -> None:
     name = "places"
     cards = gpus(name, 8)
 
@@ -108,7 +108,7 @@ def test_vocabularies_that_know_places_give_them(plane: ControlPlane) -> None:
     ]
 
 
-def test_a_card_that_two_vocabularies_describe_is_one(plane: ControlPlane) -> None:
+def test_a_card_that_two_dialects_describe_is_one(plane: ControlPlane) -> None:
     name = "two"
     cards = gpus(name, 4)
 

@@ -30,7 +30,7 @@ NODE = "still"
 PATH = f"/api/v1/nodes/{NODE}"
 SHARE = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "4", "metax-tech.com/vcore": "10"}
 ANYWHERE = [{"operator": "Exists"}]
-"""Tolerates that nobody reports the node's health."""
+"""Tolerates that no kubelet reports the node's health."""
 
 
 def the_node() -> Object:
@@ -107,7 +107,7 @@ def test_of_two_pods_at_once_the_second_is_bound_when_the_plugin_has_served_the_
     assert 'reason="locked"' in service.metrics()
 
 
-def test_the_lock_of_a_pod_that_was_deleted_before_it_started_keeps_nobody_waiting(
+def test_the_lock_of_a_pod_that_was_deleted_before_it_started_keeps_no_pod_waiting(
     plane: ControlPlane, service: Service
 ) -> None:
     plane.api.create(PODS, pod("gone", "kube", SHARE, tolerations=ANYWHERE))

@@ -59,7 +59,7 @@ MEMORY = 16384
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How one vocabulary asks.
+    """How one dialect requests.
 
     Attributes:
         node: that it describes, with two cards.

@@ -1,4 +1,4 @@
-"""Pods of all vocabularies from three schedulers at once on one node, coming and going.
+"""Pods of all dialects from three schedulers at once on one node, coming and going.
 
 At every moment the sum of what they were given fits every card: by what is written on the pods,
 in each state that the API server had, and on a real node by what its containers find inside.
@@ -132,22 +132,22 @@ def one(plane: ControlPlane, random: Random, number: int) -> Object:
 
 
 def said_of(api: Api) -> dict[str, str]:
-    """What the authors of the pods that wait are told, by the name of the pod.
+    """The Events of the pods that wait, by the name of the pod.
 
-    Volcano keeps a pod out of its queue when the sums of all that wait exceed what there is, asks
-    nobody about it, and tells this of the pod's group.
+    Volcano keeps a pod out of its queue when the sums of all that wait exceed what there is,
+    calls no extender for it, and writes the Event for the pod's group.
     """
-    told: dict[str, list[str]] = {}
+    messages: dict[str, list[str]] = {}
     for row in api.get("/api/v1/namespaces/default/events")["items"]:
         about = row["involvedObject"]
-        told.setdefault(about.get("uid", ""), []).append(f"{row['reason']}: {row['message']}")
+        messages.setdefault(about.get("uid", ""), []).append(f"{row['reason']}: {row['message']}")
     groups = {row["metadata"]["name"]: row["metadata"]["uid"] for row in api.get(GROUPS)["items"]}
     found = {}
     for row in api.get(PODS)["items"]:
         if "nodeName" not in row["spec"]:
             named = row["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name", "")
             uids = (row["metadata"]["uid"], groups.get(named, ""))
-            said = [line for uid in uids for line in told.get(uid, ())]
+            said = [line for uid in uids for line in messages.get(uid, ())]
             found[row["metadata"]["name"]] = "\n".join([row["spec"]["schedulerName"], *said])
     return found
 
@@ -170,7 +170,7 @@ def real(planes: Planes) -> Iterator[tuple[Service, RealNode]]:
 
 
 def describe(node: RealNode) -> None:
-    """Let the node say what its cards are, in every vocabulary."""
+    """Let the node describe its cards in every dialect."""
     said = described_by_all(NODE, CARDS)
     metadata = {key: said.node["metadata"][key] for key in ("annotations", "labels")}
     metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k not in FAKE}

@@ -43,7 +43,7 @@ class Before:
 
     Attributes:
         pods: as they stood, by name.
-        lost: the card that a pod has and the node no longer tells of.
+        lost: the card that a pod has and the node no longer registers.
     """
 
     pods: dict[str, Object]
@@ -60,7 +60,7 @@ class Ours:
         bound: what the ledgers said of the pods that came later and fitted.
         refused: what was said of those that did not fit.
         problems: what the ledgers' keeper said of the node that has lost a card.
-        told: events of the pod whose cards nobody can tell.
+        unknown: Events of the pod whose cards no record names.
         metrics: of the service.
         pods: all that ran in the end.
     """
@@ -70,7 +70,7 @@ class Ours:
     bound: dict[str, Object]
     refused: dict[str, str]
     problems: list[str]
-    told: list[str]
+    unknown: list[str]
     metrics: str
     pods: dict[str, Object]
 
@@ -151,7 +151,7 @@ def with_us(plane: ControlPlane, before: Before) -> Ours:
     adopted = everything(plane)
     changed = differences(plane, before.pods)
     within(30, lambda: bool(drift(plane)) and bool(unknown(plane)))
-    problems, told = drift(plane), unknown(plane)
+    problems, of_unknown = drift(plane), unknown(plane)
     schedulers = (
         starter(service, VOLCANO),
         starter(service, KOORD, name="koord"),
@@ -182,18 +182,18 @@ def with_us(plane: ControlPlane, before: Before) -> Ours:
         metrics = service.metrics()
     pods = facts(plane, [*BEFORE, *bound])
     uninstall(service)
-    return Ours(adopted, changed, bound, refused, problems, told, metrics, pods)
+    return Ours(adopted, changed, bound, refused, problems, of_unknown, metrics, pods)
 
 
 def drift(plane: ControlPlane) -> list[str]:
-    """What people are told of the node that has lost a card."""
+    """The Events of the node that has lost a card."""
     path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=gpu-lost"
     rows = plane.api.get(path)["items"]
     return [row["message"] for row in rows if row["reason"] == "LedgerDrift"]
 
 
 def unknown(plane: ControlPlane) -> list[str]:
-    """What people are told of the pod whose cards nobody can tell."""
+    """The Events of the pod whose cards no record names."""
     return [line for line in events(plane.api, "p-plain") if line.startswith("CardsUnknown")]
 
 
@@ -217,10 +217,10 @@ def stay_away(service: Service, *pods: Object) -> dict[str, str]:
     for made in pods:
         plane.api.create(PODS, made)
     names = [made["metadata"]["name"] for made in pods]
-    told = refusals(plane, names)
+    found = refusals(plane, names)
     for name in names:
         plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
-    return told
+    return found
 
 
 def refusals(plane: ControlPlane, names: list[str]) -> dict[str, str]:

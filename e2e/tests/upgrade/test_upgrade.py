@@ -67,7 +67,7 @@ def test_adoption_changes_nothing_on_a_pod_and_restarts_nothing(ours: Ours) -> N
     assert ours.changed == {}
 
 
-def test_new_pods_get_the_cards_that_nobody_had(before: Before, ours: Ours) -> None:
+def test_new_pods_get_the_cards_that_no_pod_had(before: Before, ours: Ours) -> None:
     taken = {card for name in BEFORE for card, _, _ in shares(before.pods[name])}
     given = {name: in_ledger(row) for name, row in ours.bound.items()}
     print(given)
@@ -84,15 +84,15 @@ def test_what_the_adopted_pods_leave_is_too_little_for_a_whole_card(ours: Ours) 
     assert len(ours.refused) == 6
 
 
-def test_a_card_of_nvidias_own_plugin_blocks_its_node_and_is_told(ours: Ours) -> None:
+def test_a_card_of_nvidias_own_plugin_blocks_its_node_and_is_reported(ours: Ours) -> None:
     row = ours.adopted["p-plain"]
 
     assert row["blocked"] == ["GPU-gpu-p-0", "GPU-gpu-p-1"]
-    assert "without a record of its cards" in ours.told[0]
+    assert "without a record of its cards" in ours.unknown[0]
     assert "dragoman_allocations_unknown 1.0" in ours.metrics
 
 
-def test_case_05_a_card_that_nobody_knows_is_held_told_and_never_free(
+def test_case_05_an_unknown_card_is_held_reported_and_never_free(
     before: Before, ours: Ours
 ) -> None:
     row = ours.adopted["v-lost"]

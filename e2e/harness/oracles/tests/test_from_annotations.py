@@ -56,7 +56,7 @@ def test_the_watcher_sees_a_card_that_is_given_away_twice_and_only_as_long_as_it
     watcher.see("DELETED", first)
     watcher.see("ADDED", pod("third", 4, {}))
 
-    assert "GPU-0 has given away 20000 of 16384 MiB" in problem
+    assert "GPU-0 has allocated 20000 of 16384 MiB" in problem
     assert watcher.problems() == [problem]
 
 
