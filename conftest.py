@@ -35,7 +35,7 @@ def rewrite_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processors share the tests, begin with what may take long, so that it does not run alone at the end.
+    """Where processors share the tests, begin with those that may take long, not end with them.
 
     Elsewhere the order stays: modules of e2e are not torn apart.
     """
