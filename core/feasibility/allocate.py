@@ -11,7 +11,7 @@ def allocate(
 ) -> Decision:
     """Find the best node for a request, and its cards there.
 
-    Nodes are compared by the request's ranking; where it cannot tell two apart, the earlier wins.
+    Nodes are compared by the request's ranking; of nodes that are equal by it, the first wins.
 
     Args:
         evaluation: the request against the inventory.

@@ -177,7 +177,7 @@ class NodeEvaluation:
         return self.inventory.mask(self.request)
 
     def _best_of(self, group: Sequence[str]) -> str | None:
-        """The best of the nodes that are equal by the criterion that the columns can tell."""
+        """The best of the nodes that are equal by the criterion that the columns decide."""
         if self._is_exact and not self._ranks_cards:
             return group[0] if group else None
         best: tuple[tuple[int, ...], str] | None = None

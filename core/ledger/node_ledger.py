@@ -1,7 +1,7 @@
-"""Who holds what on one node: the only book that counts.
+"""The ledger of one node: its cards and all allocations of them.
 
 A ledger is a value: every change gives a new one with the next version, so that a store can
-compare and swap. A change that would sell a card twice is refused here, whoever asks for it.
+compare and swap. ``reserve`` rejects an allocation that would give a part of a card twice.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,10 @@ from core.ledger.usage import (
     shares_by_card,
 )
 from core.requests.grant import Allocation, AllocationState, Grant
-from core.requests.reason import Obstacle
 
 
 class LedgerError(ValueError):
-    """A change that the ledger refuses; nothing was changed."""
+    """A change that the ledger rejects; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class NodeLedger:
-    """One node's cards and what is held of them.
+    """One node's cards and their allocations.
 
     Attributes:
         node: the node.
         allocations: by pod uid, in order of arrival.
-        uses: one for each card of the node, in its order.
+        usages: one for each card of the node, in its order.
         version: counts the changes.
     """
 
@@ -67,21 +66,22 @@ class NodeLedger:
     def restored(
         cls, node: Node, allocations: Iterable[Allocation], version: int = 0
     ) -> "NodeLedger":
-        """The ledger that adopting all of these, each of another pod, leads to."""
+        """The ledger after adopting all of these, each of another pod."""
         by_uid = {allocation.uid: allocation for allocation in allocations}
-        uses = {card.uuid: IDLE for card in node.cards}
+        usages = {card.uuid: IDLE for card in node.cards}
         for allocation in by_uid.values():
-            for uuid, holder in _holders(allocation).items():
-                if uuid in uses:
-                    uses[uuid] = uses[uuid].plus(holder)
-        return cls(node, MappingProxyType(by_uid), tuple(uses[c.uuid] for c in node.cards), version)
+            for uuid, share in _shares(allocation).items():
+                if uuid in usages:
+                    usages[uuid] = usages[uuid].plus(share)
+        in_order = tuple(usages[card.uuid] for card in node.cards)
+        return cls(node, MappingProxyType(by_uid), in_order, version)
 
     def reserve(self, allocation: Allocation) -> "NodeLedger":
-        """Book an allocation, in place of an earlier held one of the same pod.
+        """Add an allocation, in place of an earlier reservation of the same pod.
 
         Raises:
-            LedgerError: it does not fit, is meant for another node, names a card that the node
-                has not, or the pod holds a committed allocation already.
+            LedgerError: it does not fit, is for another node, names a card that the node does not
+                have, or the pod has a committed allocation already.
         """
         if allocation.node != self.node.name:
             raise LedgerError(f"{allocation.pod} goes to {allocation.node}, not {self.node.name}")
@@ -93,10 +93,10 @@ class NodeLedger:
         return base._with(allocation)._next(self)
 
     def commit(self, uid: str) -> "NodeLedger":
-        """Make a held allocation final; a committed one stays as it is.
+        """Commit a reservation; a committed allocation stays as it is.
 
         Raises:
-            LedgerError: the pod holds nothing here (any more).
+            LedgerError: the pod has no allocation here (any more).
         """
         allocation = self.allocations.get(uid)
         if allocation is None:
@@ -104,12 +104,13 @@ class NodeLedger:
         return self if allocation.state is AllocationState.COMMITTED else self.renew(uid)
 
     def renew(self, uid: str) -> "NodeLedger":
-        """Make an allocation final because an attempt to bind its pod begins now.
+        """Commit an allocation, because an attempt to bind its pod begins now.
 
-        A committed one has a new ``since`` by that: who found it abandoned before must look again.
+        A committed one gets a new ``since``, so that a reconciler that found it to be an orphan
+        before does not release it.
 
         Raises:
-            LedgerError: the pod holds nothing here (any more).
+            LedgerError: the pod has no allocation here (any more).
         """
         allocation = self.allocations.get(uid)
         if allocation is None:
@@ -120,7 +121,7 @@ class NodeLedger:
         return replace(self, allocations=allocations, version=version)
 
     def release(self, uid: str) -> "NodeLedger":
-        """Give back all that a pod holds; itself where it holds nothing."""
+        """Remove the allocation of a pod; itself where the pod has none."""
         if uid not in self.allocations:
             return self
         rest = {key: value for key, value in self.allocations.items() if key != uid}
@@ -132,11 +133,11 @@ class NodeLedger:
         )
 
     def adopt(self, allocation: Allocation) -> "NodeLedger":
-        """Book what already is, whether it fits or not, in place of what the pod held before."""
+        """Add an existing allocation, whether it fits or not, in place of the pod's earlier one."""
         return self.release(allocation.uid)._with(allocation)._next(self)
 
     def expire(self, now: int) -> "NodeLedger":
-        """Give back every held allocation whose time has come."""
+        """Remove every reservation that has expired by a time."""
         ledger = self
         for uid, allocation in self.allocations.items():
             if (
@@ -148,14 +149,14 @@ class NodeLedger:
         return ledger
 
     def with_node(self, node: Node) -> "NodeLedger":
-        """The same allocations on the node as it is now: cards may have come, gone or changed."""
+        """The same allocations on the node with other cards: added, removed or changed ones."""
         ledger = NodeLedger.of(node)
         for allocation in self.allocations.values():
             ledger = ledger._with(allocation)
         return ledger._next(self)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All that is held but not understood, and all that is sold twice."""
+        """All allocations that cannot be read, and all parts of cards that are allocated twice."""
         known = {card.uuid for card in self.node.cards}
         found = [
             Problem(allocation.pod, text)
@@ -164,11 +165,11 @@ class NodeLedger:
         ]
         for card, use in zip(self.node.cards, self.usages, strict=True):
             found += [
-                Problem("", text) for text in (*_excess(card, use), *self._quarrels(card, use))
+                Problem("", text) for text in (*_excess(card, use), *self._conflicts(card, use))
             ]
         return tuple(found)
 
-    def _quarrels(self, card: Card, use: CardUsage) -> list[str]:
+    def _conflicts(self, card: Card, use: CardUsage) -> list[str]:
         return [
             f"card {card.uuid}: {self.allocations[left.uid].pod} and"
             f" {self.allocations[right.uid].pod} cannot share it: {cause.value}"
@@ -177,15 +178,15 @@ class NodeLedger:
         ]
 
     def _with(self, allocation: Allocation) -> "NodeLedger":
-        holders = _holders(allocation)
-        uses = tuple(
-            use.plus(holders[card.uuid]) if card.uuid in holders else use
+        shares = _shares(allocation)
+        usages = tuple(
+            use.plus(shares[card.uuid]) if card.uuid in shares else use
             for card, use in zip(self.node.cards, self.usages, strict=True)
         )
         return NodeLedger(
             self.node,
             MappingProxyType({**self.allocations, allocation.uid: allocation}),
-            uses,
+            usages,
             self.version,
         )
 
@@ -193,15 +194,17 @@ class NodeLedger:
         return replace(self, version=earlier.version + 1)
 
     def _check(self, allocation: Allocation) -> None:
-        places = {card.uuid: place for place, card in enumerate(self.node.cards)}
-        for uuid in _clashes(allocation):
+        positions = {card.uuid: position for position, card in enumerate(self.node.cards)}
+        for uuid in _contested_cards(allocation):
             raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
-        for uuid, holder in _holders(allocation).items():
-            if uuid not in places:
+        for uuid, share in _shares(allocation).items():
+            if uuid not in positions:
                 raise LedgerError(f"node {self.node.name} has no card {uuid}")
-            found = first_conflict(self.node.cards[places[uuid]], self.usages[places[uuid]], holder)
-            if found is not None:
-                raise LedgerError(_refusal(allocation, uuid, found))
+            card, use = self.node.cards[positions[uuid]], self.usages[positions[uuid]]
+            obstacle = first_conflict(card, use, share)
+            if obstacle is not None:
+                cause = obstacle.cause.value
+                raise LedgerError(f"card {uuid} cannot take {allocation.pod}: {cause}")
 
 
 def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
@@ -211,7 +214,7 @@ def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     return cards
 
 
-def _holders(allocation: Allocation) -> dict[str, CardShare]:
+def _shares(allocation: Allocation) -> dict[str, CardShare]:
     grants = _by_card(allocation)
     blocked = allocation.blocked
     return {
@@ -220,42 +223,40 @@ def _holders(allocation: Allocation) -> dict[str, CardShare]:
     }
 
 
-def _clashes(allocation: Allocation) -> list[str]:
-    """The cards on which two containers of the pod cannot run side by side."""
+def _contested_cards(allocation: Allocation) -> list[str]:
+    """The cards that two containers of the pod cannot use at the same time."""
     return [
         uuid
         for uuid, grants in _by_card(allocation).items()
         if any(
-            earlier.exclusive or grant.exclusive or _one_slice(earlier, grant)
-            for place, grant in enumerate(grants)
-            for earlier in concurrent_grants(grants[:place], grant.phase)
+            earlier.exclusive or grant.exclusive or _overlap(earlier, grant)
+            for number, grant in enumerate(grants)
+            for earlier in concurrent_grants(grants[:number], grant.phase)
         )
     ]
 
 
-def _one_slice(left: Grant, right: Grant) -> bool:
+def _overlap(left: Grant, right: Grant) -> bool:
     if left.slice is None or right.slice is None:
         return False
     return left.slice.overlaps(right.slice)
 
 
-def _refusal(allocation: Allocation, uuid: str, found: Obstacle) -> str:
-    return f"card {uuid} cannot take {allocation.pod}: {found.cause.value}"
-
-
 def _complaints(allocation: Allocation, known: set[str]) -> list[str]:
     complaints = [] if allocation.unread is None else [allocation.unread]
-    strangers = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
-    complaints += [f"holds card {uuid}, which the node does not have" for uuid in strangers]
-    return complaints + [f"its containers exclude each other on {u}" for u in _clashes(allocation)]
+    unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
+    complaints += [f"holds card {uuid}, which the node does not have" for uuid in unknown]
+    return complaints + [
+        f"its containers exclude each other on {u}" for u in _contested_cards(allocation)
+    ]
 
 
 def _excess(card: Card, use: CardUsage) -> list[str]:
-    told: list[str] = []
+    texts: list[str] = []
     if card.mode is not Mode.MIG and use.memory > card.memory:
-        told.append(f"card {card.uuid}: {use.memory} of {card.memory} bytes are held")
+        texts.append(f"card {card.uuid}: {use.memory} of {card.memory} bytes are held")
     if use.compute > FULL:
-        told.append(f"card {card.uuid}: {use.compute}% of its compute are held")
+        texts.append(f"card {card.uuid}: {use.compute}% of its compute are held")
     if use.slots > card.slots:
-        told.append(f"card {card.uuid}: {use.slots} of {card.slots} slots are held")
-    return told
+        texts.append(f"card {card.uuid}: {use.slots} of {card.slots} slots are held")
+    return texts

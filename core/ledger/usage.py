@@ -1,4 +1,4 @@
-"""What is in use on one card, and who can stand beside whom."""
+"""What is in use on one card, and which shares one card can have at the same time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +21,15 @@ class CardShare:
         memory: bytes.
         compute: percent.
         slots: sharing slots, one for each of its containers that run at once.
-        exclusive: it suffers nobody beside it.
+        exclusive: no other pod may have a share of the card.
         blocked: it may hold any part of the card (its record could not be read).
         task_class: of the pod.
         qos: of the pod.
         group: of the pod.
         exclusions: of the pod.
-        slices: hardware slices, each once.
-        uncut: it holds something of the card outside of slices.
+        slices: MIG slices, each once.
+        unreadable_slices: it has a grant of the card without a slice, so that on a card in MIG
+            mode nothing says which slices it has.
     """
 
     uid: str
@@ -47,13 +48,13 @@ class CardShare:
 
 @dataclass(frozen=True, slots=True)
 class CardUsage:
-    """The sum of a card's holders.
+    """The sum of a card's shares.
 
     Attributes:
         memory: bytes.
         compute: percent.
         slots: sharing slots.
-        holders: by arrival.
+        shares: by arrival.
     """
 
     memory: int = 0
@@ -61,30 +62,30 @@ class CardUsage:
     slots: int = 0
     shares: tuple[CardShare, ...] = ()
 
-    def plus(self, holder: CardShare) -> "CardUsage":
-        """The use after one more holder."""
+    def plus(self, share: CardShare) -> "CardUsage":
+        """The usage with one more share."""
         return CardUsage(
-            self.memory + holder.memory,
-            self.compute + holder.compute,
-            self.slots + holder.slots,
-            (*self.shares, holder),
+            self.memory + share.memory,
+            self.compute + share.compute,
+            self.slots + share.slots,
+            (*self.shares, share),
         )
 
     def minus(self, uid: str) -> "CardUsage":
-        """The use after a holder has left; itself where the pod holds nothing here."""
-        gone = next((holder for holder in self.shares if holder.uid == uid), None)
+        """The usage without the share of a pod; itself where the pod has none."""
+        gone = next((share for share in self.shares if share.uid == uid), None)
         if gone is None:
             return self
         return CardUsage(
             self.memory - gone.memory,
             self.compute - gone.compute,
             self.slots - gone.slots,
-            tuple(holder for holder in self.shares if holder is not gone),
+            tuple(share for share in self.shares if share is not gone),
         )
 
     def slices(self) -> tuple[Slice, ...]:
-        """All hardware slices in use."""
-        return tuple(held for holder in self.shares for held in holder.slices)
+        """All MIG slices in use."""
+        return tuple(held for share in self.shares for held in share.slices)
 
 
 IDLE = CardUsage()
@@ -94,7 +95,7 @@ _MIXES = {
     TaskClass.OFFLINE: (TaskClass.OFFLINE,),
     TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
 }
-"""Beside whom a newcomer of each class may stand."""
+"""By task class of a new share, the classes with which it can have a card."""
 
 
 def shares_by_card(
@@ -102,11 +103,11 @@ def shares_by_card(
 ) -> CardShare:
     """What a pod holds on one card.
 
-    Slices stay cut for the pod's whole life, so they count whenever they are used; a slice that
-    an init container leaves to a later one counts once.
+    A slice is the pod's for its whole life, so it counts whenever a container uses it; a slice
+    that an init container leaves to a later container counts once.
 
     Args:
-        owner: whose.
+        owner: the pod's request or allocation.
         grants: the pod's grants on this card, in start order.
         blocked: the pod may hold any part of the card.
     """
@@ -129,7 +130,7 @@ def shares_by_card(
 
 
 def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
-    """Those of a pod's earlier grants on a card that run at the same time as a next one.
+    """Those of a pod's earlier grants on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.
@@ -140,43 +141,39 @@ def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
     return [grant for grant in grants if grant.phase is Phase.SIDECAR]
 
 
-def first_conflict(card: Card, use: CardUsage, newcomer: CardShare) -> Obstacle | None:
-    """What keeps a card, with its other holders, from taking one more.
+def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | None:
+    """The first reason for which a card cannot have one more share; None where it can.
 
-    This is the invariant of the ledger: a holder that meets no obstacle can be added and the card
-    is over neither its memory nor its compute nor its slots, no two slices overlap, and nobody
-    exclusive is disturbed, except that an offline task lends its card to online ones.
+    This is the invariant of the ledger: with a new share that has no conflict, the card is over
+    neither its memory nor its compute nor its slots, no two slices overlap, and no exclusive share
+    has company, except that an offline task lends its card to online ones.
 
     Args:
         card: the card.
-        use: without the newcomer's pod.
-        newcomer: all that the pod would hold on the card.
+        use: without the pod of the new share.
+        new: all that the pod would hold on the card.
     """
     for resident in use.shares:
-        cause = _conflict_with(newcomer, resident)
+        cause = _conflict_with(new, resident)
         if cause is not None:
             return Obstacle(cause)
-    if use.slots + newcomer.slots > card.slots:
+    if use.slots + new.slots > card.slots:
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
-        return None if _cut_apart((*use.shares, newcomer)) else Obstacle(Cause.NO_SLICE)
-    if use.memory + newcomer.memory > card.memory:
-        return Obstacle(Cause.MEMORY, use.memory + newcomer.memory - card.memory)
-    if use.compute + newcomer.compute > FULL:
-        return Obstacle(Cause.COMPUTE, use.compute + newcomer.compute - FULL)
-    if (
-        newcomer.compute == 0
-        and use.compute >= FULL
-        and newcomer.task_class is not TaskClass.ONLINE
-    ):
+        return None if _slices_are_apart((*use.shares, new)) else Obstacle(Cause.NO_SLICE)
+    if use.memory + new.memory > card.memory:
+        return Obstacle(Cause.MEMORY, use.memory + new.memory - card.memory)
+    if use.compute + new.compute > FULL:
+        return Obstacle(Cause.COMPUTE, use.compute + new.compute - FULL)
+    if new.compute == 0 and use.compute >= FULL and new.task_class is not TaskClass.ONLINE:
         return Obstacle(Cause.COMPUTE_FULL)
     return None
 
 
 def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
-    """Why two holders of one card should never have met, whoever came first; None where they may.
+    """Why two shares exclude each other in either order of arrival; None where they do not.
 
-    A holder whose record could not be read conflicts with nobody: nothing is known of it.
+    A share whose record could not be read conflicts with none: its contents are not known.
     """
     if left.blocked or right.blocked:
         return None
@@ -185,39 +182,39 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     return _conflict_with(left, right) and _conflict_with(right, left)
 
 
-def _cut_apart(holders: Sequence[CardShare]) -> bool:
-    slices = [held for holder in holders for held in holder.slices]
-    return not any(holder.unreadable_slices for holder in holders) and not any(
+def _slices_are_apart(shares: Sequence[CardShare]) -> bool:
+    slices = [held for share in shares for held in share.slices]
+    return not any(share.unreadable_slices for share in shares) and not any(
         left.overlaps(right) for left, right in combinations(slices, 2)
     )
 
 
-def _conflict_with(newcomer: CardShare, resident: CardShare) -> Cause | None:
-    if resident.blocked or newcomer.blocked:
+def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
+    if resident.blocked or new.blocked:
         return Cause.BLOCKED
-    if resident.task_class not in _MIXES[newcomer.task_class]:
+    if resident.task_class not in _MIXES[new.task_class]:
         return Cause.CLASS
-    if newcomer.group is not None and newcomer.group == resident.group:
+    if new.group is not None and new.group == resident.group:
         return Cause.GROUP
-    if newcomer.exclusions & resident.exclusions:
+    if new.exclusions & resident.exclusions:
         return Cause.EXCLUSION
-    if newcomer.exclusive:
+    if new.exclusive:
         return Cause.IN_USE
-    if newcomer.task_class is TaskClass.ONLINE:
-        return Cause.HELD_EXCLUSIVELY if _undisturbed(resident) else None
+    if new.task_class is TaskClass.ONLINE:
+        return Cause.HELD_EXCLUSIVELY if _excludes_online_tasks(resident) else None
     if resident.exclusive:
         return Cause.HELD_EXCLUSIVELY
-    if None not in (newcomer.qos, resident.qos) and newcomer.qos != resident.qos:
+    if None not in (new.qos, resident.qos) and new.qos != resident.qos:
         return Cause.QOS
     return None
 
 
-def _undisturbed(resident: CardShare) -> bool:
+def _excludes_online_tasks(resident: CardShare) -> bool:
     return resident.exclusive and resident.task_class is not TaskClass.OFFLINE
 
 
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
-    """Of memory and compute outside of slices, and of slots."""
+    """The peak of memory and compute outside of slices, and of slots."""
     running = peak = (0, 0, 0)
     for grant in grants:
         memory, compute, slots = running

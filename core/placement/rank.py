@@ -1,4 +1,4 @@
-"""The order in which cards and nodes are taken, where several would do.
+"""The order of cards and nodes where several fit.
 
 Every criterion is a function to an integer, higher is better: no order depends on a float.
 """
@@ -21,20 +21,20 @@ PPM = 1_000_000
 OFFLINE_ONLY = 100
 ONLINE_TASK = 20
 OFFLINE_TASK = 2
-"""What a chosen card costs an online task: for each offline task where only such are, else for
-each online and each offline task. Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:841-881."""
+"""What a chosen card costs an online task: for each offline task where it has no others, else
+for each online and each offline task. Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:841-881."""
 
 LINK_GAIN = 10
-"""How much more a link inside the choice counts than a link that the choice breaks up.
+"""How much more a link inside the group counts than a link that the group breaks.
 Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:669-736."""
 
-UNSTATED = -(1 << 62)
-"""The worth of a node whose table says nothing for so many cards: less than any that says it."""
+NO_ENTRY = -(1 << 62)
+"""The value of a node whose table has no entry for so many cards: less than any entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardCandidate:
-    """One card as it stands while a container is being placed.
+    """The state of one card while a container is being placed.
 
     Attributes:
         card: the card.
@@ -47,54 +47,57 @@ class CardCandidate:
     own: tuple[Grant, ...]
 
 
-def card_value(key: CardKey, request: Request, ask: ContainerRequest, view: CardCandidate) -> int:
+def card_value(
+    key: CardKey, request: Request, container: ContainerRequest, candidate: CardCandidate
+) -> int:
     """How good a card is by one criterion."""
     match key:
         case CardKey.LOW_INDEX:
-            return -view.card.index
+            return -candidate.card.index
         case CardKey.HIGH_INDEX:
-            return view.card.index
+            return candidate.card.index
         case CardKey.LOW_NUMA:
-            return -_numa(view.card)
+            return -_numa(candidate.card)
         case CardKey.HIGH_NUMA:
-            return _numa(view.card)
+            return _numa(candidate.card)
         case CardKey.MOST_MEMORY_USED:
-            return _with_own(request, view).memory
+            return _with_own(request, candidate).memory
         case CardKey.FEWEST_SHARERS:
-            return -_with_own(request, view).slots
+            return -_with_own(request, candidate).slots
         case CardKey.FULLEST:
-            return _load_after(request, ask, view)
+            return _load_after(request, container, candidate)
         case CardKey.EMPTIEST:
-            return -_load_after(request, ask, view)
+            return -_load_after(request, container, candidate)
         case CardKey.IDLE:
-            return int(not view.use.shares and not view.own)
+            return int(not candidate.use.shares and not candidate.own)
         case CardKey.ONLINE:
-            return _online_order(view.use)
+            return _online_order(candidate.use)
         case _:
             assert_never(key)
 
 
 def order_cards(
     request: Request,
-    ask: ContainerRequest,
-    views: Sequence[CardCandidate],
+    container: ContainerRequest,
+    candidates: Sequence[CardCandidate],
     positions: Sequence[int],
 ) -> tuple[int, ...]:
     """Positions of cards, best first; ascending index breaks the last tie.
 
     Args:
-        request: whose ranking counts.
-        ask: of the container that is being placed.
-        views: all cards of the node.
+        request: it has the ranking.
+        container: the one that is being placed.
+        candidates: all cards of the node.
         positions: which of them to order.
     """
 
-    def place(position: int) -> tuple[int, ...]:
-        view = views[position]
-        values = (card_value(key, request, ask, view) for key in request.ranking.cards)
-        return (*(-value for value in values), view.card.index)
+    def key(position: int) -> tuple[int, ...]:
+        candidate = candidates[position]
+        criteria = request.ranking.cards
+        values = (card_value(each, request, container, candidate) for each in criteria)
+        return (*(-value for value in values), candidate.card.index)
 
-    return tuple(sorted(positions, key=place))
+    return tuple(sorted(positions, key=key))
 
 
 def shares(ledger: NodeLedger) -> tuple[int, int, int]:
@@ -114,7 +117,7 @@ def load(ledger: NodeLedger, weights: Weights) -> int:
 
 
 def needs_placement(key: NodeKey) -> bool:
-    """Whether a criterion looks at the chosen cards; the others look at the node alone."""
+    """Whether a criterion depends on the chosen cards; the others depend on the node alone."""
     return key not in (NodeKey.FULLEST, NodeKey.EMPTIEST)
 
 
@@ -123,7 +126,7 @@ def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Pl
 
     Args:
         key: the criterion.
-        request: what is asked.
+        request: what the pod asks for.
         ledger: the node before the placement.
         placement: on that node.
     """
@@ -137,9 +140,9 @@ def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Pl
         case NodeKey.LINKS:
             return _links(request, ledger, placement)
         case NodeKey.LEAST_LOSS:
-            return _stated(ledger.node.losses, placement, sign=-1)
+            return _table_value(ledger.node.losses, placement, sign=-1)
         case NodeKey.MOST_GAIN:
-            return _stated(ledger.node.gains, placement, sign=1)
+            return _table_value(ledger.node.gains, placement, sign=1)
         case NodeKey.ONLINE:
             return _online_cost(ledger, placement)
         case _:
@@ -154,16 +157,20 @@ def _ppm(amount: int, total: int) -> int:
     return amount * PPM // total if total else 0
 
 
-def _with_own(request: Request, view: CardCandidate) -> CardUsage:
-    return view.use.plus(shares_by_card(request, view.own)) if view.own else view.use
+def _with_own(request: Request, candidate: CardCandidate) -> CardUsage:
+    return (
+        candidate.use.plus(shares_by_card(request, candidate.own))
+        if candidate.own
+        else candidate.use
+    )
 
 
-def _load_after(request: Request, ask: ContainerRequest, view: CardCandidate) -> int:
-    weights, card, use = request.ranking.weights, view.card, _with_own(request, view)
+def _load_after(request: Request, container: ContainerRequest, candidate: CardCandidate) -> int:
+    weights, card, use = request.ranking.weights, candidate.card, _with_own(request, candidate)
     return (
         weights.slots * _ppm(use.slots + 1, card.slots)
-        + weights.compute * _ppm(use.compute + ask.compute, FULL)
-        + weights.memory * _ppm(use.memory + ask.memory_on(card.memory), card.memory)
+        + weights.compute * _ppm(use.compute + container.compute, FULL)
+        + weights.memory * _ppm(use.memory + container.memory_on(card.memory), card.memory)
     )
 
 
@@ -215,6 +222,6 @@ def _links(request: Request, ledger: NodeLedger, placement: Placement) -> int:
     return LINK_GAIN * chosen - (linked_pairs(idle, levels) - chosen - rest)
 
 
-def _stated(table: tuple[tuple[int, int], ...], placement: Placement, *, sign: int) -> int:
-    stated = dict(table).get(len(placement.grants))
-    return UNSTATED if stated is None else sign * stated
+def _table_value(table: tuple[tuple[int, int], ...], placement: Placement, *, sign: int) -> int:
+    value = dict(table).get(len(placement.grants))
+    return NO_ENTRY if value is None else sign * value

@@ -12,22 +12,22 @@ from core.requests.partitions import intact_weight, rank_partitions
 from core.requests.request import TopologyConstraint
 
 FEW = 32
-"""Up to this many groups, comparing them all is quicker than putting the best one together."""
+"""Up to this many groups, comparing them all is faster than the dynamic program of ``laminar``."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkQuery:
-    """A choice of some cards among those that would do one by one.
+    """Which group of cards, of those that suit one by one, is linked best.
 
     Attributes:
-        node: the node; positions below are places in its ``cards``.
-        linking: what links are wanted.
-        count: how many cards to choose, 1 or more.
-        exclusive: the chosen cards leave the pool of idle cards for good.
-        order: positions of the cards that would do, most preferred first.
+        node: the node; positions below are those in its ``cards``.
+        topology: how the cards must or should be connected.
+        count: how many cards the group has, 1 or more.
+        exclusive: no other pod may share the group's cards, so that they are idle no more.
+        order: positions of the cards that suit, most preferred first.
         worth: for each of ``order``, how good it is by the first criterion of the ranking;
             higher is better.
-        idle: positions of all cards of the node that nobody holds.
+        idle: positions of all cards of the node without a share.
     """
 
     node: Node
@@ -39,29 +39,30 @@ class LinkQuery:
     idle: Set[int]
 
 
-def linked_groups(choice: LinkQuery) -> Iterator[tuple[int, ...]]:
-    """Every group that satisfies the linking, the best one first; none where none does.
+def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
+    """Every group that satisfies the topology constraint, the best one first.
 
-    Groups come as positions in the order of ``choice.order``. First come the free partitions of
-    the node's table, where the linking asks for them or the node binds to them; nothing follows
-    where nothing else will do. Then comes the best group by links, then all others.
+    Groups come as positions in the order of ``query.order``. First come the free partitions of
+    the node's table, where the request asks for them or the node allows no other groups; in the
+    latter case, and where the request requires a partition, nothing follows. Then comes the best
+    group by links, then all others.
 
-    The best group lies in one scope of the deepest level that has room for it. Of those it has the
+    The best group is in one scope of the deepest level that has enough cards. Of those it has the
     most links inside; then, of shared cards, the highest worth (and of a single one, what leaves
     most of the partition table intact); then it leaves the most links among the idle cards; then
-    it holds the earliest of ``order``. A link is a pair of cards in one scope, counted once for
-    each of the levels that count.
+    it has the earliest of ``order``. A link is a pair of cards in one scope, counted once for
+    each of the constraint's levels.
     """
-    linking, node = choice.topology, choice.node
-    binding = choice.exclusive and (linking.must_partition or node.partitions_bind)
-    pools = _pools(choice)
-    found: list[Iterator[tuple[int, ...]]] = []
-    if binding or (choice.exclusive and linking.by_partition):
-        found.append(_partitions(choice, pools))
-    if not binding:
-        found.append(_by_links(choice, pools))
+    topology, node = query.topology, query.node
+    only_partitions = query.exclusive and (topology.must_partition or node.partitions_bind)
+    pools = _pools(query)
+    sources: list[Iterator[tuple[int, ...]]] = []
+    if only_partitions or (query.exclusive and topology.by_partition):
+        sources.append(_partitions(query, pools))
+    if not only_partitions:
+        sources.append(_by_links(query, pools))
     seen: set[tuple[int, ...]] = set()
-    for group in chain.from_iterable(found):
+    for group in chain.from_iterable(sources):
         if group not in seen:
             seen.add(group)
             yield group
@@ -77,18 +78,18 @@ def linked_pairs(cards: Sequence[Card], levels: Sequence[Level]) -> int:
 
 
 Pools = list[tuple[int, ...]]
-"""Cards to choose from, each in the order of the choice; a group comes from one pool."""
+"""Sets of cards, each in the order of the query; all cards of a group are in one pool."""
 
 
-def _pools(choice: LinkQuery) -> Pools:
-    required = choice.topology.required
+def _pools(query: LinkQuery) -> Pools:
+    required = query.topology.required
     if required is None or required is Level.NODE:
-        return [choice.order]
-    return _split(choice.node, choice.order, required)
+        return [query.order]
+    return _split(query.node, query.order, required)
 
 
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
-    """The cards of each scope of a level; cards of no scope are in none."""
+    """The cards of each scope of a level; cards without a scope are left out."""
     scopes: dict[str, list[int]] = {}
     for position in order:
         scope = node.cards[position].scope(level)
@@ -97,94 +98,100 @@ def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
     return [tuple(cards) for cards in scopes.values()]
 
 
-def _partitions(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    free = _free(choice)
-    ranked = rank_partitions(
-        choice.node, choice.topology, choice.count, frozenset(choice.order), free
-    )
+def _partitions(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
+    free = _free(query)
+    ranked = rank_partitions(query.node, query.topology, query.count, frozenset(query.order), free)
     for cards in ranked:
         if any(cards <= set(pool) for pool in pools):
-            yield tuple(position for position in choice.order if position in cards)
+            yield tuple(position for position in query.order if position in cards)
 
 
-def _free(choice: LinkQuery) -> Set[int]:
-    return {position for position in choice.idle if choice.node.cards[position].healthy}
+def _free(query: LinkQuery) -> Set[int]:
+    return {position for position in query.idle if query.node.cards[position].healthy}
 
 
-def _by_links(choice: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    roomy = _deepest(choice, pools)
-    if roomy:
-        yield _Best(choice).of(roomy)
+def _by_links(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
+    deepest = _deepest(query, pools)
+    if deepest:
+        yield _BestGroup(query).of(deepest)
     for pool in pools:
-        yield from combinations(pool, choice.count)
+        yield from combinations(pool, query.count)
 
 
-def _deepest(choice: LinkQuery, pools: Pools) -> Pools:
-    """The pools with room for the group: those of one scope of the deepest level, if any."""
-    if choice.count > 1:
-        for level in sorted(choice.topology.levels, reverse=True):
-            parts = chain.from_iterable(_split(choice.node, pool, level) for pool in pools)
-            roomy = [part for part in parts if len(part) >= choice.count]
-            if roomy:
-                return roomy
-    return [pool for pool in pools if len(pool) >= choice.count]
+def _deepest(query: LinkQuery, pools: Pools) -> Pools:
+    """The pools with enough cards, split by the deepest level that has a scope with enough."""
+    if query.count > 1:
+        for level in sorted(query.topology.levels, reverse=True):
+            scopes = chain.from_iterable(_split(query.node, pool, level) for pool in pools)
+            large_enough = [scope for scope in scopes if len(scope) >= query.count]
+            if large_enough:
+                return large_enough
+    return [pool for pool in pools if len(pool) >= query.count]
 
 
-class _Best:
-    """The search for the best group by links; sets of cards are bit masks over positions."""
+class _BestGroup:
+    """The search for the best group by links; sets of cards are bit masks over positions.
 
-    def __init__(self, choice: LinkQuery) -> None:
-        self.choice = choice
-        self.free = _free(choice)
+    Attributes:
+        query: the question.
+        free: positions of the healthy idle cards.
+        idle: the same, as a mask.
+        scopes: masks of the scopes with two or more cards; one for each level.
+        preference: by position, a power of two; the sum over a group orders groups by their
+            earliest card in ``query.order``, and its bits name the group.
+        worth: by position; 0 where the group is exclusive.
+    """
+
+    def __init__(self, query: LinkQuery) -> None:
+        self.query = query
+        self.free = _free(query)
         self.idle = _mask(self.free)
-        everyone = range(len(choice.node.cards))
+        every_card = range(len(query.node.cards))
         self.scopes = [
             _mask(scope)
-            for level in choice.topology.levels
-            for scope in _split(choice.node, everyone, level)
+            for level in query.topology.levels
+            for scope in _split(query.node, every_card, level)
             if len(scope) > 1
         ]
-        places = len(choice.order)
-        self.rank = {p: 1 << (places - place) for place, p in enumerate(choice.order, start=1)}
-        self.worth = dict.fromkeys(choice.order, 0)
-        if not choice.exclusive:
-            least = min(choice.worth)
-            self.worth = {
-                position: worth - least
-                for position, worth in zip(choice.order, choice.worth, strict=True)
-            }
+        latest_first = reversed(query.order)
+        self.preference = {position: 1 << bit for bit, position in enumerate(latest_first)}
+        self.worth = dict.fromkeys(query.order, 0)
+        if not query.exclusive:
+            self.worth = dict(zip(query.order, query.worth, strict=True))
 
     def of(self, pools: Pools) -> tuple[int, ...]:
-        """The best of all groups, each from one pool; every pool has room for it."""
-        ways = sum(comb(len(pool), self.choice.count) for pool in pools)
-        if self.choice.count > 1 and ways > FEW and is_laminar(self.scopes):
-            return self._combined(pools)
+        """The best of all groups, each from one pool; every pool has enough cards."""
+        number = sum(comb(len(pool), self.query.count) for pool in pools)
+        if self.query.count > 1 and number > FEW and is_laminar(self.scopes):
+            return self._of_tree(pools)
         return max(
-            (group for pool in pools for group in combinations(pool, self.choice.count)),
+            (group for pool in pools for group in combinations(pool, self.query.count)),
             key=self._value,
         )
 
-    def _combined(self, pools: Pools) -> tuple[int, ...]:
-        cards = {p: (self.worth[p], self.rank[p]) for p in self.choice.order}
+    def _of_tree(self, pools: Pools) -> tuple[int, ...]:
+        """The best group where the scopes are nested."""
+        cards = {p: (self.worth[p], self.preference[p]) for p in self.query.order}
         values = [
-            best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.choice.count)
+            best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.query.count)
             for pool in pools
         ]
         *_, preference = max(value for value in values if value is not None)
-        return tuple(p for p in self.choice.order if preference & self.rank[p])
+        return tuple(p for p in self.query.order if preference & self.preference[p])
 
     def _value(self, group: tuple[int, ...]) -> tuple[int, ...]:
+        """How good a group is, compared from the left; higher is better."""
         chosen = _mask(group)
-        left = self.idle & ~chosen
-        spared = 0
-        if not self.choice.exclusive and self.choice.count == 1:
-            spared = intact_weight(self.choice.node, self.free - set(group))
+        idle_after = self.idle & ~chosen
+        intact = 0
+        if not self.query.exclusive and self.query.count == 1:
+            intact = intact_weight(self.query.node, self.free - set(group))
         return (
             sum(comb((chosen & scope).bit_count(), 2) for scope in self.scopes),
             sum(self.worth[position] for position in group),
-            spared,
-            sum(comb((left & scope).bit_count(), 2) for scope in self.scopes),
-            sum(self.rank[position] for position in group),
+            intact,
+            sum(comb((idle_after & scope).bit_count(), 2) for scope in self.scopes),
+            sum(self.preference[position] for position in group),
         )
 
 

@@ -1,4 +1,4 @@
-"""The answer to a request, and why."""
+"""The answer to a request, with its reasons."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from core.requests.reason import Reason
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a request goes, or why nowhere.
+    """The best placement for a request, or why there is none.
 
     Attributes:
         placement: the best choice, or None.
-        reasons: by node name, why it will not do. Complete when nothing fits; otherwise only
-            when it was asked for.
+        reasons: by node name, why the request does not fit it. Complete where it fits none; else
+            only where the caller wants an explanation.
     """
 
     placement: Placement | None
@@ -29,8 +29,8 @@ class Decision:
         if not total:
             return "no node to choose from"
         counts = Counter(reason.text() for reason in self.reasons.values())
-        told = "; ".join(
+        causes = "; ".join(
             f"{count} {'node' if count == 1 else 'nodes'}: {text}"
             for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
-        return f"0 of {total} {'node' if total == 1 else 'nodes'} fit: {told}"
+        return f"0 of {total} {'node' if total == 1 else 'nodes'} fit: {causes}"

@@ -1,4 +1,4 @@
-"""What a pod was given."""
+"""Grants, placements and allocations: what a pod gets."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -14,13 +14,13 @@ class Grant:
 
     Attributes:
         container: the container's name; empty for a share that all containers of the pod see
-            (a record that does not tell them apart).
+            (where a record does not name containers).
         card: uuid of the card.
         memory: bytes; for a slice, the slice's.
         compute: percent of the card; for a slice, the slice's.
-        exclusive: nobody else may hold a share of the card.
+        exclusive: no other pod may have a share of the card.
         phase: when the container runs.
-        slice: the hardware slice, on a card in MIG mode.
+        slice: the MIG slice, on a card in MIG mode.
     """
 
     container: str
@@ -34,12 +34,12 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a request can go.
+    """The node and the cards that fit a request; nothing is allocated yet.
 
     Attributes:
         node: the node's name.
-        grants: in the order of the request's asks, and within one in the order in which the
-            container shall see its cards.
+        grants: in the order of the request's containers, and for each in the order in which it
+            sees its cards.
     """
 
     node: str
@@ -47,21 +47,22 @@ class Placement:
 
 
 class AllocationState(Enum):
-    """How firmly an allocation stands."""
+    """Whether the store has an allocation."""
 
     RESERVED = "held"
-    """Tentative; expires."""
+    """Only this process knows it, and it expires. Stored records have none."""
     COMMITTED = "committed"
+    """The ledger's record in the store has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one pod holds on one node.
+    """A pod's grants on one node.
 
     Attributes:
         uid: the pod's.
         pod: ``namespace/name``, for people.
-        dialect: the vocabulary of its request.
+        dialect: of its request.
         node: the node's name.
         grants: in start order of the containers.
         task_class: of its request.
@@ -69,10 +70,10 @@ class Allocation:
         group: of its request.
         exclusions: of its request.
         priority: of its request.
-        state: how firmly it stands.
-        expires: when a held allocation lapses, in the caller's clock; None for never.
-        unread: why its record could not be understood; it then holds every card in ``blocked``.
-        blocked: uuids of cards that it may hold in any part, so that nobody else gets any.
+        state: whether it is a reservation or committed.
+        expires: when a reservation expires, in the caller's clock; None for never.
+        unread: why its record cannot be read; None where it can. It then has all of ``blocked``.
+        blocked: uuids of cards of which it may have any part, so that no other pod gets any.
         since: the ledger's version when the newest attempt to bind its pod began; 0 where there
             was none.
     """
@@ -100,7 +101,7 @@ class Allocation:
 
     @classmethod
     def of(cls, request: Request, placement: Placement) -> "Allocation":
-        """The allocation that gives a request its placement."""
+        """The allocation of a placement to a request."""
         return cls(
             uid=request.uid,
             pod=request.pod,

@@ -1,4 +1,4 @@
-"""What one container may use of a node's cards, from what its pod was granted."""
+"""What one container may use of a node's cards, computed from its pod's grants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from core.requests.grant import Grant
 
 
 class GrantError(ValueError):
-    """A grant that the node cannot honour: what was granted and what is there disagree."""
+    """A grant that the node cannot apply: the grant and the node's cards disagree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,14 @@ class CardLimit:
 
     Attributes:
         uuid: of the card.
-        index: the number by which the node's own tools call it.
+        index: the number that the node's own tools give it.
         memory: bytes.
         compute: percent; 0 where none is reserved.
-        memory_limited: False where software need not hold the container to its memory: it has the
-            whole card's, or a hardware slice.
-        compute_limited: False where software need not hold the container to its compute: none is
-            reserved, or all of it, or nobody else may use the card, or it is a hardware slice.
-        slice: the hardware slice, on a card in MIG mode.
+        memory_limited: False where software need not limit the container's memory: it has the
+            whole card's, or a MIG slice.
+        compute_limited: False where software need not limit the container's compute: none is
+            reserved, or all of it, or no other pod may use the card, or it is a MIG slice.
+        slice: the MIG slice, on a card in MIG mode.
     """
 
     uuid: str
@@ -40,11 +40,11 @@ class CardLimit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All that a container may use; a card that is not named here is not for it.
+    """All cards that a container may use; it may use no other.
 
     Attributes:
         container: its name.
-        cards: in the order in which the container shall see them.
+        cards: in the order in which the container sees them.
     """
 
     container: str
@@ -54,11 +54,11 @@ class Limits:
 def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card]) -> Limits:
     """Turn a pod's grants into the bounds of one of its containers.
 
-    A card that is present but unhealthy is still the container's.
+    The limits include cards that are present but unhealthy.
 
     Args:
-        grants: all of the pod's, in the order in which its containers shall see them; one that
-            names no container is for each of them.
+        grants: all of the pod's, in the order in which its containers see them; one that names no
+            container is for each of them.
         container: the container's name.
         present: the cards of the node, by uuid.
 

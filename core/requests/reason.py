@@ -1,4 +1,4 @@
-"""Why a request does not fit, as counts that a person can act on."""
+"""Why a request does not fit a node, as counts of cards by cause."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from core.hardware.quantity import format_bytes
 
 
 class Cause(Enum):
-    """Why a node, or one of its cards, will not do. The value is what the operator reads."""
+    """Why a node, or one of its cards, does not fit. The value is what the operator reads."""
 
     NO_CARDS = "no cards"
-    NO_DIALECT = "no card is described in the pod's vocabulary"
+    NO_DIALECT = "no card is described in the pod's dialect"
     TOO_FEW = "fewer cards than asked"
     TOO_FEW_FIT = "not enough fitting cards"
     ISOLATION = "node lacks the isolation provider asked for"
     NO_PARTITION = "no free partition of this size in the node's partition table"
     NO_SCOPE = "not enough fitting cards within one scope of the required level"
     TOGETHER = "containers fit one by one but not together"
-    DIALECT = "not described in the pod's vocabulary"
+    DIALECT = "not described in the pod's dialect"
     BLOCKED = "held by an allocation that cannot be read"
     UNHEALTHY = "unhealthy"
     VENDOR = "other vendor"
@@ -34,17 +34,17 @@ class Cause(Enum):
     HELD_EXCLUSIVELY = "held exclusively"
     MEMORY = "memory"
     COMPUTE = "compute"
-    COMPUTE_FULL = "compute sold out"
+    COMPUTE_FULL = "compute fully allocated"
     NO_PROFILE = "no MIG profile is large enough"
     NO_SLICE = "no free MIG slices for a large enough profile"
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What stands between one request and one card.
+    """Why one card does not fit one request.
 
     Attributes:
-        cause: the first thing that does not fit.
+        cause: the first one that was found.
         short: how much is missing: bytes for MEMORY, percent for COMPUTE, else 0.
     """
 
@@ -79,15 +79,15 @@ class CauseCount:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one node will not do.
+    """Why a request does not fit one node.
 
     Attributes:
         node: the node's name.
         cards: how many cards it has.
         asked: how many cards the container asks for; 0 where the node fails as a whole.
-        container: the container that did not fit; empty where the node fails as a whole.
-        cause: why the node fails as a whole; None where its cards do one by one.
-        tallies: by number of cards, most first, then in the order of ``Cause``.
+        container: the container that does not fit; empty where the node fails as a whole.
+        cause: why the node fails as a whole; None where its cards fail one by one.
+        counts: by number of cards, most first, then in the order of ``Cause``.
     """
 
     node: str
@@ -99,21 +99,21 @@ class Reason:
 
     def text(self) -> str:
         """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
-        parts = [] if self.cause is None else [self._whole()]
-        parts += [f"{t.cards} of {self.cards} cards: {t.text()}" for t in self.counts]
+        parts = [] if self.cause is None else [self._cause_text()]
+        parts += [f"{each.cards} of {self.cards} cards: {each.text()}" for each in self.counts]
         return "; ".join(parts)
 
-    def _whole(self) -> str:
+    def _cause_text(self) -> str:
         if self.cause is Cause.TOO_FEW:
             return f"{self.asked} cards asked for one container, node has {self.cards}"
         return self.cause.value if self.cause else ""
 
 
-_ORDER = {cause: place for place, cause in enumerate(Cause)}
+_ORDER = {cause: position for position, cause in enumerate(Cause)}
 
 
 def count_causes(obstacles: Iterable[Obstacle]) -> tuple[CauseCount, ...]:
-    """Count obstacles by cause; of the missing amounts the least is kept."""
+    """Count obstacles by cause, each with the least of its missing amounts."""
     counts: dict[Cause, CauseCount] = {}
     for obstacle in obstacles:
         known = counts.get(obstacle.cause)
@@ -122,4 +122,4 @@ def count_causes(obstacles: Iterable[Obstacle]) -> tuple[CauseCount, ...]:
             if known
             else CauseCount(obstacle.cause, 1, obstacle.short)
         )
-    return tuple(sorted(counts.values(), key=lambda t: (-t.cards, _ORDER[t.cause])))
+    return tuple(sorted(counts.values(), key=lambda count: (-count.cards, _ORDER[count.cause])))

@@ -1,4 +1,4 @@
-"""What a pod asks for, container by container, in no vendor's words."""
+"""What a pod asks for, container by container, in terms of no vendor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Phase(Enum):
     """When in a pod's life a container runs."""
 
     INIT = "init"
-    """Alone, before the main containers, after the sidecars that stand before it."""
+    """Alone, before the main containers, after the sidecars that precede it in the manifest."""
     SIDECAR = "sidecar"
     """From its start to the pod's end (a restartable init container)."""
     MAIN = "main"
@@ -20,14 +20,14 @@ class Phase(Enum):
 
 
 class TaskClass(Enum):
-    """Who gives way to whom in compute."""
+    """Which tasks may share a card, and which of them yield compute to others."""
 
     NORMAL = "normal"
     """Shares cards with normal tasks only."""
     ONLINE = "online"
-    """Latency-bound: runs beside offline tasks and takes their compute, never their memory."""
+    """Latency-bound: takes the compute of offline tasks on its cards, never their memory."""
     OFFLINE = "offline"
-    """Lends its compute to online tasks that come later."""
+    """Yields its compute to online tasks that come later."""
 
 
 class CardKey(Enum):
@@ -68,7 +68,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How to choose where several choices would do. Every criterion breaks the ties before it.
+    """How to choose among what fits: each criterion breaks the ties of those before it.
 
     Attributes:
         cards: order of the cards of one node; after the last one, ascending index.
@@ -83,14 +83,14 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """How the cards of one container shall be connected.
+    """How the cards of one container must or should be connected.
 
     Attributes:
-        levels: the levels that count, widest first.
+        levels: the levels whose links are compared, widest first.
         required: all cards of a container must share a scope of this level; None for no demand.
-        by_partition: whole cards are taken from the node's partition table if it has one.
-        must_partition: as ``by_partition``, and nothing else will do.
-        best_partitions_only: only the best-scored partitions of a size will do.
+        by_partition: whole cards come from the node's partition table where it has one.
+        must_partition: whole cards must be a partition of the node's table.
+        best_partitions_only: only partitions with the highest score of their size are allowed.
         bandwidth: least ring bandwidth of a partition, in the table's unit.
     """
 
@@ -109,13 +109,13 @@ class ContainerRequest:
     Exactly one of ``memory`` and ``memory_percent`` is given.
 
     Attributes:
-        container: its name in the pod.
+        name: the container's name in the pod.
         count: how many different cards, 1 or more.
-        memory: bytes of each card, 1 or more; None where asked as a percentage.
-        memory_percent: of each card's memory, 1 to 100; None where asked in bytes.
+        memory: bytes of each card, 1 or more; None where the pod asks for a percentage.
+        memory_percent: of each card's memory, 1 to 100; None where the pod asks for bytes.
         compute: percent of each card, 0 to 100; 0 reserves none.
-        exclusive: nobody else may hold a share of its cards.
-        linked: its cards are chosen by the request's ``linking``.
+        exclusive: no other pod may have a share of its cards.
+        linked: the request's ``topology`` decides which cards it gets together.
         step: bytes; a percentage of memory is rounded down to a multiple of this, but not to none.
         phase: when the container runs.
     """
@@ -131,7 +131,7 @@ class ContainerRequest:
     phase: Phase = Phase.MAIN
 
     def memory_on(self, total: int) -> int:
-        """Bytes asked of a card of ``total`` bytes."""
+        """The bytes that it asks for of a card of ``total`` bytes."""
         if self.memory is not None:
             return self.memory
         return max(bytes_of_percent(total, self.memory_percent or FULL, self.step), self.step)
@@ -143,8 +143,8 @@ class Totals:
 
     Attributes:
         cards: card shares.
-        memory: bytes, of the asks that are in bytes.
-        memory_percent: percent of a card, of the asks that are in percent.
+        memory: bytes, of the containers that ask for bytes.
+        memory_percent: percent of a card, of the containers that ask for percent.
         compute: percent of a card.
     """
 
@@ -161,25 +161,26 @@ class Request:
     Attributes:
         uid: the pod's, unique for ever.
         pod: ``namespace/name``, for people.
-        dialect: the vocabulary that it was written in; only cards described in it will do.
-        asks: one for each container that asks, in start order: init containers and sidecars as
-            they stand, then main containers. Never empty.
-        modes: the card modes that will do.
-        vendor: the only vendor that will do, or None.
-        allow_uuids: the only cards that will do, or None.
-        deny_uuids: cards that will not do; wins over ``allow_uuids``.
+        dialect: the dialect of the pod; only cards that it describes are allowed.
+        containers: one for each container that asks for cards, in start order: init containers
+            and sidecars as in the manifest, then main containers. Never empty.
+        modes: the card modes that are allowed.
+        vendor: the only vendor that is allowed; None for no demand.
+        allow_uuids: the only cards that are allowed; None for no demand.
+        deny_uuids: cards that are not allowed, even where ``allow_uuids`` has them.
         allow_types: a card's name must contain one of these, in any case; None for no demand.
-        deny_types: a card's name must contain none of these, in any case; not looked at where
+        deny_types: a card's name must contain none of these, in any case; without effect where
             ``allow_types`` is given.
         isolation: the isolation provider that the node must have; None for no demand.
         group: a pod of the same group does not share a card with this one; None for no demand.
         exclusions: rules under which this pod shares no card with another pod of the same rule.
-        task_class: who gives way to whom.
-        qos: how the driver shares the card's compute; a card has one at a time; None for no claim.
-        ranking: how to choose among what fits.
-        linking: for asks that are ``linked``.
-        priority: higher may preempt lower.
-        notes: what was lost in translation, as sentences.
+        task_class: which other tasks its cards may have.
+        qos: how the driver shares the card's compute; a card has one policy at a time; None where
+            every policy suits.
+        ranking: how to choose among the nodes and cards that fit.
+        topology: for containers that are ``linked``.
+        priority: a higher one may preempt a lower one.
+        notes: what the dialect asks for and this value cannot express, as sentences.
     """
 
     uid: str
@@ -206,16 +207,16 @@ class Request:
         """The pod's needs at their peak: init containers by the maximum, the others by the sum."""
         running = Totals(0, 0, 0, 0)
         peak = Totals(0, 0, 0, 0)
-        for ask in self.containers:
-            own = Totals(
-                ask.count,
-                ask.count * (ask.memory or 0),
-                ask.count * (ask.memory_percent or 0),
-                ask.count * ask.compute,
+        for container in self.containers:
+            needs = Totals(
+                container.count,
+                container.count * (container.memory or 0),
+                container.count * (container.memory_percent or 0),
+                container.count * container.compute,
             )
-            together = _each(running, own, int.__add__)
+            together = _each(running, needs, int.__add__)
             peak = _each(peak, together, max)
-            if ask.phase is not Phase.INIT:
+            if container.phase is not Phase.INIT:
                 running = together
         return peak
 

@@ -215,7 +215,7 @@ def test_what_the_pod_holds_itself_counts_as_free() -> None:
             empty(replace(a_card(), dialects=frozenset())),
             a_request(),
             Cause.NO_DIALECT,
-            "no card is described in the pod's vocabulary",
+            "no card is described in the pod's dialect",
         ),
         (
             empty(a_card()),

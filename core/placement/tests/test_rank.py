@@ -12,8 +12,8 @@ from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import IDLE, CardUsage, shares_by_card
 from core.placement.rank import (
+    NO_ENTRY,
     PPM,
-    UNSTATED,
     CardCandidate,
     card_value,
     load,
@@ -200,11 +200,11 @@ TABLE = ((1, 5), (2, 9))
     ("key", "node", "cards", "expected"),
     [
         (NodeKey.LEAST_LOSS, Node("n", losses=TABLE), 2, -9),
-        (NodeKey.LEAST_LOSS, Node("n", losses=TABLE), 3, UNSTATED),
-        (NodeKey.LEAST_LOSS, Node("n"), 3, UNSTATED),
+        (NodeKey.LEAST_LOSS, Node("n", losses=TABLE), 3, NO_ENTRY),
+        (NodeKey.LEAST_LOSS, Node("n"), 3, NO_ENTRY),
         (NodeKey.MOST_GAIN, Node("n", gains=TABLE), 1, 5),
-        (NodeKey.MOST_GAIN, Node("n", gains=TABLE), 3, UNSTATED),
-        (NodeKey.MOST_GAIN, Node("n"), 3, UNSTATED),
+        (NodeKey.MOST_GAIN, Node("n", gains=TABLE), 3, NO_ENTRY),
+        (NodeKey.MOST_GAIN, Node("n"), 3, NO_ENTRY),
     ],
 )
 def test_what_the_node_states_counts_and_what_it_does_not_state_is_worst(
