@@ -28,7 +28,8 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar.certificates.tls_context import CertificateFiles
 from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.decide.ports import Ports
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.runtime import Cluster, ServiceRuntime, settle
@@ -237,7 +238,7 @@ async def composed(ledgers: list[NodeLedger], table: LocalCluster) -> Service:
     ports = Ports(store, table, table, table, SystemClock(), journal)
     service = Service(dialects({}, Defaults()), ports)
     service.ledgers.load(await store.load())
-    service.mark_synced("ledgers")
+    service.readiness.mark_synced("ledgers")
     settle()
     return service
 

@@ -4,10 +4,13 @@ A dialect writes it beside the ecosystem's own annotation where that does not sa
 has which share. Where it exists, dialects read it instead of the ecosystem's annotation.
 """
 
+from dataclasses import replace
+
 import msgspec
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import DialectError, Result
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
+from adapters.wire.kube import Pod, annotations
 from core.requests.grant import Grant
 
 KEY = "dragoman.dev/allocation"
@@ -35,3 +38,13 @@ def decode(text: str) -> tuple[Grant, ...]:
         raise DialectError(
             f"metadata.annotations[{KEY}]", text, f"cannot be parsed: {error}"
         ) from None
+
+
+def update(pod: Pod, result: Result, grants: tuple[Grant, ...]) -> Result:
+    """The result with a record of these grants, if the pod has a record that the result leaves.
+
+    An earlier record that stays on the pod would be read in place of the result.
+    """
+    if KEY not in annotations(pod) or KEY in result.annotations:
+        return result
+    return replace(result, annotations={**result.annotations, KEY: encode(grants)})

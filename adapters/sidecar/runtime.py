@@ -18,8 +18,9 @@ from adapters.sidecar.decide.ports import (
     NodeLocks,
     NoLocks,
     PodReader,
+    Ports,
 )
-from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.metrics import Metrics
@@ -146,7 +147,7 @@ class ServiceRuntime:
         """
         self.service.ledgers.load(await self._store.load())
         self._seen = monotonic()
-        self.service.mark_synced(LEDGERS)
+        self.service.readiness.mark_synced(LEDGERS)
         settle()
 
     async def follow(self) -> NoReturn:
@@ -154,7 +155,7 @@ class ServiceRuntime:
         count = 0
         while True:
             try:
-                if LEDGERS in self.service.missing:
+                if LEDGERS in self.service.readiness.awaited:
                     await self.load()
                 async for change in self._store.changes():
                     self.service.ledgers.apply(change)

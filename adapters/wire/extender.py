@@ -95,12 +95,31 @@ class Victims(GoArgs, frozen=True, gc=False):
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class PreemptionArgs(GoArgs, frozen=True, gc=False):
-    """Of preempt: a pod, and by node whom the scheduler would put off, in one of two forms."""
-
+class _RawPreemptionArgs(GoArgs, frozen=True, gc=False):
     pod: Pod | None = None
     node_name_to_victims: dict[str, Victims | None] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
+
+
+Proposal = tuple[Sequence[str], int]
+"""Uids of pods to evict from a node, the highest priority first, and how many budgets that breaks.
+
+kube-scheduler compares nodes by the first. Source: kubernetes 1.37.1
+pkg/scheduler/framework/preemption/preemption.go, pickOneNodeForPreemption.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArgs:
+    """Of preempt.
+
+    Attributes:
+        pod: that is to fit.
+        proposals: by node, what the scheduler would evict; it may be no pod.
+    """
+
+    pod: Pod
+    proposals: Mapping[str, Proposal]
 
 
 class _Named(Wire, frozen=True, gc=False):
@@ -110,7 +129,7 @@ class _Named(Wire, frozen=True, gc=False):
 _ARGS = msgspec.json.Decoder(_RawArgs)
 _NAMES = msgspec.json.Decoder(_Strings)
 _BINDING = msgspec.json.Decoder(BindingArgs)
-_PREEMPTION = msgspec.json.Decoder(PreemptionArgs)
+_PREEMPTION = msgspec.json.Decoder(_RawPreemptionArgs)
 _NAMED = msgspec.json.Decoder(_Named)
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ANY = msgspec.json.Decoder()
@@ -158,10 +177,10 @@ def read_preemption(content: bytes) -> PreemptionArgs:
     """
     args = body.read(content, _PREEMPTION)
     if args.pod is None:
-        args = body.read(_any_case(content, PreemptionArgs), _PREEMPTION)
+        args = body.read(_any_case(content, _RawPreemptionArgs), _PREEMPTION)
     if args.pod is None:
         raise BodyError("Pod is missing")
-    return args
+    return PreemptionArgs(args.pod, _proposals(args))
 
 
 def node_names(nodes: NodeItems) -> list[str]:
@@ -230,13 +249,13 @@ def binding_result(error: str = "") -> bytes:
     return orjson.dumps({"Error": error})
 
 
-def preemption_result(victims: Mapping[str, tuple[Sequence[str], int]]) -> bytes:
-    """The answer of preempt: by node the uids of those who must go, and how many budgets break."""
+def preemption_result(proposals: Mapping[str, Proposal]) -> bytes:
+    """The answer of preempt: what to evict, by node."""
     return orjson.dumps(
         {
             "NodeNameToMetaVictims": {
                 node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": broken}
-                for node, (uids, broken) in victims.items()
+                for node, (uids, broken) in proposals.items()
             }
         }
     )
@@ -257,6 +276,19 @@ def _names(compact: bytes, content: bytes) -> NameList:
         return NameList(compact)
     except BodyError:
         return NameList.of(body.read(content, _NAMES).node_names)
+
+
+def _proposals(args: _RawPreemptionArgs) -> dict[str, Proposal]:
+    """Both forms in one; a node that is in both counts by the uids alone."""
+    proposals: dict[str, Proposal] = {}
+    for node, full in (args.node_name_to_victims or {}).items():
+        victims = full or Victims()
+        uids = [pod.metadata.uid for pod in victims.pods or ()]
+        proposals[node] = (uids, victims.num_pdb_violations)
+    for node, by_uid in (args.node_name_to_meta_victims or {}).items():
+        meta = by_uid or MetaVictims()
+        proposals[node] = ([pod.uid for pod in meta.pods or ()], meta.num_pdb_violations)
+    return proposals
 
 
 def _any_case(content: bytes, form: type[msgspec.Struct]) -> bytes:

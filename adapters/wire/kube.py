@@ -165,3 +165,9 @@ def pod_ref(pod: Pod) -> PodRef:
     """Which pod it is; the namespace is ``default`` where none is written."""
     meta = pod.metadata
     return PodRef(meta.namespace or "default", meta.name, meta.uid)
+
+
+def with_annotations(pod: Pod, annotations: Text) -> Pod:
+    """The pod with these annotations in place of its own."""
+    metadata = msgspec.structs.replace(pod.metadata, annotations=dict(annotations))
+    return msgspec.structs.replace(pod, metadata=metadata)

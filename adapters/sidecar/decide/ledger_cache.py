@@ -83,6 +83,10 @@ class LedgerCache:
                 ledger = ledger.reserve(allocation)
         return ledger
 
+    def has_record(self, node: str) -> bool:
+        """Whether the store has a record of a node, be it one that cannot be read."""
+        return node in self._stored or node in self._problems
+
     def problem(self, node: str) -> str | None:
         """Why a node's record cannot be read; None where it can, or there is none."""
         return self._problems.get(node)

@@ -1,10 +1,11 @@
-"""What the service sees of the world: a few protocols that the composition root fills in."""
+"""The service's interfaces to the world: protocols that the composition root implements."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.stores.store import Store
 from adapters.wire.budget import Budget
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
@@ -16,8 +17,8 @@ class BindError(RuntimeError):
     """A Binding that was not answered with success.
 
     Attributes:
-        status: of the HTTP answer; 0 where none came.
-        message: what the API server said, or why no answer came.
+        status: of the HTTP answer; 0 where none arrived.
+        message: of the API server, or why no answer arrived.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -27,7 +28,7 @@ class BindError(RuntimeError):
 
     @property
     def definite(self) -> bool:
-        """Whether the pod is sure not to have been bound by this Binding."""
+        """Whether this Binding certainly did not bind the pod."""
         return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
 
 
@@ -41,10 +42,10 @@ class Binder(Protocol):
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
     ) -> None:
-        """Bind a pod, and give it annotations and labels in the same write.
+        """Bind a pod, and add annotations and labels in the same write.
 
         Raises:
-            BindError: it was refused, or it is not known whether it was done.
+            BindError: the API server refused it, or its answer was lost.
         """
         ...
 
@@ -59,49 +60,49 @@ class PodReader(Protocol):
 
 
         Raises:
-            OSError: the answer did not come.
+            OSError: no answer arrived.
         """
         ...
 
     async def newest(self, pod: PodRef) -> Pod | None:
-        """A pod as it is, past every cache; else as ``get``."""
+        """The pod from the cluster, past every cache; else as ``get``."""
         ...
 
 
-class NodeLocked(RuntimeError):  # noqa: N818 (it is no error: try again)
-    """A node's device plugin is busy with another pod; the text names both."""
+class NodeLocked(RuntimeError):  # noqa: N818 (not a fault: try again)
+    """A node's device plugin serves another pod; the text names both."""
 
 
 class NodeLocks(Protocol):
-    """Whose turn it is at device plugins that learn by a lock on the node whom they serve."""
+    """Locks of nodes whose device plugin finds the pod that it serves by the lock."""
 
     async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
         """Lock a node for a pod that is about to be bound there.
 
-        The plugin gives the lock back when it has served the pod.
+        The plugin releases the lock when it has served the pod.
 
         Args:
             pod: the pod.
             node: the name of the node.
-            needed: whether this node's plugin goes by the lock.
+            needed: whether this node's plugin reads the lock.
 
         Returns:
-            whether it must be given back if the pod is not bound: False where there is no need of
-            a lock, and where an earlier attempt to bind the pod has taken it.
+            whether the lock must be released if the pod is not bound: False where no lock is
+            needed, and where an earlier attempt to bind the pod acquired it.
 
         Raises:
             NodeLocked: another pod has it.
-            OSError: the answer did not come.
+            OSError: no answer arrived.
         """
         ...
 
     async def release(self, pod: Pod, node: str) -> None:
-        """Unlock a node if the lock is the pod's. What fails is left: locks grow old."""
+        """Unlock a node if the pod has the lock. Never fails: a lock that stays expires."""
         ...
 
 
 class NoLocks:
-    """Where there are no device plugins; implements ``NodeLocks``."""
+    """For clusters without such device plugins; implements ``NodeLocks``."""
 
     async def acquire(
         self,
@@ -117,19 +118,19 @@ class NoLocks:
 
 
 class BudgetReader(Protocol):
-    """How many of which pods may be put off."""
+    """How many of which pods may be evicted."""
 
     async def all(self) -> Sequence[Budget]:
         """All disruption budgets of the cluster.
 
         Raises:
-            OSError: the answer did not come.
+            OSError: no answer arrived.
         """
         ...
 
 
 class NoBudgets:
-    """Where there are none; implements ``Budgets``."""
+    """For clusters without budgets; implements ``BudgetReader``."""
 
     async def all(self) -> Sequence[Budget]:
         """None."""
@@ -137,10 +138,10 @@ class NoBudgets:
 
 
 class EventEmitter(Protocol):
-    """What people see with ``kubectl describe``."""
+    """Events on pods, as ``kubectl describe`` shows them."""
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
-        """Tell of a pod. Returns at once and never fails.
+        """Emit an Event. Returns at once and never fails.
 
         Args:
             pod: what it is about.
@@ -151,11 +152,15 @@ class EventEmitter(Protocol):
         ...
 
 
+SECOND = 1_000_000_000
+"""Nanoseconds: the unit of ``Clock``."""
+
+
 class Clock(Protocol):
     """Time."""
 
     def now(self) -> int:
-        """Nanoseconds on a clock that nobody sets."""
+        """Nanoseconds on a monotonic clock."""
         ...
 
     def wall(self) -> int:
@@ -163,7 +168,7 @@ class Clock(Protocol):
         ...
 
     async def pause(self, attempt: int) -> None:
-        """Wait before trying again: longer after each attempt, counted from 0, and by chance."""
+        """Back off before a retry: longer after each attempt, counted from 0, with jitter."""
         ...
 
     async def sleep(self, nanoseconds: int) -> None:
@@ -172,15 +177,15 @@ class Clock(Protocol):
 
 
 class Outcome(Enum):
-    """How a question was answered."""
+    """What came of a request."""
 
     FITS = "fits"
     REFUSED = "refused"
     """Nothing fits."""
     INVALID = "invalid"
-    """The request cannot be meant."""
+    """The request is invalid."""
     UNTOUCHED = "untouched"
-    """No share is asked for."""
+    """The pod requests no share."""
     BOUND = "bound"
     HELD = "held"
     RELEASED = "released"
@@ -196,15 +201,15 @@ class DecisionRecord:
 
     Attributes:
         verb: what was asked, such as ``filter``.
-        outcome: how it was answered.
+        outcome: what came of it.
         pod: ``namespace/name``.
         uid: the pod's; empty where it has none yet.
-        dialect: the vocabulary of the request; empty where there is none.
-        node: the node that was chosen or asked about; empty where there is none.
-        cause: of a no, one of few words that do for a metric; else empty.
-        text: what the asker is told; empty for a plain yes.
-        nodes: how many nodes fit, where several were asked about.
-        asked: how many nodes were asked about.
+        dialect: the dialect of the request; empty where there is none.
+        node: the node that was chosen or evaluated; empty where there is none.
+        cause: of a no, one of few words, for a metric; else empty.
+        text: the answer in a sentence; empty for a plain yes.
+        nodes_fitting: how many nodes fit, where several were evaluated.
+        nodes_evaluated: how many nodes were evaluated.
         seconds: how long it took.
     """
 
@@ -222,12 +227,26 @@ class DecisionRecord:
 
 
 class DecisionLog(Protocol):
-    """Where decisions are told."""
+    """Where decisions are recorded."""
 
-    def record(self, decided: DecisionRecord) -> None:
-        """Tell a decision. Never fails."""
+    def record(self, decision: DecisionRecord) -> None:
+        """Record a decision. Never fails."""
         ...
 
     def conflict(self, node: str) -> None:
-        """Another writer of a node's ledger was faster. Never fails."""
+        """Count a write of a node's ledger that lost to another replica. Never fails."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All interfaces of the service to the world."""
+
+    store: Store
+    binder: Binder
+    pods: PodReader
+    events: EventEmitter
+    clock: Clock
+    decision_log: DecisionLog
+    locks: NodeLocks = field(default_factory=NoLocks)
+    budgets: BudgetReader = field(default_factory=NoBudgets)

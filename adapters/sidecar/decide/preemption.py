@@ -1,4 +1,7 @@
-"""Whom a scheduler's preemption puts off: the least pods that free the cards, budgets in mind."""
+"""Selects preemption victims: the fewest pods whose eviction frees enough cards.
+
+Pods that a PodDisruptionBudget protects are chosen last.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,93 +9,92 @@ from adapters.dialects.adopt import may_use_cards
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.service import Service
 from adapters.wire.budget import Budget, violations
+from adapters.wire.extender import Proposal
 from adapters.wire.kube import Pod
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import NodeLedger
 from core.requests.reason import Reason
 
-Proposal = tuple[Sequence[str], int]
-"""Uids of pods that go from a node, the highest priority first, and how many budgets that breaks.
-
-kube-scheduler compares nodes by the first. Source: kubernetes 1.37.1
-pkg/scheduler/framework/preemption/preemption.go, pickOneNodeForPreemption.
-"""
-
 
 async def choose(
-    service: Service, asking: PodRequest, proposed: Mapping[str, Proposal]
+    service: Service, pod_request: PodRequest, proposed: Mapping[str, Proposal]
 ) -> dict[str, Proposal]:
-    """Who must go from each node so that a pod fits.
+    """Which pods to evict from each node so that a pod fits.
 
-    A proposed pod that holds no card stays: it makes room for something else. Of those with cards
-    the least are chosen anew, among all that are bound there: first such that break no budget.
+    A proposed pod that has no card stays proposed: its eviction frees something else. Of the pods
+    with cards the fewest are chosen, among all that are bound to the node: first such that break
+    no budget.
 
     Args:
-        service: that knows the ledgers.
-        asking: the pod that is to fit.
-        proposed: by node, whom the scheduler would put off; it may be nobody.
+        service: that has the ledgers.
+        pod_request: the pod that is to fit.
+        proposed: by node, what the scheduler would evict; it may be no pod.
 
     Returns:
-        by node; nodes where nobody must go, or where it does not help, are left out.
+        by node; nodes where no eviction is needed, or where it does not help, are left out.
     """
     try:
         budgets: Sequence[Budget] | None = await service.ports.budgets.all()
     except OSError:
         budgets = None
-    found: dict[str, Proposal] = {}
+    chosen: dict[str, Proposal] = {}
     for node, proposal in proposed.items():
         ledger = service.ledgers.ledger(node)
         if ledger is not None:
-            pods = await _expendable(service, asking, ledger)
-            gone = _victims(asking, ledger, proposal, pods, budgets)
-            if gone[0]:
-                found[node] = gone
-    return found
+            candidates = await _candidates(service, pod_request, ledger)
+            evicted = _victims(pod_request, ledger, proposal, candidates, budgets)
+            if evicted[0]:
+                chosen[node] = evicted
+    return chosen
 
 
-async def _expendable(service: Service, asking: PodRequest, ledger: NodeLedger) -> dict[str, Pod]:
-    """Pods that may go, by uid, in the order in which they would: low priority first, then young.
+async def _candidates(
+    service: Service, pod_request: PodRequest, ledger: NodeLedger
+) -> dict[str, Pod]:
+    """Pods that may be evicted, by uid, in the order of eviction: low priority first, then young.
 
-    What is only planned for a pod that is not bound here cannot be had by evicting it.
+    Cards that are only planned for a pod that is not bound here are not freed by evicting it.
     """
-    found: dict[str, Pod] = {}
+    candidates: dict[str, Pod] = {}
     youngest_first = [*ledger.allocations.values()][::-1]
-    for one in sorted(youngest_first, key=lambda allocation: allocation.priority):
-        if one.priority >= asking.request.priority:
+    for allocation in sorted(youngest_first, key=lambda each: each.priority):
+        if allocation.priority >= pod_request.request.priority:
             break
         try:
-            pod = await service.ports.pods.get(one.pod_ref)
+            pod = await service.ports.pods.get(allocation.pod_ref)
         except OSError:
             continue
-        if pod is None or pod.metadata.uid != one.uid:
+        if pod is None or pod.metadata.uid != allocation.uid:
             continue
         if pod.spec.node_name == ledger.node.name and may_use_cards(pod):
-            found[one.uid] = pod
-    return found
+            candidates[allocation.uid] = pod
+    return candidates
 
 
 def _victims(
-    asking: PodRequest,
+    pod_request: PodRequest,
     ledger: NodeLedger,
     proposal: Proposal,
-    pods: Mapping[str, Pod],
+    candidates: Mapping[str, Pod],
     budgets: Sequence[Budget] | None,
 ) -> Proposal:
-    named, broken = proposal
-    others = [uid for uid in named if uid not in ledger.allocations]
-    if budgets is None:  # all that is known is how many the scheduler counts
-        protected = frozenset(named if broken >= len(named) else ())
+    proposed, violated = proposal
+    without_cards = [uid for uid in proposed if uid not in ledger.allocations]
+    if budgets is None:  # only the scheduler's count is known
+        protected = frozenset(proposed if violated >= len(proposed) else ())
     else:
-        breaking = violations([*pods.values()], budgets)
-        protected = frozenset(uid for uid, breaks in zip(pods, breaking, strict=True) if breaks)
-    least = victims(asking.request, ledger, candidates=pods.keys(), protected=protected)
-    if isinstance(least, Reason):
+        violating = violations([*candidates.values()], budgets)
+        protected = frozenset(
+            uid for uid, violates in zip(candidates, violating, strict=True) if violates
+        )
+    fewest = victims(pod_request.request, ledger, candidates=candidates.keys(), protected=protected)
+    if isinstance(fewest, Reason):
         return (), 0
-    if not least:  # cards are not what is short
-        return named, broken
-    gone = [*others, *(one.uid for one in reversed(least))]
+    if not fewest:  # the pod does not lack cards
+        return proposed, violated
+    evicted = [*without_cards, *(victim.uid for victim in reversed(fewest))]
     if budgets is None:
-        going = len(others) + sum(one.uid in protected for one in least)
-        return gone, min(broken, going)
-    breaks_now = sum(violations([pods[one.uid] for one in least], budgets))
-    return gone, breaks_now + min(broken, len(others))
+        most = len(without_cards) + sum(victim.uid in protected for victim in fewest)
+        return evicted, min(violated, most)
+    violated_now = sum(violations([candidates[victim.uid] for victim in fewest], budgets))
+    return evicted, violated_now + min(violated, len(without_cards))

@@ -1,8 +1,8 @@
-"""What the API server asks before it writes a pod, or binds one to a node.
+"""Admission webhooks: before the API server writes a pod, and before it binds one to a node.
 
-The Binding is the commit point for every scheduler that does not bind through us. A choice of
-cards that comes with it is adopted if it is sound, corrected on the same node if it is not, and
-refused if nothing fits there.
+The Binding is the commit point for every scheduler that does not bind through Dragoman. A choice
+of cards that comes with it is adopted if it is valid, corrected on the same node if it is not, and
+rejected if nothing fits there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,189 +13,208 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.sidecar.decide.committer import Committed
-from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.decisions import main_cause
 from adapters.sidecar.decide.pod_requests import PodRequest, read
-from adapters.sidecar.decide.ports import DecisionRecord, NodeLocked, Outcome
-from adapters.sidecar.decide.service import (
-    Service,
-    UnknownPod,
-    invalid,
-    main_cause,
-    with_annotations,
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.outcomes import (
+    CONFLICT,
+    ERRORS,
+    FORBIDDEN,
+    failed,
+    unless_invalid,
 )
 from adapters.sidecar.endpoints.required_plugins import required
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
-from adapters.wire.kube import Pod, annotations, full_name, labels
-from core.ledger.node_ledger import NodeLedger
+from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
-CLOSED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-"""What keeps NVIDIA's runtime from giving a container any card; only the node hook opens it.
+VOID_DEVICES = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+"""Makes NVIDIA's runtime inject no card; only the node agent replaces the value.
 Source: NVIDIA/nvidia-container-toolkit internal/config/image/devices.go."""
 
-MARKED = {"name": record.MARK, "value": "1"}
-"""By which the node hook knows that a container must not start before it has its share."""
-
-FORBIDDEN = 403
-CONFLICT = 409
-UNAVAILABLE = 503
+SHARE_MARK = {"name": record.MARK, "value": "1"}
+"""Shows the node agent that a container must not start before it has its share."""
 
 _POD = msgspec.json.Decoder(Pod)
 
 
 class Admission:
-    """Answers reviews, bytes in and bytes out; raises as ``KubeFlow`` does."""
+    """Answers reviews, bytes in and bytes out; raises as ``KubeExtender`` does."""
 
     def __init__(self, service: Service, required_plugin: str = "") -> None:
         """Answer for a service.
 
         Args:
             service: that decides.
-            required_plugin: of the runtime, without which no container that asks is created;
-                empty where that is not to be said.
+            required_plugin: of the container runtime, without which it creates no container that
+                requests a share; empty to require none.
         """
         self._service = service
+        self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
 
     async def pods(self, content: bytes) -> bytes:
-        """A pod is to be created: refuse what cannot be meant, write defaults, close the door."""
-        question = admission.read_review(content)
-        if question.operation != "CREATE" or question.sub_resource:
-            return admission.allowed(question.uid)
-        raw = admission.object_of(question)
-        pod = _in_namespace(body.read(raw, _POD), question)
+        """A pod is to be created: reject invalid requests, write defaults, void the devices."""
+        review = admission.read_review(content)
+        if review.operation != "CREATE" or review.sub_resource:
+            return admission.allowed(review.uid)
+        raw = admission.object_of(review)
+        pod = _in_namespace(body.read(raw, _POD), review)
         dialects = self._service.pod_requests.dialects
         forged = _forged(pod, dialects)
         if forged is not None:
-            text = f"{forged}: only the scheduler may write this; take it out"
-            return self._deny("admit", pod, question, FORBIDDEN, "forged", text)
-        try:
-            asking = read(pod, dialects)
-            wanted = {} if asking is None else self._wanted(pod, asking)
-        except DialectError as error:
-            self._tell(invalid("admit", pod, error))
-            return admission.denied(question.uid, FORBIDDEN, str(error))
-        if asking is None:
-            return admission.allowed(question.uid)
+            text = f"{forged}: only the scheduler may write this; remove it"
+            return self._deny_pod(pod, review, "forged", text)
+        admitted = unless_invalid(
+            self._decision_log, "admit", pod, lambda: self._read(pod, dialects)
+        )
+        if isinstance(admitted, DialectError):
+            return admission.denied(review.uid, FORBIDDEN, str(admitted))
+        pod_request, added = admitted
+        if pod_request is None:
+            return admission.allowed(review.uid)
         if pod.spec.node_name:
-            text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that asks for a share of a card "
+            text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
-            return self._deny("admit", pod, question, FORBIDDEN, "node_name", text)
-        patch = admission.add_entries("annotations", pod.metadata.annotations, wanted)
-        patch += _close(raw, asking)
-        told = DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=asking.dialect.name)
-        self._tell(told)
-        return admission.allowed(question.uid, patch, asking.request.notes)
+            return self._deny_pod(pod, review, "node_name", text)
+        patch = admission.add_entries("annotations", pod.metadata.annotations, added)
+        patch += _void_devices(raw, pod_request)
+        dialect = pod_request.dialect.name
+        self._decision_log.record(
+            DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
+        )
+        return admission.allowed(review.uid, patch, pod_request.request.notes)
 
     async def bindings(self, content: bytes) -> bytes:
         """A pod is to be bound: commit its cards, and write them into the Binding."""
-        question = admission.read_review(content)
-        if question.operation != "CREATE":
-            return admission.allowed(question.uid)
+        review = admission.read_review(content)
+        if review.operation != "CREATE":
+            return admission.allowed(review.uid)
         self._service.check_ready()
-        binding = admission.read_binding(question)
-        ref = PodRef(
-            question.namespace or binding.metadata.namespace or "default",
-            question.name or binding.metadata.name,
+        binding = admission.read_binding(review)
+        pod = PodRef(
+            review.namespace or binding.metadata.namespace or "default",
+            review.name or binding.metadata.name,
             binding.metadata.uid,
         )
-        told = DecisionRecord("binding", Outcome.ERROR, str(ref), ref.uid, node=binding.target.name)
+        node = binding.target.name
+        decision = DecisionRecord("binding", Outcome.ERROR, str(pod), pod.uid, node=node)
         try:
-            asking = await self._asking(ref, binding)
-            if asking is None:
-                return admission.allowed(question.uid)
-            told = replace(told, uid=asking.request.uid, dialect=asking.dialect.name)
-            return await self._commit(question, binding, asking, told)
-        except DialectError as error:
-            told = replace(told, outcome=Outcome.INVALID, cause="invalid", text=str(error))
-            return self._refuse(question, FORBIDDEN, told)
-        except NodeLocked as error:
-            told = replace(told, outcome=Outcome.REFUSED, cause="locked", text=str(error))
-            return self._refuse(question, CONFLICT, told)
-        except (UnknownPod, LedgerContended) as error:
-            return self._refuse(
-                question, CONFLICT, replace(told, cause="retry", text=f"try again: {error}")
-            )
-        except OSError as error:
-            text = f"no answer from the ledger's store or the cluster: {error}"
-            return self._refuse(question, UNAVAILABLE, replace(told, cause="store", text=text))
+            pod_request = await self._pod_request(pod, binding)
+            if pod_request is None:
+                return admission.allowed(review.uid)
+            uid, dialect = pod_request.request.uid, pod_request.dialect.name
+            decision = replace(decision, uid=uid, dialect=dialect)
+            return await self._commit(review, binding, pod_request, decision)
+        except ERRORS as error:
+            decision, status = failed(decision, error)
+            return self._deny(review, status, decision)
 
     async def _commit(
-        self, question: AdmissionRequest, binding: Binding, asking: PodRequest, told: DecisionRecord
+        self,
+        review: AdmissionRequest,
+        binding: Binding,
+        pod_request: PodRequest,
+        decision: DecisionRecord,
     ) -> bytes:
         node = binding.target.name
-        chosen = _chosen(binding)
-        claimed = self._claimed(asking, node, chosen)
-        if question.dry_run:
-            ledger = self._service.ledgers.ledger(node)
-            refused = self._service.evaluate(asking).rejection(node)
-            if ledger is None or refused is not None:
-                text = refused.reason.text() if refused else "no cards"
-                told = replace(told, outcome=Outcome.REFUSED, cause="dry_run", text=text)
-                return self._refuse(question, CONFLICT, told)
-            return admission.allowed(question.uid)
-        found: Committed | Reason | None = self._service.posting(asking.request.uid, node)
-        if found is None:
-            found, _ = await self._service.commit(asking, node, claimed)
-        if isinstance(found, Reason):
-            text = f"{node}: {found.text()}"
-            cause = main_cause([found])
-            told = replace(told, outcome=Outcome.REFUSED, cause=cause, text=text)
-            return self._refuse(question, CONFLICT, told)
-        if claimed and claimed == found.placement.grants:
-            outcome = Outcome.ADOPTED if found.claim_accepted else Outcome.BOUND
-            self._tell(replace(told, outcome=outcome))
-            return admission.allowed(question.uid)
-        merged = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
-        corrected = asking.dialect.has_result(merged)
-        self._tell(replace(told, outcome=Outcome.CORRECTED if corrected else Outcome.BOUND))
-        return admission.allowed(question.uid, self._patch(binding, asking, found))
+        if review.dry_run:
+            return self._dry_run(review, node, pod_request, decision)
+        claimed = self._claimed(pod_request, node, binding)
+        committed: Committed | Reason | None
+        committed = self._service.binding_in_progress(pod_request.request.uid, node)
+        if committed is None:
+            committed, _ = await self._service.commit(pod_request, node, claimed)
+        if isinstance(committed, Reason):
+            text = f"{node}: {committed.text()}"
+            cause = main_cause([committed])
+            decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
+            return self._deny(review, CONFLICT, decision)
+        if claimed and claimed == committed.placement.grants:
+            outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
+            self._decision_log.record(replace(decision, outcome=outcome))
+            return admission.allowed(review.uid)
+        had_choice = pod_request.dialect.has_result(_merged(pod_request.pod, binding))
+        outcome = Outcome.CORRECTED if had_choice else Outcome.BOUND
+        self._decision_log.record(replace(decision, outcome=outcome))
+        return admission.allowed(review.uid, self._patch(binding, pod_request, committed))
 
-    async def _asking(self, ref: PodRef, binding: Binding) -> PodRequest | None:
-        """What the pod asks for, with the choice that its scheduler made.
+    def _dry_run(
+        self,
+        review: AdmissionRequest,
+        node: str,
+        pod_request: PodRequest,
+        decision: DecisionRecord,
+    ) -> bytes:
+        """Whether the pod fits the node; nothing is allocated."""
+        rejection = self._service.evaluate(pod_request).rejection(node)
+        if rejection is None:
+            return admission.allowed(review.uid)
+        text = rejection.reason.text()
+        decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
+        return self._deny(review, CONFLICT, decision)
 
-        Schedulers write it on the pod just before they bind, so that a watch may not have told of
-        it yet: the pod is read anew, unless the choice is ours or comes with the Binding.
+    async def _pod_request(self, pod: PodRef, binding: Binding) -> PodRequest | None:
+        """What the pod requests, with the choice that its scheduler made.
+
+        Schedulers write the choice on the pod just before they bind it, so the watch may not have
+        reported it yet: the pod is read from the API server, unless this process made the choice or
+        the Binding has it.
         """
         service = self._service
-        asking = service.pod_requests.read(await service.find(ref))
-        if asking is None or service.chose(asking.request.uid, binding.target.name):
-            return asking
-        if asking.dialect.has_result(with_annotations(asking.pod, _chosen(binding))):
-            return asking
-        return service.pod_requests.read(await service.newest(ref))
+        pod_request = service.pod_requests.read(await service.find(pod))
+        if pod_request is None:
+            return None
+        if service.chose_cards(pod_request.request.uid, binding.target.name):
+            return pod_request
+        if pod_request.dialect.has_result(
+            with_annotations(pod_request.pod, binding.metadata.annotations or {})
+        ):
+            return pod_request
+        return service.pod_requests.read(await service.newest(pod))
 
-    def _claimed(
-        self, asking: PodRequest, node: str, chosen: Mapping[str, str]
-    ) -> tuple[Grant, ...]:
+    def _claimed(self, pod_request: PodRequest, node: str, binding: Binding) -> tuple[Grant, ...]:
         """The choice of cards that a scheduler made; empty where there is none that is readable.
 
-        It stands in the Binding, or on the pod where the scheduler wrote it before binding.
+        It is in the Binding, or on the pod if the scheduler wrote it there before binding.
         """
-        pod = with_annotations(asking.pod, {**annotations(asking.pod), **chosen})
-        known: NodeLedger | None = self._service.ledgers.ledger(node)
-        if known is None or not asking.dialect.has_result(pod):
+        pod = _merged(pod_request.pod, binding)
+        ledger = self._service.ledgers.ledger(node)
+        if ledger is None or not pod_request.dialect.has_result(pod):
             return ()
         try:
-            return asking.dialect.read_result(pod, asking.request, known.node)
+            return pod_request.dialect.read_result(pod, pod_request.request, ledger.node)
         except DialectError:
             return ()
 
-    def _wanted(self, pod: Pod, asking: PodRequest) -> Mapping[str, str]:
-        """A vocabulary's defaults where the author says nothing, and whom the runtime must ask."""
-        wanted = asking.dialect.admission_defaults(pod, asking.request)
-        if not self._required_plugin:
-            return wanted
-        asked = {ask.name for ask in asking.request.containers}
-        return {**wanted, **required(self._required_plugin, asked, annotations(pod))}
+    def _read(
+        self, pod: Pod, dialects: Sequence[Dialect]
+    ) -> tuple[PodRequest | None, Mapping[str, str]]:
+        """What a pod requests, and the annotations to add to it.
 
-    def _patch(self, binding: Binding, asking: PodRequest, committed: Committed) -> Patch:
-        result = self._service.written(asking, committed)
+        Those are the dialect's defaults where the author wrote nothing, and the plugins that the
+        container runtime must ask.
+
+        Raises:
+            DialectError: the request is invalid, or the plugins that the pod requires are.
+        """
+        pod_request = read(pod, dialects)
+        if pod_request is None:
+            return None, {}
+        added = pod_request.dialect.admission_defaults(pod, pod_request.request)
+        if not self._required_plugin:
+            return pod_request, added
+        plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
+        return pod_request, {**added, **plugins}
+
+    def _patch(self, binding: Binding, pod_request: PodRequest, committed: Committed) -> Patch:
+        result = self._service.result(pod_request, committed)
         meta = binding.metadata
-        stale = (meta.annotations or {}).keys() & asking.dialect.result_keys
+        stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
         removed: Patch = [
             {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
             for key in sorted(stale - result.annotations.keys())
@@ -206,36 +225,37 @@ class Admission:
             *admission.add_entries("labels", meta.labels, result.labels),
         ]
 
-    def _deny(
-        self, verb: str, pod: Pod, question: AdmissionRequest, code: int, cause: str, text: str
-    ) -> bytes:
-        told = DecisionRecord(verb, Outcome.INVALID, full_name(pod), cause=cause, text=text)
-        return self._refuse(question, code, told)
+    def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
+        decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
+        return self._deny(review, FORBIDDEN, decision)
 
-    def _refuse(self, question: AdmissionRequest, code: int, decided: DecisionRecord) -> bytes:
-        self._tell(decided)
-        return admission.denied(question.uid, code, decided.text)
-
-    def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.decision_log.record(decided)
+    def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
+        self._decision_log.record(decision)
+        return admission.denied(review.uid, status, decision.text)
 
 
-def _chosen(binding: Binding) -> Mapping[str, str]:
-    return binding.metadata.annotations or {}
+def _merged(pod: Pod, binding: Binding) -> Pod:
+    """The pod with the annotations that the Binding brings."""
+    return with_annotations(pod, {**annotations(pod), **(binding.metadata.annotations or {})})
 
 
-def _in_namespace(pod: Pod, question: AdmissionRequest) -> Pod:
-    """The pod as it will be: at its creation namespace and name may stand beside it only."""
+def _sharers(pod_request: PodRequest) -> frozenset[str]:
+    """Names of the containers that request a share."""
+    return frozenset(each.name for each in pod_request.request.containers)
+
+
+def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
+    """The pod as it will be: at its creation only the review may have its namespace and name."""
     meta = msgspec.structs.replace(
         pod.metadata,
-        namespace=question.namespace or pod.metadata.namespace,
-        name=pod.metadata.name or question.name or "(generated)",
+        namespace=review.namespace or pod.metadata.namespace,
+        name=pod.metadata.name or review.name or "(generated)",
     )
     return msgspec.structs.replace(pod, metadata=meta)
 
 
 def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
-    """Where a pod's author has written what only a scheduler may write."""
+    """The field in which a pod's author wrote what only a scheduler may write."""
     keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):
@@ -243,31 +263,33 @@ def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
     return None
 
 
-def _close(raw: bytes, asking: PodRequest) -> Patch:
-    """Every container that asks for a share starts without any card, and says that it asked."""
-    asked = {ask.name for ask in asking.request.containers}
+def _void_devices(raw: bytes, pod_request: PodRequest) -> Patch:
+    """Containers that request a share start without any card, and are marked."""
+    sharers = _sharers(pod_request)
     spec = admission.read_environments(raw).spec
     patch: Patch = []
     for field, containers in (
         ("initContainers", spec.init_containers or ()),
         ("containers", spec.containers),
     ):
-        for place, container in enumerate(containers):
-            if container.name in asked:
-                patch += _set(f"/spec/{field}/{place}/env", container.env, (CLOSED, MARKED))
+        for index, container in enumerate(containers):
+            if container.name in sharers:
+                patch += _set_variables(
+                    f"/spec/{field}/{index}/env", container.env, (VOID_DEVICES, SHARE_MARK)
+                )
     return patch
 
 
-def _set(
+def _set_variables(
     path: str, env: list[admission.Variable] | None, wanted: Sequence[Mapping[str, str]]
 ) -> Patch:
-    """Variables as they must be, wherever they stand."""
+    """Set variables, each wherever it is defined."""
     if env is None:
         return [{"op": "add", "path": path, "value": list(wanted)}]
     patch: Patch = []
     for variable in wanted:
-        there = [place for place, one in enumerate(env) if one.name == variable["name"]]
-        patch += [{"op": "replace", "path": f"{path}/{at}", "value": variable} for at in there]
-        if not there:
+        defined = [at for at, one in enumerate(env) if one.name == variable["name"]]
+        patch += [{"op": "replace", "path": f"{path}/{at}", "value": variable} for at in defined]
+        if not defined:
             patch.append({"op": "add", "path": f"{path}/-", "value": variable})
     return patch

@@ -1,19 +1,20 @@
-"""What kube-scheduler and koord-scheduler ask: filter, prioritize, bind, preempt."""
+"""The extender of kube-scheduler and koord-scheduler: filter, prioritize, bind, preempt."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import compress, repeat
 
 import numpy as np
 
 from adapters.dialects.dialect import DialectError
-from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.decisions import main_cause, refused
 from adapters.sidecar.decide.pod_requests import PodRequest
-from adapters.sidecar.decide.ports import BindError, DecisionRecord, NodeLocked, Outcome
-from adapters.sidecar.decide.preemption import Proposal, choose
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.preemption import choose
 from adapters.sidecar.decide.scores import spread
-from adapters.sidecar.decide.service import Service, UnknownPod, invalid, main_cause
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.outcomes import ERRORS, failed, unless_invalid
 from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
@@ -23,24 +24,22 @@ from core.feasibility.arrays import Mask
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
-BINDING = 48
+CONCURRENT_BINDS = 48
 """Binds in progress, past which the next filter waits for one of them to end.
 
 kube-scheduler begins as many binds as it has placed pods, and gives each up after its timeout:
 where the API server is slower than that, ever more of them would be done for nothing.
 """
 
-PATIENCE = 2.0
+FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
-_UNSURE = "no good answer to the Binding, so that the pod may be bound"
-
-Failed = tuple[dict[str, str], dict[str, str]]
-"""By node, why it will not do: where preemption may help, and where it will not."""
+Rejected = tuple[dict[str, str], dict[str, str]]
+"""By node, why the pod does not fit: where preemption may help, and where it cannot."""
 
 
 class KubeExtender:
-    """Answers an extender's four questions, bytes in and bytes out.
+    """Answers the four calls of an extender, bytes in and bytes out.
 
     Every method raises ``BodyError`` for a body that cannot be used, and ``NotReady`` before the
     ledgers are known.
@@ -48,162 +47,143 @@ class KubeExtender:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._binding = 0
-        self._bound = asyncio.Event()
+        self._decision_log = service.ports.decision_log
+        self._binds = 0
+        self._bind_ended = asyncio.Event()
 
     async def filter(self, content: bytes) -> bytes:
-        """The nodes that fit; why none does, where none does. Nothing is written."""
-        await self._room_to_bind()
+        """The nodes that fit; if none does, why not. Nothing is written."""
+        await self._wait_for_binds()
         self._service.check_ready()
         args = extender.read_args(content)
-        pod = _pod(args.pod)
+        pod = _named(args.pod)
         names = _names(args)
-        if args.nodes is not None and self._all_unknown(names):
+        if args.nodes is not None and self._has_no_ledger(names):
             problem = f"none of the {len(names)} nodes has a ledger here"
-            self._tell(DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem))
+            unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
+            self._decision_log.record(unknown)
             return extender.filter_names(b"[]", {}, {}, problem)
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("filter", pod, error))
-            return _none(args, ({}, dict.fromkeys(names.strings(), str(error))))
-        if asking is None:
-            return _answer(args, names, np.ones(len(names), np.bool_))
-        fits = await self._service.feasibility.fitting(asking, names)
-        fitting = int(np.count_nonzero(fits))
-        self._service.waits(asking, refused=not fitting)
-        if fitting:
-            outcome = DecisionRecord(
-                "filter",
-                Outcome.FITS,
-                full_name(pod),
-                pod.metadata.uid,
-                asking.dialect.name,
-                nodes_fitting=fitting,
-                nodes_evaluated=len(names),
-            )
-            self._tell(outcome)
-            return _answer(args, names, fits)
-        return _none(args, self._why_none(pod, asking, names.strings()))
+        pod_request = self._read("filter", pod)
+        if isinstance(pod_request, DialectError):
+            return _none_fits(args, ({}, dict.fromkeys(names.strings(), str(pod_request))))
+        if pod_request is None:
+            return _fitting(args, names, np.ones(len(names), np.bool_))
+        fits = await self._service.feasibility.fitting(pod_request, names)
+        count = int(np.count_nonzero(fits))
+        if not count:
+            return _none_fits(args, self._reject_all(pod_request, names))
+        self._service.waiting_pods.discard(pod_request.request.uid)
+        decision = _decision("filter", pod_request, Outcome.FITS)
+        self._decision_log.record(
+            replace(decision, nodes_fitting=count, nodes_evaluated=len(names))
+        )
+        return _fitting(args, names, fits)
 
     async def prioritize(self, content: bytes) -> bytes:
-        """How good each node is, 0 to 10, by the order that the pod's vocabulary means."""
+        """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
         self._service.check_ready()
         args = extender.read_args(content)
-        pod = _pod(args.pod)
         names = _names(args)
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("prioritize", pod, error))
-            asking = None
-        if asking is None:
+        pod_request = self._read("prioritize", _named(args.pod))
+        if pod_request is None or isinstance(pod_request, DialectError):
             return extender.priorities(names, repeat(0, len(names)))
-        ranks = self._service.feasibility.ranks(asking, names)
+        ranks = self._service.feasibility.ranks(pod_request, names)
         scores = spread(ranks, extender.MAX_SCORE).tolist()
         return extender.priorities(names, scores)
 
     async def bind(self, content: bytes) -> bytes:
-        """Give the pod its cards and bind it; an error keeps it unbound."""
+        """Allocate cards to the pod and bind it; an error keeps it unbound."""
         self._service.check_ready()
-        self._binding += 1
+        self._binds += 1
         try:
-            return await self._bind(content)
+            decision = await self._bind(content)
         finally:
-            self._binding -= 1
-            self._bound.set()
-
-    async def _bind(self, content: bytes) -> bytes:
-        args = extender.read_binding(content)
-        ref = PodRef(args.pod_namespace, args.pod_name, args.pod_uid)
-        told = DecisionRecord("bind", Outcome.ERROR, str(ref), ref.uid, node=args.node)
-        try:
-            pod = await self._service.find(ref)
-            asking = self._service.pod_requests.read(pod)
-            if asking is None:
-                await self._service.bind_plain(pod, args.node)
-                self._tell(_with(told, Outcome.UNTOUCHED))
-                return extender.binding_result()
-            told = _with(told, Outcome.ERROR, dialect=asking.dialect.name)
-            found = await self._service.bind(asking, args.node)
-        except DialectError as error:
-            return self._not_bound(_with(told, Outcome.INVALID, "invalid", str(error)))
-        except NodeLocked as error:
-            return self._not_bound(_with(told, Outcome.REFUSED, "locked", str(error)))
-        except (UnknownPod, LedgerContended) as error:
-            return self._not_bound(_with(told, Outcome.ERROR, "retry", str(error)))
-        except BindError as error:
-            said = "the API server refused the Binding" if error.definite else _UNSURE
-            text = f"{said}: {error}"
-            return self._not_bound(_with(told, Outcome.ERROR, "binding", text))
-        except OSError as error:
-            text = f"no answer from the ledger's store or the cluster: {error}"
-            return self._not_bound(_with(told, Outcome.ERROR, "store", text))
-        if isinstance(found, Reason):
-            text = f"{args.node}: {found.text()}"
-            return self._not_bound(_with(told, Outcome.REFUSED, main_cause([found]), text))
-        self._tell(_with(told, Outcome.BOUND))
-        return extender.binding_result()
+            self._binds -= 1
+            self._bind_ended.set()
+        self._decision_log.record(decision)
+        return extender.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
-        """For each node, who must go so that the pod fits.
+        """For each node, the pods that must be evicted so that the pod fits.
 
-        Nodes where that does not help are left out, and nodes where nobody needs to go.
+        Nodes where that does not help are left out, and nodes where no eviction is needed.
         """
         self._service.check_ready()
         args = extender.read_preemption(content)
-        pod = _pod(args.pod)
-        named = _named_victims(args)
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("preempt", pod, error))
+        pod = _named(args.pod)
+        pod_request = self._read("preempt", pod)
+        if isinstance(pod_request, DialectError):
             return extender.preemption_result({})
-        if asking is None:
-            return extender.preemption_result(named)
-        found = await choose(self._service, asking, named)
-        self._tell(
-            DecisionRecord(
-                "preempt",
-                Outcome.FITS if found else Outcome.REFUSED,
-                full_name(pod),
-                pod.metadata.uid,
-                asking.dialect.name,
-                cause="" if found else "no_victims",
-                nodes_fitting=len(found),
-                nodes_evaluated=len(named),
+        if pod_request is None:
+            return extender.preemption_result(args.proposals)
+        victims = await choose(self._service, pod_request, args.proposals)
+        outcome = Outcome.FITS if victims else Outcome.REFUSED
+        self._decision_log.record(
+            replace(
+                _decision("preempt", pod_request, outcome),
+                cause="" if victims else "no_victims",
+                nodes_fitting=len(victims),
+                nodes_evaluated=len(args.proposals),
             )
         )
-        return extender.preemption_result(found)
+        return extender.preemption_result(victims)
 
-    async def _room_to_bind(self) -> None:
-        """Wait until not too many binds are in progress, for a while."""
+    async def _bind(self, content: bytes) -> DecisionRecord:
+        args = extender.read_binding(content)
+        pod = PodRef(args.pod_namespace, args.pod_name, args.pod_uid)
+        decision = DecisionRecord("bind", Outcome.ERROR, str(pod), pod.uid, node=args.node)
+        try:
+            found = await self._service.find(pod)
+            pod_request = self._service.pod_requests.read(found)
+            if pod_request is None:
+                await self._service.bind_without_share(found, args.node)
+                return replace(decision, outcome=Outcome.UNTOUCHED)
+            decision = replace(decision, dialect=pod_request.dialect.name)
+            committed = await self._service.bind(pod_request, args.node)
+        except ERRORS as error:
+            return failed(decision, error)[0]
+        if isinstance(committed, Reason):
+            text = f"{args.node}: {committed.text()}"
+            cause = main_cause([committed])
+            return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
+        return replace(decision, outcome=Outcome.BOUND)
+
+    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
+        pod_requests = self._service.pod_requests
+        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
+
+    async def _wait_for_binds(self) -> None:
+        """Wait for a while until fewer binds are in progress."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                while self._binding >= BINDING:
-                    self._bound.clear()
-                    await self._bound.wait()
+            async with asyncio.timeout(FILTER_WAIT):
+                while self._binds >= CONCURRENT_BINDS:
+                    self._bind_ended.clear()
+                    await self._bind_ended.wait()
 
-    def _why_none(self, pod: Pod, asking: PodRequest, names: Sequence[str]) -> Failed:
-        refused = self._service.evaluate(asking).rejections(names)
-        self._tell(self._service.refusal("filter", pod, refused, asking, len(names)))
-        failed = {name: one.reason.text() for name, one in refused.items() if not one.unresolvable}
-        forever = {name: one.reason.text() for name, one in refused.items() if one.unresolvable}
-        return failed, forever
+    def _reject_all(self, pod_request: PodRequest, names: NameList) -> Rejected:
+        """Why no node fits; the pod waits until one does."""
+        self._service.waiting_pods.add(pod_request)
+        rejections = self._service.evaluate(pod_request).rejections(names.strings())
+        self._decision_log.record(refused("filter", pod_request, rejections, len(names)))
+        resolvable: dict[str, str] = {}
+        unresolvable: dict[str, str] = {}
+        for name, rejection in rejections.items():
+            texts = unresolvable if rejection.unresolvable else resolvable
+            texts[name] = rejection.reason.text()
+        return resolvable, unresolvable
 
-    def _all_unknown(self, names: NameList) -> bool:
-        book = self._service.ledgers
-        return not any(book.ledger(name) or book.problem(name) for name in names.strings())
-
-    def _not_bound(self, decided: DecisionRecord) -> bytes:
-        self._tell(decided)
-        return extender.binding_result(decided.text)
-
-    def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.decision_log.record(decided)
+    def _has_no_ledger(self, names: NameList) -> bool:
+        """Whether the store has no record of any of the nodes."""
+        return not any(map(self._service.ledgers.has_record, names.strings()))
 
 
-def _pod(pod: Pod | None) -> Pod:
+def _decision(verb: str, pod_request: PodRequest, outcome: Outcome) -> DecisionRecord:
+    pod = pod_request.pod
+    dialect = pod_request.dialect.name
+    return DecisionRecord(verb, outcome, full_name(pod), pod.metadata.uid, dialect)
+
+
+def _named(pod: Pod | None) -> Pod:
     if pod is None or not pod.metadata.name:
         raise BodyError("Pod.metadata.name is missing")
     return pod
@@ -215,45 +195,15 @@ def _names(args: ExtenderArgs) -> NameList:
     return NameList.of(extender.node_names(args.nodes or NodeItems()))
 
 
-def _answer(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
-    """The nodes that fit, in the form of the question."""
+def _fitting(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
+    """The nodes that fit, in the form of the request."""
     if args.node_names is not None or args.nodes is None:
         return extender.filter_names(names.json_array(fits), {}, {})
     return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())), {}, {})
 
 
-def _none(args: ExtenderArgs, failed: Failed) -> bytes:
-    """Why no node fits, in the form of the question."""
+def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
+    """Why no node fits, in the form of the request."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(b"[]", *failed)
-    return extender.filter_nodes((), *failed)
-
-
-def _named_victims(
-    args: extender.PreemptionArgs,
-) -> dict[str, Proposal]:
-    named: dict[str, Proposal] = {}
-    for node, meta in (args.node_name_to_meta_victims or {}).items():
-        pods = (meta.pods if meta else None) or ()
-        named[node] = ([pod.uid for pod in pods], meta.num_pdb_violations if meta else 0)
-    for node, full in (args.node_name_to_victims or {}).items():
-        if node not in named:
-            pods_in_full = (full.pods if full else None) or ()
-            uids = [pod.metadata.uid for pod in pods_in_full]
-            named[node] = (uids, full.num_pdb_violations if full else 0)
-    return named
-
-
-def _with(
-    told: DecisionRecord, outcome: Outcome, cause: str = "", text: str = "", dialect: str = ""
-) -> DecisionRecord:
-    return DecisionRecord(
-        told.verb,
-        outcome,
-        told.pod,
-        told.uid,
-        dialect or told.dialect,
-        told.node,
-        cause,
-        text,
-    )
+        return extender.filter_names(b"[]", *rejected)
+    return extender.filter_nodes((), *rejected)

@@ -1,7 +1,8 @@
-"""What vc-scheduler's extender plugin asks: predicate, prioritize, events, and who may be evicted.
+"""The extender of vc-scheduler: predicate, prioritize, allocate events, and evictions.
 
-Its events tell of plans, not of facts: an allocate may be repeated for other nodes and is never
-followed by a commit. So it places a hold that lapses, and the Binding commits (``admission_flow``).
+Its events report plans, not facts: an allocate may be repeated for other nodes and is never
+followed by a commit. So it makes a reservation that expires, and the Binding commits
+(``admission``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.sidecar.decide.decisions import main_cause, refused
 from adapters.sidecar.decide.pod_requests import PodRequest
-from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.ports import SECOND, DecisionRecord, Outcome
 from adapters.sidecar.decide.scores import scaled
-from adapters.sidecar.decide.service import SECOND, Service, invalid, main_cause
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.outcomes import unless_invalid
 from adapters.wire import volcano
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
@@ -27,87 +30,81 @@ MOST_SCORE = 100
 """The best node's score; vc-scheduler adds the scores of all its plugins."""
 
 ABOVE_ALL = (1 << 31) - 1
-"""A priority that may evict every pod: who may go is the scheduler's to say."""
+"""A priority above that of every pod: the scheduler decides which pods may be evicted."""
 
 Evictees = Sequence[tuple[Task, msgspec.Raw]]
-"""Who may go, each as a task and as it came."""
+"""The tasks that may be evicted, each decoded and as it was received."""
 
 
 class VolcanoExtender:
-    """Answers the plugin's hooks, bytes in and bytes out; raises as ``KubeFlow`` does."""
+    """Answers the plugin's hooks, bytes in and bytes out; raises as ``KubeExtender`` does."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._leaving: dict[str, int] = {}
+        self._decision_log = service.ports.decision_log
+        self._releasing: dict[str, int] = {}
 
     async def predicate(self, content: bytes) -> bytes:
-        """Whether a task fits a node. Only an empty text is a yes; the code says what helps."""
+        """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
         self._service.check_ready()
         args = volcano.read_predicate(content)
-        pod = volcano.pod_of(args.task)
         node = args.node.name
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("predicate", pod, error))
-            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(error))
-        if asking is None:
+        pod_request = self._read("predicate", volcano.pod_of(args.task))
+        if isinstance(pod_request, DialectError):
+            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(pod_request))
+        if pod_request is None:
             return volcano.predicate_result(StatusCode.SUCCESS)
-        evaluation = self._service.evaluate(asking)
-        refused = None if evaluation.fits(node) else evaluation.rejection(node)
-        if refused is None:
+        evaluation = self._service.evaluate(pod_request)
+        rejection = None if evaluation.fits(node) else evaluation.rejection(node)
+        if rejection is None:
             return volcano.predicate_result(StatusCode.SUCCESS)
-        told = self._service.refusal("predicate", pod, {node: refused}, asking, 1)
-        self._tell(replace(told, node=node, text=refused.reason.text()))
-        code = StatusCode.UNRESOLVABLE if refused.unresolvable else StatusCode.UNSCHEDULABLE
-        return volcano.predicate_result(code, refused.reason.text())
+        text = rejection.reason.text()
+        decision = refused("predicate", pod_request, {node: rejection}, 1)
+        self._decision_log.record(replace(decision, node=node, text=text))
+        code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
+        return volcano.predicate_result(code, text)
 
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 100."""
         self._service.check_ready()
         args = volcano.read_prioritize(content)
-        pod = volcano.pod_of(args.task)
         names = [node.name for node in args.nodes or ()]
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("prioritize", pod, error))
-            return volcano.prioritize_result({}, str(error))
-        if asking is None:
+        pod_request = self._read("prioritize", volcano.pod_of(args.task))
+        if isinstance(pod_request, DialectError):
+            return volcano.prioritize_result({}, str(pod_request))
+        if pod_request is None:
             return volcano.prioritize_result(dict.fromkeys(names, 0))
-        survey = self._service.evaluate(asking)
-        scores = scaled({name: survey.values(name) for name in names}, MOST_SCORE)
+        evaluation = self._service.evaluate(pod_request)
+        scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
         return volcano.prioritize_result(scores)
 
     async def allocate(self, content: bytes) -> bytes:
-        """A task is planned onto a node: hold its cards there, or say why that cannot be."""
+        """A task is planned onto a node: reserve its cards there, or say why not."""
         self._service.check_ready()
         task = volcano.read_event(content)
         pod = volcano.pod_of(task)
         if task.status == PredicateStatus.RUNNING:
-            self._leaving.pop(pod.metadata.uid, None)
+            self._releasing.pop(pod.metadata.uid, None)
             return volcano.event_result()
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid("allocate", pod, error))
-            return volcano.event_result(str(error))
-        if asking is None:
+        pod_request = self._read("allocate", pod)
+        if isinstance(pod_request, DialectError):
+            return volcano.event_result(str(pod_request))
+        if pod_request is None:
             return volcano.event_result()
-        problem = self._service.ledgers.problem(task.node_name)
         ledger = self._service.ledgers.ledger(task.node_name)
         if ledger is None:
+            problem = self._service.ledgers.problem(task.node_name)
             text = problem or f"node {task.node_name} has no cards"
-            return self._refused(asking, task, "no_cards", text)
+            return self._refuse(pod_request, task, "no_cards", text)
         if task.status == PredicateStatus.PIPELINED:
-            return self._pipelined(asking, task, ledger)
-        return self._hold(asking, task, ledger)
+            return self._pipeline(pod_request, task, ledger)
+        return self._reserve(pod_request, task, ledger)
 
     async def deallocate(self, content: bytes) -> bytes:
-        """A plan is undone: let go of the hold.
+        """A plan is undone: end the reservation.
 
-        Or a running task is to be evicted: it holds its cards until its containers are gone, but
-        others may plan with them.
+        Or a running task is to be evicted: it keeps its cards until its containers are gone, but
+        other tasks may plan with them.
         """
         self._service.check_ready()
         task = volcano.read_event(content)
@@ -115,114 +112,114 @@ class VolcanoExtender:
         uid = pod.metadata.uid
         if task.status == PredicateStatus.RELEASING:
             now = self._service.ports.clock.now()
-            self._leaving = {key: until for key, until in self._leaving.items() if until > now}
-            self._leaving[uid] = now + self._service.hold_seconds * SECOND
+            self._releasing = {key: until for key, until in self._releasing.items() if until > now}
+            self._releasing[uid] = now + self._service.hold_seconds * SECOND
         elif self._service.ledgers.unreserve(uid, task.node_name):
-            told = DecisionRecord(
-                "deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name
+            self._decision_log.record(
+                DecisionRecord(
+                    "deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name
+                )
             )
-            self._tell(told)
         return volcano.event_result()
 
     async def preemptable(self, content: bytes) -> bytes:
-        """Who of a node's tasks may go so that a task of the same queue fits."""
+        """The tasks of a node that may be evicted so that a task of the same queue fits."""
         return self._evict("preemptable", content)
 
     async def reclaimable(self, content: bytes) -> bytes:
-        """Who of a node's tasks may go so that a task of another queue fits."""
+        """The tasks of a node that may be evicted so that a task of another queue fits."""
         return self._evict("reclaimable", content)
 
-    def _hold(self, asking: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
-        uid = asking.request.uid
+    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
+        pod_requests = self._service.pod_requests
+        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
+
+    def _reserve(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
+        uid = pod_request.request.uid
         now = self._service.ports.clock.now()
         stored = self._service.ledgers.stored(task.node_name)
         if stored is not None and uid in stored.ledger.allocations:
             return volcano.event_result()
-        found = fit(asking.request, ledger)
-        if isinstance(found, Reason):
-            return self._refused(asking, task, main_cause([found]), found.text())
+        placement = fit(pod_request.request, ledger)
+        if isinstance(placement, Reason):
+            return self._refuse(pod_request, task, main_cause([placement]), placement.text())
         try:
             expires = now + self._service.hold_seconds * SECOND
-            self._service.ledgers.reserve(Allocation.of(asking.request, found), expires)
+            self._service.ledgers.reserve(Allocation.of(pod_request.request, placement), expires)
         except LedgerError as error:
-            return self._refused(asking, task, "ledger", str(error))
-        self._tell(self._decided(Outcome.HELD, asking, task))
+            return self._refuse(pod_request, task, "ledger", str(error))
+        self._decision_log.record(_allocate_decision(Outcome.HELD, pod_request, task))
         return volcano.event_result()
 
-    def _pipelined(self, asking: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
-        """A plan with cards that others still hold: no bind follows in this cycle, so no hold."""
+    def _pipeline(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
+        """A plan with cards still in use: no bind follows in this cycle, so no reservation."""
         now = self._service.ports.clock.now()
         for uid in [*ledger.allocations]:
-            if self._leaving.get(uid, 0) > now:
+            if self._releasing.get(uid, 0) > now:
                 ledger = ledger.release(uid)
-        found = fit(asking.request, ledger)
-        if isinstance(found, Reason):
-            return self._refused(asking, task, main_cause([found]), found.text())
+        placement = fit(pod_request.request, ledger)
+        if isinstance(placement, Reason):
+            return self._refuse(pod_request, task, main_cause([placement]), placement.text())
         return volcano.event_result()
 
     def _evict(self, verb: str, content: bytes) -> bytes:
         self._service.check_ready()
         evictor, evictees = volcano.read_eviction(content)
         pod = volcano.pod_of(evictor)
-        try:
-            asking = self._service.pod_requests.read(pod)
-        except DialectError as error:
-            self._tell(invalid(verb, pod, error))
+        pod_request = self._read(verb, pod)
+        if isinstance(pod_request, DialectError):
             return volcano.eviction_result(Vote.REJECT)
-        if asking is None:
+        if pod_request is None:
             return volcano.eviction_result(Vote.ABSTAIN)
-        going = self._going(asking, evictees)
-        if going is None:
+        chosen = self._choose(pod_request, evictees)
+        if chosen is None:
             return volcano.eviction_result(Vote.ABSTAIN)
-        kept = [raw for task, raw in evictees if _uid(task) in going]
-        outcome = Outcome.FITS if kept else Outcome.REFUSED
-        told = DecisionRecord(
-            verb,
-            outcome,
-            full_name(pod),
-            pod.metadata.uid,
-            asking.dialect.name,
-            cause="" if kept else "no_victims",
-            nodes_fitting=len(kept),
-            nodes_evaluated=len(evictees),
+        evicted = [raw for task, raw in evictees if _uid(task) in chosen]
+        self._decision_log.record(
+            DecisionRecord(
+                verb,
+                Outcome.FITS if evicted else Outcome.REFUSED,
+                full_name(pod),
+                pod.metadata.uid,
+                pod_request.dialect.name,
+                cause="" if evicted else "no_victims",
+                nodes_fitting=len(evicted),
+                nodes_evaluated=len(evictees),
+            )
         )
-        self._tell(told)
-        return volcano.eviction_result(Vote.PERMIT if kept else Vote.REJECT, kept)
+        return volcano.eviction_result(Vote.PERMIT if evicted else Vote.REJECT, evicted)
 
-    def _going(self, asking: PodRequest, evictees: Evictees) -> frozenset[str] | None:
-        """The uids of those who may go; None where cards are not what is short.
+    def _choose(self, pod_request: PodRequest, evictees: Evictees) -> frozenset[str] | None:
+        """The uids of the tasks to evict; None where the pod lacks something else than cards.
 
-        Those without cards may go: they make room for something else.
+        Tasks without cards may be evicted: they make room for something else.
         """
-        request = replace(asking.request, priority=ABOVE_ALL)
-        going: set[str] = set()
-        short = False
+        request = replace(pod_request.request, priority=ABOVE_ALL)
+        chosen: set[str] = set()
+        lacks_cards = False
         for node, uids in _by_node(evictees).items():
             ledger = self._service.ledgers.ledger(node)
             if ledger is None:
-                short = True
+                lacks_cards = True
                 continue
             found = victims(request, ledger, uids)
             if isinstance(found, Reason):
-                short = True
+                lacks_cards = True
                 continue
-            short = short or bool(found)
-            going.update(uid for uid in uids if uid not in ledger.allocations)
-            going.update(one.uid for one in found)
-        return frozenset(going) if short else None
+            lacks_cards = lacks_cards or bool(found)
+            chosen.update(uid for uid in uids if uid not in ledger.allocations)
+            chosen.update(victim.uid for victim in found)
+        return frozenset(chosen) if lacks_cards else None
 
-    def _refused(self, asking: PodRequest, task: Task, cause: str, text: str) -> bytes:
-        told = self._decided(Outcome.REFUSED, asking, task)
-        self._tell(replace(told, cause=cause, text=text))
+    def _refuse(self, pod_request: PodRequest, task: Task, cause: str, text: str) -> bytes:
+        decision = _allocate_decision(Outcome.REFUSED, pod_request, task)
+        self._decision_log.record(replace(decision, cause=cause, text=text))
         return volcano.event_result(f"{task.node_name}: {text}")
 
-    def _decided(self, outcome: Outcome, asking: PodRequest, task: Task) -> DecisionRecord:
-        request = asking.request
-        name = asking.dialect.name
-        return DecisionRecord("allocate", outcome, request.pod, request.uid, name, task.node_name)
 
-    def _tell(self, decided: DecisionRecord) -> None:
-        self._service.ports.decision_log.record(decided)
+def _allocate_decision(outcome: Outcome, pod_request: PodRequest, task: Task) -> DecisionRecord:
+    request, dialect = pod_request.request, pod_request.dialect.name
+    return DecisionRecord("allocate", outcome, request.pod, request.uid, dialect, task.node_name)
 
 
 def _uid(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""What each call does; errors are exceptions here and status codes in ``server``."""
+"""What each call does. Errors are exceptions here and status codes in ``server``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,6 +8,7 @@ import msgspec
 
 from adapters.dialects.adopt import may_use_cards
 from adapters.sidecar.decide.committer import Committed
+from adapters.sidecar.decide.decisions import refused
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
@@ -17,32 +18,31 @@ from adapters.sidecar.grpc import messages
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
-from core.requests.decision import Decision
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 ATTEMPTS = 5
-"""Nodes on which an allocation is tried whose room others were faster to take."""
+"""Nodes that are tried when other pods take the cards between the decision and the commit."""
 
 PAGE = 500
-"""Nodes on a page, at most."""
+"""The most nodes of a page."""
 
 POLL = 0.1
-"""Seconds between two looks at what has changed."""
+"""Seconds between two checks for changes."""
 
 _POD = msgspec.json.Decoder(Pod)
 
 
 class NothingFitsError(RuntimeError):
-    """No candidate has room; the text says why."""
+    """The pod fits no candidate; the text says why."""
 
 
 class StateError(RuntimeError):
-    """The pod is not in the state that the call is for."""
+    """The call does not apply to the state of the pod."""
 
 
 class ElsewhereError(RuntimeError):
-    """The pod has cards of a node that the caller does not want."""
+    """The pod has cards of a node that is no candidate."""
 
 
 class Calls:
@@ -52,42 +52,42 @@ class Calls:
         self._service = service
 
     async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
-        """Give a pod its cards.
+        """Allocate cards to a pod, and bind it if the request says so.
 
         Raises:
-            NotReady, UnknownPod, DialectError, StateError, NothingFitsError, ElsewhereError, Busy,
-            BindError, OSError: as their classes say.
+            NotReady, UnknownPod, DialectError, StateError, NothingFitsError, ElsewhereError,
+            LedgerContended, BindError, OSError: see their classes.
         """
         service = self._service
         service.check_ready()
         pod = await self._find(request.pod)
-        asking = service.pod_requests.read(pod)
-        if asking is None:
-            raise StateError(f"pod {full_name(pod)} asks for no share of a card")
-        if pod.spec.node_name or not holds_later(pod):
+        pod_request = service.pod_requests.read(pod)
+        if pod_request is None:
+            raise StateError(f"pod {full_name(pod)} requests no share of a card")
+        if pod.spec.node_name or not may_be_bound(pod):
             raise StateError(f"pod {full_name(pod)} is bound already, or has finished")
         names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
         for _ in range(ATTEMPTS):
-            node = self._node(asking, names)
-            given = await self._give(asking, node, bind=request.bind)
-            if isinstance(given, Committed):
-                self._tell(asking, node, bound=request.bind)
-                result = service.written(asking, given)
+            node = self._node(pod_request, names)
+            committed = await self._commit(pod_request, node, bind=request.bind)
+            if isinstance(committed, Committed):
+                self._record(pod_request, node, bound=request.bind)
+                result = service.result(pod_request, committed)
                 return pb.AllocateResponse(
                     node=node,
-                    grants=messages.grants(given.placement.grants),
+                    grants=messages.grants(committed.placement.grants),
                     annotations=dict(result.annotations),
                     labels=dict(result.labels),
-                    attempt=given.since,
+                    attempt=committed.since,
                     bound=request.bind,
                 )
-        raise LedgerContended("others took the room each time")
+        raise LedgerContended("other pods took the cards each time")
 
     async def release(self, request: pb.ReleaseRequest) -> pb.ReleaseResponse:
-        """Take back what ``allocate`` gave.
+        """Release what ``allocate`` allocated.
 
         Raises:
-            NotReady, StateError, Busy, OSError: as their classes say.
+            NotReady, StateError, LedgerContended, OSError: see their classes.
         """
         service = self._service
         service.check_ready()
@@ -114,10 +114,10 @@ class Calls:
         return pb.ReleaseResponse(released=True)
 
     async def explain(self, request: pb.ExplainRequest) -> pb.ExplainResponse:
-        """Where a pod fits.
+        """Where a pod fits, and why it does not fit the other nodes.
 
         Raises:
-            NotReady, UnknownPod, DialectError, BodyError, OSError: as their classes say.
+            NotReady, UnknownPod, DialectError, BodyError, OSError: see their classes.
         """
         service = self._service
         service.check_ready()
@@ -125,33 +125,25 @@ class Calls:
             pod = body.read(request.manifest, _POD)
         else:
             pod = await self._find(request.pod)
-        asking = service.pod_requests.read(pod)
-        if asking is None:
-            return pb.ExplainResponse(summary="asks for no share of a card")
-        names = service.ledgers.inventory.names()
-        survey = service.evaluate(asking)
-        fits = [name for name in names if survey.fits(name)]
-        refused = survey.rejections([name for name in names if name not in set(fits)])
-        placement = survey.best()
-        decision = Decision(placement, {name: one.reason for name, one in refused.items()})
+        pod_request = service.pod_requests.read(pod)
+        if pod_request is None:
+            return pb.ExplainResponse(summary="requests no share of a card")
+        found = await service.explain(pod_request)
         return pb.ExplainResponse(
-            dialect=asking.dialect.name,
-            summary=decision.summary(),
-            best=placement.node if placement else "",
-            fits=fits,
-            refused={
-                **{name: one.reason.text() for name, one in refused.items()},
-                **service.ledgers.problems(),
-            },
-            preemption_may_help=sorted(n for n, one in refused.items() if not one.unresolvable),
-            notes=list(asking.request.notes),
+            dialect=pod_request.dialect.name,
+            summary=found.summary,
+            best=found.best or "",
+            fits=found.fitting,
+            refused=found.rejected,
+            preemption_may_help=found.preemption_may_help,
+            notes=list(pod_request.request.notes),
         )
 
     async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:
-        """Cards, page by page.
+        """The cards, page by page.
 
         Raises:
-            NotReady: as its class says.
+            NotReady: see its class.
         """
         self._service.check_ready()
         inventory = self._service.ledgers.inventory
@@ -170,27 +162,27 @@ class Calls:
         )
 
     async def watch_ledger(self, request: pb.WatchLedgerRequest) -> AsyncIterator[pb.LedgerChange]:
-        """Every node as it is, then each that changes, for ever.
+        """Every node as it is, then each that changes, until the client cancels.
 
         Raises:
-            NotReady: as its class says.
+            NotReady: see its class.
         """
         self._service.check_ready()
-        book, wanted = self._service.ledgers, frozenset(request.nodes)
-        told: dict[str, NodeLedger | str] = {}
+        ledgers, wanted = self._service.ledgers, frozenset(request.nodes)
+        sent: dict[str, NodeLedger | str] = {}
         seen = -1
         while True:
-            if seen != book.revision:
-                first, seen = seen < 0, book.revision
+            if seen != ledgers.revision:
+                first, seen = seen < 0, ledgers.revision
                 now: dict[str, NodeLedger | str] = {
-                    ledger.node.name: ledger for ledger in book.inventory
+                    ledger.node.name: ledger for ledger in ledgers.inventory
                 }
-                now |= book.problems()
-                for name in sorted({*now, *told}):
-                    if now.get(name) is told.get(name) or (wanted and name not in wanted):
+                now |= ledgers.problems()
+                for name in sorted({*now, *sent}):
+                    if now.get(name) is sent.get(name) or (wanted and name not in wanted):
                         continue
                     yield _change(name, now.get(name))
-                told = now
+                sent = now
                 if first:
                     yield pb.LedgerChange(synced=True)
             await asyncio.sleep(POLL)
@@ -198,47 +190,49 @@ class Calls:
     async def _find(self, pod: pb.Pod) -> Pod:
         return await self._service.find(PodRef(pod.namespace or "default", pod.name, pod.uid))
 
-    def _node(self, asking: PodRequest, names: Sequence[str]) -> str:
-        """Where a pod goes: where it has cards already, else where it fits best.
+    def _node(self, pod_request: PodRequest, names: Sequence[str]) -> str:
+        """The node for a pod: where it has cards already, else where it fits best.
 
         Raises:
             ElsewhereError: it has cards of a node that is no candidate.
-            NothingFitsError: no candidate has room.
+            NothingFitsError: it fits no candidate.
         """
         service = self._service
-        for node, _ in service.ledgers.committed(asking.request.uid):
+        for node, _ in service.ledgers.committed(pod_request.request.uid):
             if node not in names:
-                raise ElsewhereError(f"pod {asking.request.pod} has cards of {node} already")
+                raise ElsewhereError(f"pod {pod_request.request.pod} has cards of {node} already")
             return node
-        placement = service.decide(asking, names).placement
+        placement = service.decide(pod_request, names).placement
         if placement is not None:
             return placement.node
-        refused = service.evaluate(asking).rejections(names)
-        told = service.refusal("grpc_allocate", asking.pod, refused, asking, len(names))
-        service.ports.decision_log.record(told)
-        raise NothingFitsError(told.text)
+        rejections = service.evaluate(pod_request).rejections(names)
+        decision = refused("grpc_allocate", pod_request, rejections, len(names))
+        service.ports.decision_log.record(decision)
+        raise NothingFitsError(decision.text)
 
-    async def _give(self, asking: PodRequest, node: str, *, bind: bool) -> Committed | Reason:
+    async def _commit(
+        self, pod_request: PodRequest, node: str, *, bind: bool
+    ) -> Committed | Reason:
         if bind:
-            return await self._service.bind(asking, node)
-        return await self._service.committer.commit(asking, node)
+            return await self._service.bind(pod_request, node)
+        return await self._service.committer.commit(pod_request, node)
 
-    def _tell(self, asking: PodRequest, node: str, *, bound: bool) -> None:
+    def _record(self, pod_request: PodRequest, node: str, *, bound: bool) -> None:
         outcome = Outcome.BOUND if bound else Outcome.HELD
         self._service.ports.decision_log.record(
             DecisionRecord(
                 "grpc_allocate",
                 outcome,
-                asking.request.pod,
-                asking.request.uid,
-                asking.dialect.name,
+                pod_request.request.pod,
+                pod_request.request.uid,
+                pod_request.dialect.name,
                 node,
             )
         )
 
 
-def holds_later(pod: Pod) -> bool:
-    """Whether a pod can be bound at all: it has not finished, and is not about to go."""
+def may_be_bound(pod: Pod) -> bool:
+    """Whether a pod can be bound at all: it has not finished and is not being deleted."""
     return pod.status.phase in (None, "Pending") and pod.metadata.deletion_timestamp is None
 
 

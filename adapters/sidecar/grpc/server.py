@@ -15,7 +15,8 @@ from grpc_reflection.v1alpha import reflection
 from adapters.dialects.dialect import DialectError
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import BindError, NodeLocked
-from adapters.sidecar.decide.service import NotReady, Service, UnknownPod
+from adapters.sidecar.decide.readiness import NotReady
+from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
@@ -175,7 +176,7 @@ class GrpcServer:
         """Keep the health up to date."""
         ready = False
         while True:
-            now = not self._service.missing
+            now = not self._service.readiness.awaited
             if now != ready:
                 ready = now
                 await self._tell(ready=ready)

@@ -56,8 +56,10 @@ def certificate_tasks(
         log: of this process.
     """
     service, events = runtime.service, CertificateLog(log)
-    service.mark_unsynced(Sync.CERTIFICATE)
-    served = ServedCertificate(text, lambda: service.mark_synced(Sync.CERTIFICATE), events.event)
+    service.readiness.mark_unsynced(Sync.CERTIFICATE)
+    served = ServedCertificate(
+        text, lambda: service.readiness.mark_synced(Sync.CERTIFICATE), events.event
+    )
     runtime.metrics.gauge(
         "dragoman_certificate_end_timestamp_seconds",
         "End of the validity of the serving certificate; 0 while there is none.",

@@ -92,7 +92,7 @@ class InCluster:
         """Return the tasks that feed a service; it is not ready before all watches have synced."""
         service = runtime.service
         for sync in (*WATCHED, Sync.ADOPTION):
-            service.mark_unsynced(sync)
+            service.readiness.mark_unsynced(sync)
 
         reconciler = self._reconciler(runtime)
         publisher = self._publisher(service)
@@ -223,7 +223,7 @@ class InCluster:
 
     async def _lead(self, service: Service, controllers: Sequence[Callable[[], Task]]) -> None:
         """Run the leader's controllers, after the first list of each watch."""
-        while WATCHED & service.missing:
+        while WATCHED & service.readiness.awaited:
             await asyncio.sleep(0.05)
         self._log.info("reconciler.leads", identity=self._identity)
         await asyncio.gather(*(controller() for controller in controllers))
@@ -234,7 +234,7 @@ class InCluster:
         Raises:
             DialectError: a document is invalid; the service keeps the earlier ones.
         """
-        runtime.service.mark_synced(Sync.SCHEDULER_CONFIG)
+        runtime.service.readiness.mark_synced(Sync.SCHEDULER_CONFIG)
         runtime.learn(documents)
         files = [f"{name}/{key}" for name, key in documents]
         self._log.info("scheduler_config.applied", files=files)
@@ -250,6 +250,6 @@ class InCluster:
 
 async def _until_adopted(service: Service, cache: ClusterCache) -> None:
     """Make the service ready when the ledgers have all bound pods of their nodes."""
-    while service.missing != {Sync.ADOPTION} or unadopted(service, cache):
+    while service.readiness.awaited != {Sync.ADOPTION} or unadopted(service, cache):
         await asyncio.sleep(0.1)
-    service.mark_synced(Sync.ADOPTION)
+    service.readiness.mark_synced(Sync.ADOPTION)

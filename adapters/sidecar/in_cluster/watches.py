@@ -56,7 +56,7 @@ class Watches:
 
         def handler(sync: Sync, update: Update[Any], delete: Delete) -> ClusterCacheHandler[Any]:
             def synced() -> None:
-                service.mark_synced(sync)
+                service.readiness.mark_synced(sync)
 
             def unreadable(key: ObjectKey, problem: str) -> None:
                 self._log.warning(

@@ -10,10 +10,10 @@ from enum import Enum
 
 import msgspec
 
+from adapters.dialects import record
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.kubelet import adopt_from_kubelet
-from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialect_of
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
@@ -263,10 +263,7 @@ def _written(
     if any(grant.container not in requesting for grant in allocation.grants):
         return None
     result = dialect.write_result(pod, request, placement, node, wall)
-    if KEY in annotations(pod) and KEY not in result.annotations:
-        ours = {KEY: encode(allocation.grants)}
-        return replace(result, annotations={**result.annotations, **ours})
-    return result
+    return record.update(pod, result, allocation.grants)
 
 
 def _with(pod: Pod, result: Result) -> Pod:

@@ -61,14 +61,14 @@ class PodRequeuer:
             how many were woken.
         """
         service = self._service
-        if service.missing:
+        if service.readiness.awaited:
             return 0
         if service.ledgers.revision != self._revision:
-            self._revision, self._to_evaluate = service.ledgers.revision, service.waiting
+            self._revision, self._to_evaluate = service.ledgers.revision, len(service.waiting_pods)
         woken: list[Pod] = []
         evaluated = 0
         while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
-            woken += service.retry(STEP)
+            woken += service.waiting_pods.pop_fitting(STEP, service.fits_any)
             evaluated += STEP
             self._to_evaluate = max(0, self._to_evaluate - STEP)
             await asyncio.sleep(0)
@@ -82,5 +82,5 @@ class PodRequeuer:
             await self._wake(pod, str(self._revision))
         except OSError as error:
             if self._failed(pod, error) and pod_request is not None:
-                self._service.waits(pod_request, refused=True)
+                self._service.waiting_pods.add(pod_request)
                 self._to_evaluate += 1

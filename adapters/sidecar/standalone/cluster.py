@@ -11,12 +11,12 @@ import msgspec
 import orjson
 
 from adapters.sidecar.decide.ports import BindError
-from adapters.sidecar.decide.service import Service, with_annotations
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.web.app import Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
-from adapters.wire.kube import Pod, annotations, full_name, labels
+from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")

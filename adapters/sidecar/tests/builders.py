@@ -19,8 +19,9 @@ from adapters.sidecar.decide.ports import (
     NoBudgets,
     NodeLocks,
     NoLocks,
+    Ports,
 )
-from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Conflict
@@ -145,10 +146,13 @@ class RecordingDecisionLog:
 
 
 class CountingCluster(LocalCluster):
-    """A cluster of one process that counts Bindings, and refuses those that it is told to.
+    """A cluster of one process that counts Bindings, and fails as a test sets it.
 
     Attributes:
-        late: pods, by their full names, as a watch that is late shows them.
+        answers: of the next Bindings; None for what a real cluster would do.
+        lost: errors of the next Bindings, raised after the pod was bound.
+        late: pods, by their full names, as a stale watch cache shows them.
+        unread: errors of the next reads past the cache.
     """
 
     def __init__(self, pods: Sequence[Pod] = ()) -> None:
@@ -157,11 +161,14 @@ class CountingCluster(LocalCluster):
         self.answers: list[BindError | None] = []
         self.lost: list[BindError] = []
         self.late: dict[str, Pod] = {}
+        self.unread: list[OSError] = []
 
     async def get(self, pod: PodRef) -> Pod | None:
-        return self.late.get(str(pod)) or await self.newest(pod)
+        return self.late.get(str(pod)) or await super().get(pod)
 
     async def newest(self, pod: PodRef) -> Pod | None:
+        if self.unread:
+            raise self.unread.pop(0)
         return await super().get(pod)
 
     async def bind(
@@ -209,7 +216,7 @@ class Bench:
     async def sync(self) -> None:
         """Learn all that the store has."""
         self.service.ledgers.load(await self.store.load())
-        self.service.mark_synced("ledgers")
+        self.service.readiness.mark_synced("ledgers")
 
 
 async def a_service(

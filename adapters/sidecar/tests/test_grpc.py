@@ -316,7 +316,7 @@ def test_before_the_ledgers_are_known_every_call_and_health_say_not_yet(folder: 
         states = {(await watch.read()).status}
         while health_pb2.HealthCheckResponse.SERVING not in states:
             states = {(await watch.read()).status}
-        line.bench.service.mark_unsynced("pods")
+        line.bench.service.readiness.mark_unsynced("pods")
 
         for call in (
             line.allocate("p"),
@@ -325,7 +325,7 @@ def test_before_the_ledgers_are_known_every_call_and_health_say_not_yet(folder: 
             line.stub.ListCards(pb.ListCardsRequest()),
             line.stub.WatchLedger(pb.WatchLedgerRequest()).read(),
         ):
-            assert await line.refused(call) == ("UNAVAILABLE", "not known yet: pods")
+            assert await line.refused(call) == ("UNAVAILABLE", "waiting for: pods")
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         watch.cancel()
 

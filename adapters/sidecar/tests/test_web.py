@@ -164,7 +164,7 @@ def test_a_body_in_pieces_is_one_body_and_one_that_ends_early_is_not_answered() 
 def test_before_the_ledgers_are_known_decisions_are_refused_and_life_goes_on() -> None:
     async def work() -> dict[str, int]:
         bench = await a_service()
-        bench.service.mark_unsynced("ledgers")
+        bench.service.readiness.mark_unsynced("ledgers")
         app = await app_of(bench)
         asked = {path: await call(app, "POST", path, GOOD[path]) for path in POSTS}
         probes = {path: await call(app, "GET", path) for path in ("/livez", "/readyz")}

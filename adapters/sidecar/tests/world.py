@@ -19,8 +19,8 @@ from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar.decide.ledger_writer import LedgerContended
-from adapters.sidecar.decide.ports import BindError, DecisionRecord
-from adapters.sidecar.decide.service import Ports, Service
+from adapters.sidecar.decide.ports import BindError, DecisionRecord, Ports
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
@@ -354,7 +354,7 @@ class Life:
 
     async def _follow(self) -> None:
         self.service.ledgers.load(await self._store.load())
-        self.service.mark_synced("ledgers")
+        self.service.readiness.mark_synced("ledgers")
         async for change in self._store.changes():
             await self._gate("change")
             self.service.ledgers.apply(change)

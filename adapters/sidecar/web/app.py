@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from adapters.sidecar.decide.service import NotReady
+from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef

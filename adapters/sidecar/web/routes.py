@@ -1,4 +1,4 @@
-"""Which question is answered by whom."""
+"""All routes over HTTP."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
@@ -16,41 +16,43 @@ from adapters.sidecar.web import views
 from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
-from core.requests.decision import Decision
 
-Flow = Callable[[bytes], Awaitable[bytes]]
+Endpoint = Callable[[bytes], Awaitable[bytes]]
 Routes = dict[tuple[str, str], Route]
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 PAGE = "text/html; charset=utf-8"
 
+MAX_DIGITS = 10
+"""Digits of a number that is larger than any cluster."""
+
 _POD = msgspec.json.Decoder(Pod)
 
 
 def schedulers(service: Service, required_plugin: str = "") -> Routes:
-    """What schedulers and the API server ask.
+    """Routes for schedulers and the API server.
 
     Args:
         service: that decides.
-        required_plugin: as ``AdmissionFlow`` takes it.
+        required_plugin: as ``Admission`` takes it.
     """
     kube, volcano = KubeExtender(service), VolcanoExtender(service)
     admission = Admission(service, required_plugin)
     return {
         # A body with 5,000 whole nodes has 64 MiB.
-        ("POST", "/extender/filter"): _flow(kube.filter, "filter", 256),
-        ("POST", "/extender/prioritize"): _flow(kube.prioritize, "prioritize", 256),
-        ("POST", "/extender/preempt"): _flow(kube.preempt, "preempt", 256),
-        ("POST", "/extender/bind"): _flow(kube.bind, "bind", 1),
-        ("POST", "/volcano/predicate"): _flow(volcano.predicate, "predicate", 64),
+        ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),
+        ("POST", "/extender/prioritize"): _endpoint(kube.prioritize, "prioritize", 256),
+        ("POST", "/extender/preempt"): _endpoint(kube.preempt, "preempt", 256),
+        ("POST", "/extender/bind"): _endpoint(kube.bind, "bind", 1),
+        ("POST", "/volcano/predicate"): _endpoint(volcano.predicate, "predicate", 64),
         # All nodes that passed, each with all its pods.
-        ("POST", "/volcano/prioritize"): _flow(volcano.prioritize, "prioritize", 1024),
-        ("POST", "/volcano/allocate"): _flow(volcano.allocate, "allocate", 8),
-        ("POST", "/volcano/deallocate"): _flow(volcano.deallocate, "deallocate", 8),
-        ("POST", "/volcano/preemptable"): _flow(volcano.preemptable, "preemptable", 256),
-        ("POST", "/volcano/reclaimable"): _flow(volcano.reclaimable, "reclaimable", 256),
-        ("POST", "/admission/pods"): _flow(admission.pods, "admit", 8),
-        ("POST", "/admission/bindings"): _flow(admission.bindings, "binding", 8),
+        ("POST", "/volcano/prioritize"): _endpoint(volcano.prioritize, "prioritize", 1024),
+        ("POST", "/volcano/allocate"): _endpoint(volcano.allocate, "allocate", 8),
+        ("POST", "/volcano/deallocate"): _endpoint(volcano.deallocate, "deallocate", 8),
+        ("POST", "/volcano/preemptable"): _endpoint(volcano.preemptable, "preemptable", 256),
+        ("POST", "/volcano/reclaimable"): _endpoint(volcano.reclaimable, "reclaimable", 256),
+        ("POST", "/admission/pods"): _endpoint(admission.pods, "admit", 8),
+        ("POST", "/admission/bindings"): _endpoint(admission.bindings, "binding", 8),
     }
 
 
@@ -59,14 +61,14 @@ def people(
     metrics: Callable[[], Awaitable[bytes]],
     decisions: Callable[[], list[Mapping[str, object]]],
 ) -> Routes:
-    """What people, probes and Prometheus ask.
+    """Routes for people, probes and Prometheus.
 
     Args:
-        service: whose book is shown.
+        service: whose ledgers are shown.
         metrics: all metrics as text.
-        decisions: the latest ones, newest first.
+        decisions: the latest decisions, newest first.
     """
-    book = service.ledgers
+    ledgers = service.ledgers
 
     async def exposition(_: Call) -> Answer:
         return Answer(await metrics(), kind=TEXT)
@@ -75,9 +77,8 @@ def people(
         return Answer(b"ok\n", kind="text/plain")
 
     async def ready(_: Call) -> Answer:
-        missing = ", ".join(sorted(service.missing))
-        if missing:
-            return Answer(f"not known yet: {missing}\n".encode(), 503, "text/plain")
+        if awaited := service.readiness.text():
+            return Answer(f"{awaited}\n".encode(), 503, "text/plain")
         return Answer(b"ok\n", kind="text/plain")
 
     async def explain(call: Call) -> Answer:
@@ -92,9 +93,9 @@ def people(
         ("GET", "/metrics"): Route(exposition),
         ("GET", "/livez"): Route(live),
         ("GET", "/readyz"): Route(ready),
-        ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(book))),
+        ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(ledgers))),
         ("GET", "/api/cards"): Route(_view(lambda call: _cards(service, call))),
-        ("GET", "/api/pods"): Route(_view(lambda _: views.pods(book))),
+        ("GET", "/api/pods"): Route(_view(lambda _: views.pods(ledgers))),
         ("GET", "/api/decisions"): Route(_view(lambda _: decisions())),
         ("GET", "/api/explain"): Route(explain),
         ("POST", "/api/explain"): Route(explain),
@@ -102,11 +103,11 @@ def people(
     }
 
 
-def _flow(flow: Flow, verb: str, most: int) -> Route:
+def _endpoint(endpoint: Endpoint, verb: str, max_mib: int) -> Route:
     async def answer(call: Call) -> Answer:
-        return Answer(await flow(call.body), kind=JSON)
+        return Answer(await endpoint(call.body), kind=JSON)
 
-    return Route(answer, verb, most * MIB)
+    return Route(answer, verb, max_mib * MIB)
 
 
 def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]:
@@ -117,16 +118,16 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
 
 
 def _cards(service: Service, call: Call) -> list[views.View]:
+    """Of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes; any other number means all."""
     first = call.query.get("first", "")
-    return views.cards(
-        service.ledgers, call.query.get("node"), int(first) if first.isdecimal() else None
-    )
+    is_number = first.isdecimal() and len(first) < MAX_DIGITS
+    return views.cards(service.ledgers, call.query.get("node"), int(first) if is_number else None)
 
 
 async def _explain(service: Service, call: Call) -> Answer:
-    """Where a pod fits, and why not elsewhere; nothing is given away.
+    """Where a pod fits, and why it does not fit the other nodes; nothing is allocated.
 
-    The pod stands in the body, or is a known one: ``?pod=NAMESPACE/NAME``.
+    The pod is in the body, or ``?pod=NAMESPACE/NAME`` names one that the service knows.
     """
     service.check_ready()
     try:
@@ -135,31 +136,23 @@ async def _explain(service: Service, call: Call) -> Answer:
         else:
             named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
             pod = await service.find(named)
-        asking = service.pod_requests.read(pod)
+        pod_request = service.pod_requests.read(pod)
     except (DialectError, UnknownPod) as error:
         return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
-    if asking is None:
+    if pod_request is None:
         return Answer(orjson.dumps({"pod": full_name(pod), "dialect": None}))
-    names = service.ledgers.inventory.names()
-    survey = service.evaluate(asking)
-    fitting = [name for name in names if survey.fits(name)]
-    refused = survey.rejections([name for name in names if name not in set(fitting)])
-    placement = survey.best()
-    decision = Decision(placement, {name: one.reason for name, one in refused.items()})
-    told = {
+    found = await service.explain(pod_request)
+    shown = {
         "pod": full_name(pod),
-        "dialect": asking.dialect.name,
-        "summary": decision.summary(),
-        "best": placement.node if placement else None,
-        "fits": fitting,
-        "nodes": {
-            **{name: one.reason.text() for name, one in refused.items()},
-            **service.ledgers.problems(),
-        },
-        "preemptionMayHelp": sorted(name for name, one in refused.items() if not one.unresolvable),
-        "notes": list(asking.request.notes),
+        "dialect": pod_request.dialect.name,
+        "summary": found.summary,
+        "best": found.best,
+        "fits": found.fitting,
+        "nodes": found.rejected,
+        "preemptionMayHelp": found.preemption_may_help,
+        "notes": pod_request.request.notes,
     }
-    return Answer(orjson.dumps(told))
+    return Answer(orjson.dumps(shown))
 
 
 _PAGE = files("adapters.sidecar.web").joinpath("page.html").read_bytes()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from adapters.sidecar.decide.ports import BindError, Outcome
-from adapters.sidecar.decide.service import NotReady
-from adapters.sidecar.endpoints.kube_extender import BINDING, KubeExtender
+from adapters.sidecar.decide.readiness import NotReady
+from adapters.sidecar.endpoints.kube_extender import CONCURRENT_BINDS, KubeExtender
 from adapters.sidecar.tests.builders import (
     Bench,
     Json,
@@ -132,7 +132,7 @@ def test_keys_are_read_in_any_case() -> None:
 def test_before_the_ledgers_are_known_nothing_is_decided() -> None:
     async def work() -> None:
         bench = await a_service()
-        bench.service.mark_unsynced("ledgers")
+        bench.service.readiness.mark_unsynced("ledgers")
         await KubeExtender(bench.service).filter(names(a_pod(), "n1"))
 
     with pytest.raises(NotReady, match="ledgers"):
@@ -260,6 +260,7 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None
         bench = await a_service(pods=[a_pod()])
         flow = KubeExtender(bench.service)
         bench.cluster.lost = [BindError(0, "no answer")]
+        bench.cluster.unread = [OSError("no answer")]
         first = await asked(flow.bind(bind("p", "n1")))
         kept = used(bench, "n1")
         again = await asked(flow.bind(bind("p", "n1")))
@@ -570,13 +571,13 @@ def a_slow_api(bench: Bench, ended: asyncio.Event) -> None:
 
 def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> None:
     async def work() -> list[bool]:
-        pods = [a_pod(f"p{number}", memory=100) for number in range(BINDING)]
+        pods = [a_pod(f"p{number}", memory=100) for number in range(CONCURRENT_BINDS)]
         bench = await a_service(*(a_node(f"n{number}", cards=8) for number in range(4)), pods=pods)
         ended, flow = asyncio.Event(), KubeExtender(bench.service)
         a_slow_api(bench, ended)
         binds = [
             asyncio.create_task(flow.bind(bind(f"p{number}", f"n{number % 4}")))
-            for number in range(BINDING)
+            for number in range(CONCURRENT_BINDS)
         ]
         await asyncio.sleep(0.01)
         asked_now = asyncio.create_task(flow.filter(names(a_pod("next"), "n1")))
@@ -590,8 +591,8 @@ def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> 
 
 
 def test_a_filter_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.PATIENCE", 0.01)
-    monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.BINDING", 1)
+    monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.FILTER_WAIT", 0.01)
+    monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.CONCURRENT_BINDS", 1)
 
     async def work() -> Json:
         bench = await a_service(pods=[a_pod("first")])

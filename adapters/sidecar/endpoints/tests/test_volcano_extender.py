@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from adapters.sidecar.decide.ports import Outcome
-from adapters.sidecar.decide.service import SECOND
+from adapters.sidecar.decide.ports import SECOND, Outcome
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.tests.builders import (
     Bench,

@@ -113,9 +113,13 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
             running = [
                 asyncio.create_task(each) for each in (*in_cluster.tasks(runtime), runtime.follow())
             ]
-            waited_for = runtime.service.missing
+            service = runtime.service
+            waited_for = service.readiness.awaited
             async with asyncio.timeout(20):
-                while runtime.service.missing or not runtime.service.ledgers.inventory.get("n1"):
+                while (
+                    runtime.service.readiness.awaited
+                    or not runtime.service.ledgers.inventory.get("n1")
+                ):
                     await asyncio.sleep(0.01)
             ledger = runtime.service.ledgers.inventory.get("n1")
             assert ledger is not None

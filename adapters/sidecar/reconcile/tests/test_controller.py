@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from adapters.dialects.adopt import adopt
-from adapters.sidecar.decide.service import SECOND
+from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import LIMIT
 from adapters.sidecar.reconcile.controller import GRACE, Reconciler

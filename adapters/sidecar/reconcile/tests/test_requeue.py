@@ -31,7 +31,7 @@ class Woken:
         for name in names:
             asking = self.bench.service.pod_requests.read(read_pod(a_pod(name, memory=memory)))
             assert asking is not None
-            self.bench.service.waits(asking, refused=True)
+            self.bench.service.waiting_pods.add(asking)
 
 
 def on_one_card(test: Callable[[Woken], Coroutine[Any, Any, None]]) -> None:
@@ -71,7 +71,7 @@ def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> N
             await woken.requeuer.round()
 
         assert woken.names == ["small"]
-        assert woken.bench.service.waiting == 500
+        assert len(woken.bench.service.waiting_pods) == 500
 
 
 def test_many_that_fit_are_woken_a_few_at_a_time_and_in_order() -> None:
@@ -107,6 +107,6 @@ def test_nobody_is_woken_while_something_is_not_known() -> None:
     @on_one_card
     async def _(woken: Woken) -> None:
         woken.refuse("a")
-        woken.bench.service.mark_unsynced("pods")
+        woken.bench.service.readiness.mark_unsynced("pods")
 
         assert await woken.requeuer.round() == 0

@@ -1,0 +1,48 @@
+"""Sends the Binding of a pod, and finds out what became of it when the answer does not say so."""
+
+from adapters.dialects.dialect import Result
+from adapters.sidecar.decide.ports import Binder, BindError, PodReader
+from core.requests.pod_ref import PodRef
+
+CONFLICT = 409
+NOT_FOUND = 404
+
+
+async def bind(binder: Binder, pods: PodReader, pod: PodRef, node: str, result: Result) -> None:
+    """Bind a pod to a node, with annotations and labels in the same write.
+
+    After a 409, and after an answer that was lost, the pod itself is read. If it is bound to this
+    node it counts as bound by us: an earlier attempt of ours, here or in another replica, whose
+    answer was lost has done it. Its annotations are not compared, because they carry the time of
+    that attempt. If another scheduler bound the pod to this node, the cards are still allocated in
+    the ledger, and the reconciler writes them on the pod.
+
+    Raises:
+        BindError: the pod is not bound to the node. ``definite``: it never will be by this Binding;
+            else it may be.
+    """
+    try:
+        await binder.bind(pod, node, result.annotations, result.labels)
+    except BindError as error:
+        if error.definite and error.status != CONFLICT:
+            raise
+        await _check_bound(pods, pod, node, error)
+
+
+async def _check_bound(pods: PodReader, pod: PodRef, node: str, error: BindError) -> None:
+    """Read a pod after a Binding; return if it is bound to the node.
+
+    Raises:
+        BindError: it is not, or the pod could not be read.
+    """
+    try:
+        found = await pods.newest(pod)
+    except OSError:
+        # Even after a 409: an earlier Binding of ours may be what it conflicts with.
+        raise BindError(0, str(error)) from error
+    if found is None or found.metadata.uid != pod.uid:
+        raise BindError(NOT_FOUND, "the pod is gone") from error
+    if not found.spec.node_name:
+        raise error
+    if found.spec.node_name != node:
+        raise BindError(CONFLICT, f"the pod is bound to {found.spec.node_name}") from error

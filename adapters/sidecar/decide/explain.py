@@ -1,0 +1,58 @@
+"""Where a pod fits, and why it does not fit the other nodes. Nothing is allocated."""
+
+import asyncio
+from dataclasses import dataclass
+
+import numpy as np
+
+from adapters.sidecar.decide.feasibility import Feasibility
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.wire.name_index import NameList
+from core.requests.decision import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One pod against all nodes.
+
+    Attributes:
+        summary: in one line.
+        best: the node that Dragoman would choose; None where none fits.
+        fitting: nodes that fit, in the order of the inventory.
+        rejected: by node, why it does not fit; for a ledger that cannot be read, what is wrong
+            with it.
+        preemption_may_help: rejected nodes that would fit if they were empty.
+    """
+
+    summary: str
+    best: str | None
+    fitting: tuple[str, ...]
+    rejected: dict[str, str]
+    preemption_may_help: tuple[str, ...]
+
+
+async def explain(
+    ledgers: LedgerCache, feasibility: Feasibility, pod_request: PodRequest
+) -> Explanation:
+    """Evaluate all nodes for a pod. Other calls run in between; the time grows with the nodes."""
+    names = NameList.of(ledgers.inventory.names())
+    fits = await feasibility.fitting(pod_request, names)
+    await asyncio.sleep(0)
+    evaluation = feasibility.evaluate(pod_request)
+    placement = evaluation.best()
+    await asyncio.sleep(0)
+    rejections = feasibility.evaluate(pod_request).rejections(names.select(np.logical_not(fits)))
+    reasons = {name: rejection.reason for name, rejection in rejections.items()}
+    return Explanation(
+        summary=Decision(placement, reasons).summary(),
+        best=None if placement is None else placement.node,
+        fitting=tuple(names.select(fits)),
+        rejected={
+            **{name: reason.text() for name, reason in reasons.items()},
+            **ledgers.problems(),
+        },
+        preemption_may_help=tuple(
+            sorted(name for name, each in rejections.items() if not each.unresolvable)
+        ),
+    )

@@ -1,0 +1,45 @@
+"""Pods that fitted no node when a scheduler asked, so that it can be asked to try again."""
+
+from collections.abc import Callable
+
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.wire.kube import Pod
+
+LIMIT = 10_000
+"""Waiting pods that are kept; further ones wait for their scheduler's own retry."""
+
+
+class WaitingPods:
+    """Refused pods in the order in which they are evaluated again."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, PodRequest] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def add(self, pod_request: PodRequest) -> None:
+        """A scheduler learned that the pod fits no node."""
+        uid = pod_request.request.uid
+        if uid and len(self._by_uid) < LIMIT:
+            self._by_uid[uid] = pod_request
+
+    def discard(self, uid: str) -> None:
+        """The pod fits, or was deleted."""
+        self._by_uid.pop(uid, None)
+
+    def pop_fitting(self, most: int, fits: Callable[[PodRequest], bool]) -> list[Pod]:
+        """Remove the pods that fit a node now; the others go to the end of the queue.
+
+        Args:
+            most: how many pods are evaluated; the next call goes on after them.
+            fits: whether a pod fits any node.
+        """
+        fitting: list[Pod] = []
+        for uid, pod_request in [*self._by_uid.items()][:most]:
+            del self._by_uid[uid]
+            if fits(pod_request):
+                fitting.append(pod_request.pod)
+            else:
+                self._by_uid[uid] = pod_request
+        return fitting
