@@ -1,7 +1,7 @@
-"""Where the API server is and who the agent is, without the client library's weight.
+"""The API server's address and the agent's identity, without a Kubernetes client library.
 
-Inside a pod the service account's files; outside a kubeconfig with certificates or a token. A
-kubeconfig whose user is made by another program is refused: a node's agent has its own identity.
+In a pod these are the service account's files, elsewhere a kubeconfig with certificates or a token.
+A kubeconfig whose user needs another program (``exec``) is rejected: an agent has its own identity.
 """
 
 import base64
@@ -22,7 +22,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class CredentialsError(RuntimeError):
-    """There are no credentials that can be used."""
+    """There are no usable credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class AgentCredentials:
         host: of the server.
         port: of the server.
         context: for TLS; None where the server speaks plain HTTP.
-        token: file of a bearer token, read for each request because it is renewed; None for none.
+        token: file with a bearer token, read for each request because the kubelet renews it; None
+            where the client certificate identifies the agent.
     """
 
     host: str
@@ -41,23 +42,23 @@ class AgentCredentials:
     context: ssl.SSLContext | None
     token: Path | None = None
 
-    def headers(self) -> str:
-        """Header lines that say who asks.
+    def headers(self) -> list[tuple[str, str]]:
+        """Name and value of the headers that identify server and agent.
 
         Raises:
             OSError: the token cannot be read.
         """
-        head = f"Host: {self.host}:{self.port}\r\n"
-        if self.token is None:
-            return head
-        return f"{head}Authorization: Bearer {self.token.read_text().strip()}\r\n"
+        found = [("Host", f"{self.host}:{self.port}")]
+        if self.token is not None:
+            found.append(("Authorization", f"Bearer {self.token.read_text().strip()}"))
+        return found
 
 
 def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCredentials:
-    """Those of the pod that this process is in.
+    """The credentials of the pod that this process runs in.
 
     Raises:
-        CredentialsError: it is in none, or has no service account.
+        CredentialsError: it runs in no pod, or the pod has no service account.
     """
     try:
         host = environment["KUBERNETES_SERVICE_HOST"]
@@ -69,10 +70,10 @@ def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCred
 
 
 def of_kubeconfig(path: Path) -> AgentCredentials:
-    """Those of a kubeconfig's current context.
+    """The credentials of a kubeconfig's current context.
 
     Raises:
-        CredentialsError: it cannot be read, or its user is made by another program.
+        CredentialsError: the file is invalid, or its user needs another program.
     """
     try:
         content = yaml.safe_load(path.read_bytes())
@@ -90,10 +91,10 @@ def _named(content: Any, kind: str, name: str) -> Any:
 
 def _credentials(folder: Path, cluster: Any, user: Any) -> AgentCredentials:
     if "exec" in user or "auth-provider" in user:
-        raise CredentialsError("its user is made by another program: give the agent its own")
+        raise CredentialsError("its user needs another program: give the agent its own identity")
     server = urlsplit(cluster["server"])
     if server.hostname is None:
-        raise CredentialsError(f"{cluster['server']!r} is no server")
+        raise CredentialsError(f"{cluster['server']!r} is not a server's address")
     if server.scheme == "http":
         return AgentCredentials(server.hostname, server.port or 80, None)
     context = ssl.create_default_context()
@@ -109,7 +110,7 @@ def _credentials(folder: Path, cluster: Any, user: Any) -> AgentCredentials:
 
 @contextmanager
 def _file(folder: Path, section: Any, name: str) -> Iterator[str | None]:
-    """The file that a section names, or one with the data that it holds, for the block's length."""
+    """The file that a section names, or a temporary one with the data that it contains."""
     if name in section:
         yield os.fspath(folder / section[name])
     elif f"{name}-data" in section:

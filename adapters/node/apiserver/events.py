@@ -1,4 +1,4 @@
-"""Events on pods: told as the service tells them, over the agent's own small client."""
+"""Events on pods, with the service's recorder and the agent's own small client."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from adapters.node.nri.model import PodSandbox
 CONTROLLER = "dragoman.dev/node"
 
 MAX_SERIES = 512
-"""Series of events that are remembered; a node has no more pods than that."""
+"""Series of Events that the recorder keeps; a node has no more pods than that."""
 
 MAX_WRITES_PER_SECOND = 5.0
-"""Writes a second, so that a node full of refused pods does not load the API server."""
+"""So that a node full of rejected pods does not overload the API server."""
 
 _MERGE = "application/merge-patch+json"
-_PATIENCE = 15.0
+_TIMEOUT = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class AgentEventApi:
-    """The API server, as far as events need it.
+    """The API server's operations that Events need.
 
     Attributes:
         credentials: of the agent.
@@ -35,10 +35,10 @@ class AgentEventApi:
     credentials: AgentCredentials
 
     async def create(self, path: str, body: object) -> bytes:
-        """Post an object to its collection.
+        """Create an object in its collection.
 
         Raises:
-            ClusterError: it was refused, or nobody answered.
+            ClusterError: the server rejected it, or did not answer.
         """
         return await self._send("POST", path, body, "application/json")
 
@@ -46,25 +46,25 @@ class AgentEventApi:
         """Merge a part into an object.
 
         Raises:
-            ClusterError: it was refused, or nobody answered.
+            ClusterError: the server rejected it, or did not answer.
         """
         return await self._send("PATCH", path, body, _MERGE)
 
     async def _send(self, method: str, path: str, body: object, kind: str) -> bytes:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 data = msgspec.json.encode(body)
                 return await send(self.credentials, method, path, data, kind)
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+        except OSError as error:
             log_event("event.write_failed", path=path, reason=str(error) or type(error).__name__)
             raise ClusterError(0, "Broken", str(error) or type(error).__name__) from error
 
 
 class PodEvents:
-    """Writes events from whichever thread they are told on."""
+    """Writes Events; any thread may emit them."""
 
     def __init__(self, credentials: AgentCredentials, node: str) -> None:
-        """Nothing is written until ``run`` runs, on the loop of which this is called.
+        """Write nothing until ``run`` runs, on the event loop of this call.
 
         Args:
             credentials: of the agent.
@@ -81,9 +81,9 @@ class PodEvents:
         await self._events.run()
 
     def emit(self, pod: PodSandbox, reason: str, note: str, action: str) -> None:
-        """Tell a warning of a pod; never waits, never raises."""
+        """Record a warning about a pod; never waits, never raises."""
         about = EventSubject("Pod", pod.name, pod.namespace or "default", pod.uid)
-        self._loop.call_soon_threadsafe(self._tell, about, reason, note, action)
+        self._loop.call_soon_threadsafe(self._record, about, reason, note, action)
 
-    def _tell(self, about: EventSubject, reason: str, note: str, action: str) -> None:
+    def _record(self, about: EventSubject, reason: str, note: str, action: str) -> None:
         self._events.emit(about, reason, note, kind="Warning", action=action)

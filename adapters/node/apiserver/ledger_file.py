@@ -1,4 +1,4 @@
-"""The node's record in a file, which somebody else replaces whole."""
+"""The node's ledger in a file, which another program replaces as a whole."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from adapters.node.log import log_event
 from adapters.wire.ledger import LedgerRecordError, decode
 
 INTERVAL = 0.1
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 
 
 @dataclass(slots=True)
 class LedgerFile:
-    """Brings a file's record to the grants.
+    """Supplies the grants with the ledger in a file.
 
-    A file that is gone or cannot be read changes nothing: what was granted stays granted.
+    A file that is deleted or invalid changes nothing: what was granted stays granted.
 
     Attributes:
-        path: of the record, as ``adapters.wire.ledger`` writes it.
-        grants: that get it.
+        path: of a ledger in the format of ``adapters.wire.ledger``.
+        grants: that use it.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class LedgerFile:
     _seen: tuple[int, int, int] | None = None
 
     def look(self) -> bool:
-        """Read the file if it has changed; whether there is something new."""
+        """Read the file if it has changed; whether the grants got a newer ledger."""
         try:
             status = self.path.stat()
             seen = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -44,7 +44,7 @@ class LedgerFile:
         return True
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Check the file every ``INTERVAL`` until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(INTERVAL)

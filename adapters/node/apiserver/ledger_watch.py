@@ -1,7 +1,7 @@
-"""The node's record in the cluster: one object, followed.
+"""Watches the node's ledger in the cluster.
 
-A list and then a watch, both of the one object with the node's name, so that the agent's permission
-can be for it alone. Source: Kubernetes API concepts, "Efficient detection of changes".
+It lists and then watches the one object with the node's name, so that the agent's permission can be
+for that object alone. Source: Kubernetes API concepts, "Efficient detection of changes".
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from adapters.node.apiserver.api import MAX_ANSWER, pieces
+from adapters.node.apiserver.api import MAX_ANSWER, stream
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.grants import LedgerGrants
 from adapters.node.log import log_event
@@ -24,7 +24,7 @@ COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 MIN_RETRY_DELAY, MAX_RETRY_DELAY = 0.2, 10.0
 """Seconds between two attempts."""
 
-_SESSION = 290
+_WATCH_SECONDS = 290
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -48,32 +48,33 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class WatchError(OSError):
-    """The API server does not answer as it should."""
+    """The watch failed, or its events are invalid."""
 
 
-FAILURES = (OSError, EOFError, ValueError, asyncio.LimitOverrunError, msgspec.MsgspecError)
+FAILURES = (OSError, msgspec.MsgspecError)
+"""What a request to the API server can raise; each is logged and retried."""
 
 
 StatusHandler = Callable[[msgspec.Raw | None], None]
-"""Told the status of the record whenever it may have changed; None where there is no record."""
+"""Called with the ledger's status whenever it may have changed; None where there is no ledger."""
 
 
 def _ignore(_: msgspec.Raw | None) -> None:
-    """Nobody wants to know."""
+    """The default: no handler."""
 
 
 @dataclass(slots=True)
 class LedgerWatch:
-    """Brings the node's record to the grants.
+    """Supplies the grants with the node's ledger.
 
-    As long as there is no answer, what is known stays known. A record that cannot be read, or is
-    deleted, is no record: then nobody gets a share.
+    While the API server does not answer, the latest ledger counts. Where the ledger is deleted or
+    invalid, no container gets a share.
 
     Attributes:
         credentials: of the agent.
         node: its name.
-        grants: that get the record.
-        seen: told its status.
+        grants: that use the ledger.
+        on_status: called with the ledger's status.
     """
 
     credentials: AgentCredentials
@@ -82,7 +83,7 @@ class LedgerWatch:
     on_status: StatusHandler = _ignore
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """List, and watch from there, until cancelled; list again after each failure."""
         wait = MIN_RETRY_DELAY
         while True:
             try:
@@ -100,46 +101,46 @@ class LedgerWatch:
             text = b"".join([line async for line in lines])
         found = msgspec.json.decode(text, type=_List)
         if found.items:
-            self._take(found.items[0])
+            self._replace(found.items[0])
         else:
-            self._lose()
+            self._delete()
         return found.metadata.resource_version
 
     async def _watch(self, version: str) -> str:
-        """Take what changes; the version to go on from when the server ends the watch."""
-        words = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_SESSION}"
-        async with aclosing(self._lines(f"{words}&resourceVersion={quote(version)}")) as lines:
+        """Apply changes until the server ends the watch; return the version for the next watch."""
+        options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
+        async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as lines:
             async for line in lines:
                 event = msgspec.json.decode(line, type=_Event)
                 if event.type == "ERROR":
-                    raise WatchError(f"the watch ended: {bytes(event.object)[:200]!r}")
-                thing = msgspec.json.decode(event.object, type=_Object)
-                version = thing.metadata.resource_version or version
+                    raise WatchError(f"the server ended the watch: {bytes(event.object)[:200]!r}")
+                ledger = msgspec.json.decode(event.object, type=_Object)
+                version = ledger.metadata.resource_version or version
                 if event.type in ("ADDED", "MODIFIED"):
-                    self._take(thing)
+                    self._replace(ledger)
                 elif event.type == "DELETED":
-                    self._lose()
+                    self._delete()
         return version
 
-    def _lose(self) -> None:
+    def _delete(self) -> None:
         self.grants.clear()
         self.on_status(None)
 
-    def _take(self, thing: _Object) -> None:
-        self.on_status(thing.status)
+    def _replace(self, ledger: _Object) -> None:
+        self.on_status(ledger.status)
         try:
-            self.grants.replace(decode(thing.spec))
+            self.grants.replace(decode(ledger.spec))
         except LedgerRecordError as error:
             log_event("ledger.invalid", reason=str(error))
             self.grants.clear()
 
-    async def _lines(self, words: str) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer, as they come."""
-        path = f"{COLLECTION}?fieldSelector=metadata.name%3D{quote(self.node)}{words}"
+    async def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer, each as soon as it arrives."""
+        path = f"{COLLECTION}?fieldSelector=metadata.name%3D{quote(self.node)}{options}"
         rest = b""
-        async with aclosing(pieces(self.credentials, "GET", path)) as answer:
-            async for piece in answer:
-                *lines, rest = (rest + piece).split(b"\n")
+        async with aclosing(stream(self.credentials, "GET", path)) as answer:
+            async for part in answer:
+                *lines, rest = (rest + part).split(b"\n")
                 for line in lines:
                     if line:
                         yield line

@@ -1,6 +1,6 @@
-"""Tells the ledger's record of this node which cards there are, when they are not what it says.
+"""Writes the node's hardware into the status of its NodeLedger, when it differs.
 
-Only the status of that one object is written: who holds what is the service's alone.
+The agent writes only the status of that one object: allocations are the service's.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ from adapters.node.apiserver.api import ApiError, send
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.apiserver.ledger_watch import COLLECTION, FAILURES
 from adapters.node.hardware.model import Hardware
+from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.log import log_event
 from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
 from core.hardware.card import Card
 
 MIN_WRITE_INTERVAL, MAX_WRITE_INTERVAL = 1.0, 60.0
-"""Seconds between two writes."""
+"""Seconds between two writes; each failure doubles the wait."""
 
 MERGE = "application/merge-patch+json"
 
@@ -31,12 +32,12 @@ _CONFLICT, _NOT_FOUND = 409, 404
 
 @dataclass(frozen=True, slots=True)
 class SharingConfig:
-    """How the cards of this node are sold.
+    """How the cards of this node are advertised.
 
     Attributes:
-        dialects: the vocabularies in which they can be asked for. Cards that another component
-            describes in a vocabulary need none.
-        slots: containers that may share a card that no other component describes.
+        dialects: in which pods can request them. Cards that another component advertises in a
+            dialect need none.
+        slots: containers that may share a card that no other component advertises.
         isolation: the isolation provider that is installed; None where not stated.
     """
 
@@ -46,17 +47,17 @@ class SharingConfig:
 
 
 def desired_status(
-    hardware: Hardware, terms: SharingConfig, holdings: tuple[DeviceHolding, ...] = ()
+    hardware: Hardware, sharing: SharingConfig, holdings: tuple[DeviceHolding, ...] = ()
 ) -> NodeHardware:
-    """What is told of the node."""
+    """What the node's status should be."""
     problems = sorted(hardware.problems.items())
-    cards = tuple(_told(card, terms) for card in hardware.cards)
-    return NodeHardware(cards, terms.isolation, tuple(problems), holdings)
+    cards = tuple(_advertised(card, sharing) for card in hardware.cards)
+    return NodeHardware(cards, sharing.isolation, tuple(problems), holdings)
 
 
-def _told(card: Card, terms: SharingConfig) -> Card:
-    dialects = frozenset(name for name in terms.dialects if _describes(name, card))
-    return replace(card, slots=terms.slots, dialects=dialects)
+def _advertised(card: Card, sharing: SharingConfig) -> Card:
+    dialects = frozenset(name for name in sharing.dialects if _describes(name, card))
+    return replace(card, slots=sharing.slots, dialects=dialects)
 
 
 def _describes(dialect: str, card: Card) -> bool:
@@ -65,34 +66,56 @@ def _describes(dialect: str, card: Card) -> bool:
     return info is None or info.vendor in (None, card.vendor)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeStatusSource:
+    """Computes the desired status.
+
+    Attributes:
+        watcher: of the hardware.
+        sharing: how the cards are advertised.
+        holdings: the devices that the kubelet assigned; None as long as that is not known.
+    """
+
+    watcher: HardwareWatcher
+    sharing: SharingConfig
+    holdings: Callable[[], tuple[DeviceHolding, ...] | None]
+
+    def desired(self) -> NodeHardware | None:
+        """What the status should be; None as long as hardware or holdings are not known."""
+        holdings = self.holdings()
+        if not self.watcher.known or holdings is None:
+            return None
+        return desired_status(self.watcher.hardware, self.sharing, holdings)
+
+
 @dataclass(slots=True)
 class HardwarePublisher:
-    """Writes when what is there differs from what is told.
+    """Writes the node's status when it differs from the desired one.
 
     Attributes:
         credentials: of the agent.
         node: its name.
-        wanted: what the status should say; None as long as nobody knows.
+        desired: the status that should be; None as long as it is not known.
     """
 
     credentials: AgentCredentials
     node: str
     desired: Callable[[], NodeHardware | None]
-    _there: bool | None = None
-    _said: NodeHardware | None = None
+    _exists: bool | None = None
+    _written: NodeHardware | None = None
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_status(self, status: msgspec.Raw | None) -> None:
-        """Learn what the record's status is; None where there is no record."""
-        self._there = status is not None
+        """Note the ledger's present status; None where there is no ledger."""
+        self._exists = status is not None
         try:
-            self._said = None if status is None else decode(status, self.node)
+            self._written = None if status is None else decode(status, self.node)
         except HardwareRecordError:
-            self._said = None
+            self._written = None
         self.wake()
 
     def wake(self) -> None:
-        """What is wanted may be something else."""
+        """Compare again: the desired status may have changed."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -100,49 +123,49 @@ class HardwarePublisher:
         wait = MIN_WRITE_INTERVAL
         while True:
             self._woken.clear()
-            wanted = self.desired()
-            if self._there is None or wanted is None or wanted == self._said:
+            desired = self.desired()
+            if self._exists is None or desired is None or desired == self._written:
                 await self._woken.wait()
                 continue
-            there = self._there
+            existed = self._exists
             try:
-                await self._write(wanted)
-                # The service takes away the record of a node that the cluster does not know:
-                # whoever makes it again and again does so ever less often.
-                wait = MIN_WRITE_INTERVAL if there else min(wait * 2, MAX_WRITE_INTERVAL)
+                await self._write(desired)
+                # The service deletes the ledger of a node that the cluster does not know, so
+                # creating it over and over must slow down.
+                wait = MIN_WRITE_INTERVAL if existed else min(wait * 2, MAX_WRITE_INTERVAL)
             except FAILURES as error:
                 log_event("node_status.update_failed", reason=str(error) or type(error).__name__)
                 wait = min(wait * 2, MAX_WRITE_INTERVAL)
             await asyncio.sleep(wait * random.uniform(0.75, 1))  # noqa: S311
 
-    async def _write(self, wanted: NodeHardware) -> None:
-        if not self._there:
+    async def _write(self, desired: NodeHardware) -> None:
+        if not self._exists:
             await self._create()
-        body = b'{"status":' + encode(wanted) + b"}"
+        body = b'{"status":' + encode(desired) + b"}"
         path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
         try:
             await send(self.credentials, "PATCH", path, body, MERGE)
         except ApiError as error:
-            self._there = self._there and error.status != _NOT_FOUND
+            self._exists = self._exists and error.status != _NOT_FOUND
             raise
-        self._there, self._said = True, wanted
+        self._exists, self._written = True, desired
         log_event(
             "node_status.updated",
-            cards=len(wanted.cards),
-            problems=len(wanted.problems),
-            pods=len(wanted.holdings),
+            cards=len(desired.cards),
+            problems=len(desired.problems),
+            pods=len(desired.holdings),
         )
 
     async def _create(self) -> None:
-        thing: dict[str, Any] = {
+        ledger: dict[str, Any] = {
             "apiVersion": "dragoman.dev/v1alpha1",
             "kind": "NodeLedger",
             "metadata": {"name": self.node},
             "spec": {"node": self.node},
         }
         try:
-            await send(self.credentials, "POST", COLLECTION, msgspec.json.encode(thing))
+            await send(self.credentials, "POST", COLLECTION, msgspec.json.encode(ledger))
         except ApiError as error:
             if error.status != _CONFLICT:
                 raise
-        self._there = True
+        self._exists = True

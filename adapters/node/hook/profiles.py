@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 
 from adapters.node.nri.model import Mount
@@ -96,3 +97,9 @@ METAX = VendorProfile(injects=False)
 
 PROFILES: Mapping[str, VendorProfile] = MappingProxyType({"nvidia": NVIDIA, "metax": METAX})
 """The built-in profiles, by vendor."""
+
+
+def cache_root(profiles: Mapping[str, VendorProfile]) -> Path | None:
+    """The folder with a folder for each container that HAMi-core limits; None without HAMi-core."""
+    found = (profile.hami for profile in profiles.values())
+    return next((Path(hami.caches) for hami in found if hami is not None), None)

@@ -16,7 +16,7 @@ EmitEvent = Callable[[PodSandbox, str, str, str], None]
 """Writes an Event, from any thread: the pod, the reason, a sentence, and the action."""
 
 
-def _without_cluster(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
+def without_cluster(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
     """The agent has no cluster to write Events to."""
 
 
@@ -30,7 +30,7 @@ class ContainerReporter:
     """
 
     counters: HookCounters = field(default_factory=HookCounters)
-    emit: EmitEvent = _without_cluster
+    emit: EmitEvent = without_cluster
     _without_share: set[str] = field(default_factory=set[str])
     _with_bypass: set[str] = field(default_factory=set[str])
 

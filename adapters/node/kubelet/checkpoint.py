@@ -1,10 +1,10 @@
-"""What the kubelet has given to containers, out of the file in which it keeps that.
+"""The devices that the kubelet assigned to containers, from its checkpoint file.
 
-The kubelet writes the file anew beside the old one and renames it, before the container starts; an
-entry goes some time after its pod. Its checksum is over a printed Go value, so that nobody else can
-verify it. Unlike the kubelet's podresources service the file names pods by uid, and has what the
-device plugin answered. Source: kubernetes v1.37.1 pkg/kubelet/cm/devicemanager/checkpoint/
-checkpoint.go (this form since v1.20) and manager.go, writeCheckpoint; k8s.io/kubelet
+The kubelet writes a new file beside the old one and renames it, before the container starts; it
+removes an entry some time after its pod. The checksum is over a printed Go value, so that no other
+program can verify it. Unlike the kubelet's podresources service the file names pods by uid, and
+contains the device plugin's answer. Source: kubernetes v1.37.1, in pkg/kubelet/cm/devicemanager
+checkpoint/checkpoint.go (this form since v1.20) and manager.go, writeCheckpoint; k8s.io/kubelet
 pkg/apis/deviceplugin/v1beta1/api.proto, ContainerAllocateResponse, and constants.go for the folder.
 """
 
@@ -19,25 +19,25 @@ from adapters.node.nri.protobuf import ProtobufError, entry, nested
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 MAX_FILE = 64 << 20
-"""Bytes of a file that is read; a plugin may have tens of thousands of devices."""
+"""Bytes of the largest file that is read; a plugin may have tens of thousands of devices."""
 
 _ENVS = 1
 
 
 class CheckpointError(ValueError):
-    """Bytes that are no such file."""
+    """The bytes are not a valid checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAssignment:
-    """Devices of one resource that one container was given.
+    """Devices of one resource that the kubelet assigned to one container.
 
     Attributes:
         pod: uid.
         container: its name.
         resource: such as ``nvidia.com/gpu``.
-        devices: as the device plugin calls them, in order, each once.
-        visible: the items of ``NVIDIA_VISIBLE_DEVICES``, as the device plugin answered it.
+        devices: the device plugin's ids, sorted, each once.
+        visible: the items of ``NVIDIA_VISIBLE_DEVICES`` in the device plugin's answer.
     """
 
     pod: str
@@ -48,7 +48,7 @@ class DeviceAssignment:
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="pascal"):
-    """``DeviceIDs`` is by NUMA node; a device that is near to several stands under each."""
+    """``DeviceIDs`` is by NUMA node; a device that is near to several is listed under each."""
 
     pod_uid: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="PodUID")
     container_name: str
@@ -69,21 +69,21 @@ _decoder = msgspec.json.Decoder(_File)
 
 
 def read(data: bytes) -> tuple[DeviceAssignment, ...]:
-    """What a file says, all of it.
+    """All device assignments in a checkpoint.
 
     Raises:
-        CheckpointError: any of it cannot be understood.
+        CheckpointError: any part of the file is invalid.
     """
     if len(data) > MAX_FILE:
-        raise CheckpointError(f"no checkpoint of the kubelet: more than {MAX_FILE} bytes")
+        raise CheckpointError(f"invalid kubelet checkpoint: more than {MAX_FILE} bytes")
     try:
         found = _decoder.decode(data).data.pod_device_entries
-        return tuple(map(_given, found or ()))
+        return tuple(map(_assignment, found or ()))
     except (msgspec.DecodeError, UnicodeDecodeError, ProtobufError) as error:
-        raise CheckpointError(f"no checkpoint of the kubelet: {error}") from error
+        raise CheckpointError(f"invalid kubelet checkpoint: {error}") from error
 
 
-def _given(one: _Entry) -> DeviceAssignment:
+def _assignment(one: _Entry) -> DeviceAssignment:
     devices = {device for near in (one.device_ids or {}).values() for device in near or ()}
     envs = [entry(value) for number, value in nested(one.alloc_resp or b"") if number == _ENVS]
     visible = dict(envs).get(VISIBLE_DEVICES, "")

@@ -1,7 +1,7 @@
-"""Which cards the pods have that NVIDIA's own device plugin, or Volcano's older one, serves.
+"""The cards of pods that NVIDIA's own device plugin, or Volcano's older one, serves.
 
-Nothing on such a pod says it; the kubelet knows. It is told of pods alone that the ledger cannot
-tell, so that nothing is written for any other.
+Such a pod has no record of its cards; only the kubelet knows them. The agent reports them for pods
+whose cards the ledger does not know, and writes nothing for other pods.
 """
 
 import asyncio
@@ -18,29 +18,32 @@ from adapters.node.log import log_event
 from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 
 INTERVAL = 2.0
-"""Seconds between two looks, while there is a pod that the ledger cannot tell."""
+"""Seconds between two readings, while there is a pod whose cards the ledger does not know."""
 
 _REPLICA = "::"
-"""Between a device and its copy's number. NVIDIA k8s-device-plugin internal/rm/devices.go."""
+"""Before a replica's number in a device's id (NVIDIA k8s-device-plugin internal/rm/devices.go)."""
 
 
 def holdings(
-    given: Sequence[DeviceAssignment], hardware: Hardware, pods: Collection[str]
+    assignments: Sequence[DeviceAssignment], hardware: Hardware, pods: Collection[str]
 ) -> tuple[DeviceHolding, ...]:
-    """What some pods hold; nothing of a container whose cards cannot be told.
+    """The cards of some pods; none of a container whose cards are unknown or ambiguous.
 
-    What the plugin made visible by name is the truth, then by number, as NVML counts: HAMi's plugin
-    and Volcano's have devices of which the kubelet takes any, and give what a scheduler chose.
-    Where the plugin hands cards over by other means, they are the kubelet's devices.
+    The cards that the plugin made visible by uuid count, or else by number, as NVML numbers them:
+    the devices of HAMi's and Volcano's plugins are interchangeable for the kubelet, and the plugin
+    gives the container what a scheduler chose. Where the plugin sets no visible cards, the
+    kubelet's devices count.
 
     Args:
-        given: by the kubelet.
+        assignments: of the kubelet.
         hardware: of this node.
-        pods: uids of those that count.
+        pods: uids of the pods that count.
     """
     cards = _Cards.on(hardware)
-    found = ((one, cards.of(one)) for one in given if one.pod in pods and one.resource in REPORTED)
-    told = (
+    found = (
+        (one, cards.of(one)) for one in assignments if one.pod in pods and one.resource in REPORTED
+    )
+    reported = (
         DeviceHolding(
             one.pod,
             one.container,
@@ -52,12 +55,12 @@ def holdings(
         for one, held in found
         if held
     )
-    return tuple(sorted(told, key=lambda holding: (holding.pod, holding.container)))
+    return tuple(sorted(reported, key=lambda holding: (holding.pod, holding.container)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cards:
-    """The node's cards by all their words; NVML's numbers only where each is one card's."""
+    """The node's cards by uuid and by number; no numbers where two cards have the same one."""
 
     names: Mapping[str, str]
     numbers: Mapping[str, str]
@@ -73,14 +76,14 @@ class _Cards:
         )
 
     def of(self, one: DeviceAssignment) -> set[str]:
-        """The cards of a container; none where any of them is not known, or in doubt."""
-        seen = one.visible
+        """The cards of a container; none where any of them is unknown or ambiguous."""
+        visible = one.visible
         devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
-        if all(word == "void" or word.startswith("/") for word in seen):
+        if all(word == "void" or word.startswith("/") for word in visible):
             return devices
-        if all(word.startswith(UUID_PREFIXES) for word in seen):
-            return _all(seen, self.names)
-        numbers = _all(seen, self.numbers)
+        if all(word.startswith(UUID_PREFIXES) for word in visible):
+            return _all(visible, self.names)
+        numbers = _all(visible, self.numbers)
         return numbers if not devices or devices == numbers else set()
 
 
@@ -90,46 +93,47 @@ def _all(words: Sequence[str], known: Mapping[str, str]) -> set[str]:
 
 @dataclass(slots=True)
 class KubeletDevices:
-    """Follows what the kubelet has given.
+    """Follows the kubelet's device assignments.
 
     Attributes:
-        place: the kubelet's file.
-        grants: what the ledger says.
-        hardware: what is in the node now.
-        changed: called when ``found`` is another.
-        found: what is to be told; None as long as nobody has looked.
+        path: of the kubelet's checkpoint.
+        grants: from the ledger.
+        hardware: of the node, as it is now.
+        subscribers: called after ``found`` has changed.
+        found: the cards to report; None as long as the ledger is not known.
     """
 
     path: Path
     grants: LedgerGrants
     hardware: Callable[[], Hardware]
-    changed: Callable[[], None]
+    subscribers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     found: tuple[DeviceHolding, ...] | None = None
-    _given: tuple[DeviceAssignment, ...] = ()
+    _assignments: tuple[DeviceAssignment, ...] = ()
     _version: tuple[int, ...] = ()
     _problem: str = field(default="")
 
     async def run(self) -> None:
-        """Look until cancelled, at once when the ledger is another."""
+        """Update every ``INTERVAL``, and at once when the ledger has changed, until cancelled."""
         while True:
             change = self.grants.next_change()
             if self._pods():
                 await asyncio.to_thread(self.read)
-            self.look()
+            self.update()
             with suppress(TimeoutError):
                 await asyncio.wait_for(change, INTERVAL)
 
-    def look(self) -> None:
-        """Say who holds what; before the ledger is known nobody can."""
+    def update(self) -> None:
+        """Compute ``found``; no effect before the ledger is known."""
         if not self.grants.known:
             return
-        found = holdings(self._given, self.hardware(), self._pods())
+        found = holdings(self._assignments, self.hardware(), self._pods())
         if found != self.found:
             self.found = found
-            self.changed()
+            for notify in self.subscribers:
+                notify()
 
     def _pods(self) -> frozenset[str]:
-        """Those that the ledger cannot tell, or could because it was told from here."""
+        """The pods whose cards the ledger does not know, or knows from this agent's report."""
         ledger = self.grants.ledger
         allocations = {} if ledger is None else ledger.allocations
         return frozenset(
@@ -139,9 +143,9 @@ class KubeletDevices:
         )
 
     def read(self) -> None:
-        """Read the file where it is another.
+        """Read the file where it has changed.
 
-        What cannot be read leaves what was known: it is by uid, and a pod keeps its devices.
+        An invalid file leaves the known assignments: they are by uid, and a pod keeps its devices.
         """
         problem = ""
         try:
@@ -149,7 +153,7 @@ class KubeletDevices:
             version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if version != self._version:
                 with self.path.open("rb") as file:
-                    self._given = read(file.read(MAX_FILE + 1))
+                    self._assignments = read(file.read(MAX_FILE + 1))
                 self._version = version
         except (OSError, CheckpointError) as error:
             problem = str(error)

@@ -11,8 +11,8 @@ from adapters.node.config import AgentConfig, ConfigError, node_name, profiles, 
 from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.model import InventoryError
+from adapters.node.hook.equipment import supports_cdi
 from adapters.node.hook.profiles import PROFILES, Preload
-from adapters.node.main import takes_cdi
 from adapters.node.nri.model import Mount, RuntimeInfo
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
@@ -72,7 +72,7 @@ def test_a_profile_is_changed_only_in_what_is_named(tmp_path: Path) -> None:
         ("- 1", "object"),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_invalid_file_is_rejected(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         read(written(tmp_path, text))
 
@@ -95,7 +95,7 @@ def test_the_node_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "takes"),
+    ("name", "version", "supported"),
     [
         ("containerd", "1.7.24~ds1", False),
         ("containerd", "v2.0.5", False),
@@ -106,8 +106,8 @@ def test_the_node_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cri-o", "1.34.0", False),
     ],
 )
-def test_cdi_is_used_where_it_is_known_to_work(name: str, version: str, takes: bool) -> None:
-    assert takes_cdi(RuntimeInfo(name, version)) is takes
+def test_cdi_is_used_where_it_is_known_to_work(name: str, version: str, supported: bool) -> None:
+    assert supports_cdi(RuntimeInfo(name, version)) is supported
 
 
 def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         FileInventory(written(tmp_path, text), "a").read()
 
 
-def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
+def test_a_ledger_in_a_file_is_followed(tmp_path: Path) -> None:
     grants = LedgerGrants()
     path = tmp_path / "ledger.json"
     file = LedgerFile(path, grants)
@@ -157,13 +157,13 @@ def test_a_record_in_a_file_is_followed(tmp_path: Path) -> None:
     assert not file.look()
 
 
-def test_whoever_waits_for_a_change_is_told() -> None:
+def test_a_change_wakes_its_waiters() -> None:
     async def wait() -> bool:
         grants = LedgerGrants()
         waiting = asyncio.ensure_future(grants.next_change())
         await asyncio.sleep(0)
         grants.replace(ledger())
-        await asyncio.wait_for(waiting, 1)
+        await waiting
         return waiting.done()
 
     assert asyncio.run(wait())

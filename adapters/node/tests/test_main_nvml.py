@@ -1,10 +1,9 @@
-"""The agent as a process, on a node whose library is played by a real shared object."""
+"""The agent as a process, on a node with a stand-in of NVML."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 from adapters.node.hardware.tests.test_mig_partitioner import EMPTY, holding, slot
 from adapters.node.tests.stand_in import built
+from adapters.node.tests.waiting import wait_until
 from adapters.wire.ledger import encode
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def agent(folder: Path, port: int) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """An agent; what it has told so far."""
+    """An agent, and the lines of its log so far."""
     config = folder / "node.json"
     settings = {
         "node": "a",
@@ -36,21 +36,14 @@ def agent(folder: Path, port: int) -> Iterator[Callable[[], list[dict[str, Any]]
         "PYTHONPATH": str(ROOT),
     }
     log = folder / "log"
-    with log.open("w") as told:
+    with log.open("w") as errors:
         words = [sys.executable, "-P", "-m", "adapters.node", str(config)]
-        process = subprocess.Popen(words, stderr=told, env=os.environ | more)  # noqa: S603
+        process = subprocess.Popen(words, stderr=errors, env=os.environ | more)  # noqa: S603
         try:
             yield lambda: [json.loads(line) for line in log.read_text().splitlines()]
         finally:
             process.terminate()
             assert process.wait(20) == 0
-
-
-def within(holds: Callable[[], object], told: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.05)
 
 
 def free_port() -> int:
@@ -59,18 +52,20 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def test_a_slice_that_is_granted_is_cut_and_the_cards_are_told(tmp_path: Path) -> None:
+def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path: Path) -> None:
     port = free_port()
-    with agent(tmp_path, port) as told:
-        within(lambda: any(line["event"] == "agent.started" for line in told()), told)
+    with agent(tmp_path, port) as log_lines:
+        wait_until(lambda: any(line["event"] == "agent.started" for line in log_lines()), log_lines)
 
         (tmp_path / "part").write_bytes(encode(EMPTY.adopt(holding("p", slot("2g.10gb", 2)))))
         (tmp_path / "part").rename(tmp_path / "ledger.json")
-        within(lambda: any(line["event"] == "mig.repartitioned" for line in told()), told)
+        wait_until(
+            lambda: any(line["event"] == "mig.repartitioned" for line in log_lines()), log_lines
+        )
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             metrics = answer.read().decode()
 
-    cut = next(line for line in told() if line["event"] == "mig.repartitioned")
+    cut = next(line for line in log_lines() if line["event"] == "mig.repartitioned")
     assert (cut["card"], cut["added"], cut["failed"]) == ("GPU-0", ["2g.10gb@2"], 0)
     assert 'HostGPUMemoryUsage{nodeid="a",deviceidx="1",deviceuuid="GPU-1"' in metrics
-    assert next(line for line in told() if line["event"] == "agent.started")["cards"] == 2
+    assert next(line for line in log_lines() if line["event"] == "agent.started")["cards"] == 2

@@ -1,4 +1,4 @@
-"""The watch against a server that says what a test wants."""
+"""The watch against a server whose answers a test sets."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ from adapters.node.apiserver.credentials import (
 )
 from adapters.node.apiserver.ledger_watch import LedgerWatch
 from adapters.node.grants import GrantStatus, LedgerGrants
+from adapters.node.tests import waiting
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode
 from core.hardware.quantity import GIB
@@ -52,14 +53,14 @@ async def chunked(writer: asyncio.StreamWriter, *pieces: bytes) -> None:
 
 def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]:
     """Give the answers in turn, the last one again and again; the requests that came."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def run() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 request = (await reader.readuntil(b"\r\n\r\n")).decode()
-                asked.append(request)
-                await answers[min(len(asked), len(answers)) - 1](writer, request)
+                requests.append(request)
+                await answers[min(len(requests), len(answers)) - 1](writer, request)
             finally:
                 writer.close()
 
@@ -68,9 +69,7 @@ def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]
         grants = LedgerGrants()
         watch = LedgerWatch(AgentCredentials("127.0.0.1", port, None), "a", grants)
         task = asyncio.ensure_future(watch.run())
-        async with asyncio.timeout(5):
-            while not until(grants):
-                await asyncio.sleep(0.01)
+        await waiting.until(lambda: until(grants))
         server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for other in (task, *others):
@@ -79,7 +78,7 @@ def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]
         await asyncio.sleep(0.02)  # transports close in the next turns of the loop
 
     asyncio.run(run())
-    return asked
+    return requests
 
 
 async def hold(_: asyncio.StreamWriter, __: str) -> None:
@@ -95,7 +94,7 @@ def knows(uid: str) -> Callable[[LedgerGrants], bool]:
     return lambda grants: grants.lookup(uid, "other") is GrantStatus.NO_SHARE
 
 
-def test_the_record_is_listed_and_then_watched() -> None:
+def test_the_ledger_is_listed_and_then_watched() -> None:
     async def one(writer: asyncio.StreamWriter, _: str) -> None:
         await plain(writer, listed(thing("1")))
 
@@ -106,14 +105,14 @@ def test_the_record_is_listed_and_then_watched() -> None:
         await chunked(writer, lines[:100], lines[100:])
         await asyncio.sleep(10)
 
-    asked = follow(one, two, until=knows("uid-2"))
+    requests = follow(one, two, until=knows("uid-2"))
 
-    assert "fieldSelector=metadata.name%3Da" in asked[0]
-    assert "watch=1" in asked[1]
-    assert "resourceVersion=1" in asked[1]
+    assert "fieldSelector=metadata.name%3Da" in requests[0]
+    assert "watch=1" in requests[1]
+    assert "resourceVersion=1" in requests[1]
 
 
-def test_a_watch_that_ends_goes_on_from_where_it_was() -> None:
+def test_a_watch_that_ends_continues_from_its_last_version() -> None:
     async def one(writer: asyncio.StreamWriter, _: str) -> None:
         await plain(writer, listed())
 
@@ -124,12 +123,12 @@ def test_a_watch_that_ends_goes_on_from_where_it_was() -> None:
         await chunked(writer, event("MODIFIED", thing("9", "uid-3")))
         await asyncio.sleep(10)
 
-    asked = follow(one, two, three, until=knows("uid-3"))
+    requests = follow(one, two, three, until=knows("uid-3"))
 
-    assert "resourceVersion=7" in asked[2]
+    assert "resourceVersion=7" in requests[2]
 
 
-def test_a_version_that_is_too_old_is_listed_anew() -> None:
+def test_a_version_that_is_too_old_leads_to_a_new_list() -> None:
     async def one(writer: asyncio.StreamWriter, _: str) -> None:
         await plain(writer, listed())
 
@@ -155,7 +154,7 @@ def test_a_version_that_is_too_old_is_listed_anew() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
     ],
 )
-def test_a_bad_answer_is_asked_for_again(nonsense: bytes) -> None:
+def test_the_watch_lists_again_after_an_invalid_answer(nonsense: bytes) -> None:
     async def bad(writer: asyncio.StreamWriter, _: str) -> None:
         writer.write(nonsense)
         await writer.drain()
@@ -167,7 +166,7 @@ def test_a_bad_answer_is_asked_for_again(nonsense: bytes) -> None:
 
 
 @pytest.mark.parametrize("last", [event("DELETED", thing("8")), event("MODIFIED", {"spec": {}})])
-def test_without_a_record_nobody_has_a_share_but_the_cards_stay(last: bytes) -> None:
+def test_without_a_ledger_no_container_has_a_share_but_the_cards_stay(last: bytes) -> None:
     known = False
 
     async def one(writer: asyncio.StreamWriter, _: str) -> None:
@@ -198,20 +197,20 @@ def test_a_pod_without_a_service_account_has_no_credentials(tmp_path: Path) -> N
             of_pod(environment, tmp_path)
 
 
-def test_a_token_is_read_each_time(tmp_path: Path) -> None:
+def test_a_token_is_read_for_each_request(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("one\n")
-    who = AgentCredentials("h", 1, None, tmp_path / "token")
+    credentials = AgentCredentials("h", 1, None, tmp_path / "token")
 
-    assert "Bearer one\r\n" in who.headers()
+    assert ("Authorization", "Bearer one") in credentials.headers()
     (tmp_path / "token").write_text("two")
-    assert "Bearer two\r\n" in who.headers()
+    assert ("Authorization", "Bearer two") in credentials.headers()
 
 
 @pytest.mark.parametrize(
     ("user", "server", "problem"),
     [
-        ({"exec": {}}, "https://h", "another program"),
-        ({}, "h", "no server"),
+        ({"exec": {}}, "https://h", "needs another program"),
+        ({}, "h", "not a server"),
         (
             {"client-certificate": "nowhere", "client-key": "nowhere"},
             "https://h",
@@ -219,7 +218,7 @@ def test_a_token_is_read_each_time(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used_is_refused(
+def test_an_unusable_kubeconfig_is_rejected(
     tmp_path: Path, user: object, server: str, problem: str
 ) -> None:
     content = {
@@ -238,7 +237,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused(
         of_kubeconfig(path)
 
 
-def test_a_kubeconfig_without_tls_is_taken(tmp_path: Path) -> None:
+def test_a_kubeconfig_without_tls_is_accepted(tmp_path: Path) -> None:
     content = {
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:8001"}}],
         "users": [{"name": "u", "user": {}}],

@@ -1,7 +1,8 @@
-"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+"""MIG partitioning on a stand-in of NVML without cards; see ``nvml_stand_in.c``."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import given, settings
@@ -15,15 +16,17 @@ from hypothesis.stateful import (
 )
 
 from adapters.node.grants import LedgerGrants
-from adapters.node.hardware.mig_partitioner import RETRY_INTERVAL, MigPartitioner
+from adapters.node.hardware.mig_partitioner import MigPartitioner
+from adapters.node.hardware.model import Hardware, Instance
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml
 from adapters.node.hardware.nvml_mig import NvmlMig
+from adapters.node.hardware.watcher import HardwareWatcher
+from adapters.node.hook.equipment import EquipmentSource
 from adapters.node.hook.profiles import PROFILES
-from adapters.node.main import NodeAgent
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Slice, best_free_slice
+from core.hardware.mig import MigKey, Slice, best_free_slice
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node as Cards
 from core.hardware.quantity import GIB
@@ -46,140 +49,157 @@ def holding(uid: str, taken: Slice) -> Allocation:
     return Allocation(uid, f"ai/{uid}", "volcano", "a", (grant,))
 
 
-def node(library: Any, *, enable: bool = False) -> tuple[NodeAgent, MigPartitioner]:
+@dataclass
+class Setup:
+    grants: LedgerGrants
+    watcher: HardwareWatcher
+    partitioner: MigPartitioner
+    source: EquipmentSource
+
+    @property
+    def instances(self) -> Mapping[MigKey, Instance]:
+        """What containers can get."""
+        return self.source.equipment().instances
+
+    @property
+    def problems(self) -> Mapping[MigKey, str]:
+        return self.partitioner.failed_instances
+
+
+def setup(library: Any, *, enable: bool = False) -> Setup:
     inventory = NvmlInventory("a", Nvml(library))
-    made = NodeAgent(LedgerGrants(), PROFILES, inventory.read(), inventory=inventory)
-    tool = NvmlMig(inventory.nvml)
-    made.cutter = MigPartitioner(made.grants, tool, lambda: made.hardware, made.look, enable)
-    return made, made.cutter
+    grants, watcher = LedgerGrants(), HardwareWatcher(inventory)
+    watcher.read_first()
+    driver = NvmlMig(inventory.nvml)
+    partitioner = MigPartitioner(grants, driver, lambda: watcher.hardware, watcher.read, enable)
+    source = EquipmentSource(grants, PROFILES, lambda: watcher.hardware, partitioner)
+    return Setup(grants, watcher, partitioner, source)
 
 
-def cut(there: tuple[NodeAgent, MigPartitioner], ledger: NodeLedger) -> None:
-    there[0].grants.replace(ledger)
-    asyncio.run(there[1].repartition())
+def repartition(there: Setup, ledger: NodeLedger) -> None:
+    there.grants.replace(ledger)
+    asyncio.run(there.partitioner.repartition())
 
 
-def test_a_granted_slice_is_made_and_can_be_given() -> None:
-    there = node(begin(1, mig=True))
+def test_the_agent_creates_a_granted_slice_and_containers_can_get_it() -> None:
+    there = setup(begin(1, mig=True))
 
-    cut(there, EMPTY.reserve(holding("p", slot("2g.10gb", 2))).commit("p"))
+    repartition(there, EMPTY.reserve(holding("p", slot("2g.10gb", 2))).commit("p"))
 
-    assert list(there[0].equipment().instances) == [("GPU-0", "2g.10gb", 2)]
-    assert there[1].failed_instances == {}
+    assert list(there.instances) == [("GPU-0", "2g.10gb", 2)]
+    assert there.problems == {}
 
 
-def test_what_nobody_holds_makes_room_and_what_somebody_holds_does_not() -> None:
+def test_a_free_instance_makes_room_and_a_granted_one_stays() -> None:
     library = begin(1, mig=True)
-    there = node(library)
+    there = setup(library)
     first = EMPTY.adopt(holding("p", slot("1g.5gb", 3))).adopt(holding("q", slot("1g.5gb", 6)))
-    cut(there, first)
+    repartition(there, first)
     kept = library.stand_in_serial(0, 6)
 
-    cut(there, first.release("p").adopt(holding("r", slot("2g.10gb", 2))))
+    repartition(there, first.release("p").adopt(holding("r", slot("2g.10gb", 2))))
 
-    assert set(there[0].equipment().instances) == {("GPU-0", "2g.10gb", 2), ("GPU-0", "1g.5gb", 6)}
+    assert set(there.instances) == {("GPU-0", "2g.10gb", 2), ("GPU-0", "1g.5gb", 6)}
     assert library.stand_in_serial(0, 6) == kept
 
 
-def test_a_process_keeps_its_slice_and_the_refusal_says_so_until_it_ends() -> None:
+def test_an_instance_with_a_process_stays_and_is_the_reason_until_the_process_ends() -> None:
     library = begin(1, mig=True)
-    there = node(library)
+    there = setup(library)
     key = ("GPU-0", "2g.10gb", 2)
-    cut(there, EMPTY.adopt(holding("p", slot("1g.5gb", 3))))
+    repartition(there, EMPTY.adopt(holding("p", slot("1g.5gb", 3))))
     library.stand_in_run_at(0, 3, 1)
     wanted = EMPTY.adopt(holding("r", slot("2g.10gb", 2)))
 
-    cut(there, wanted)
-    refused = dict(there[1].failed_instances)
+    repartition(there, wanted)
+    problems = dict(there.problems)
     library.stand_in_run_at(0, 3, 0)
-    cut(there, wanted)
+    repartition(there, wanted)
 
-    assert refused == {key: "1g.5gb at 3 is in its way: a process runs on it"}
-    assert there[1].failed_instances == {}
-    assert list(there[0].equipment().instances) == [key]
+    assert problems == {key: "1g.5gb at 3 is in its way: a process runs on it"}
+    assert there.problems == {}
+    assert list(there.instances) == [key]
 
 
-def test_what_a_pod_that_cannot_be_read_may_hold_stays() -> None:
+def test_an_instance_that_a_pod_with_unknown_cards_may_use_stays() -> None:
     library = begin(1, mig=True)
-    there = node(library)
-    cut(there, EMPTY.adopt(holding("p", slot("1g.5gb", 3))))
-    stranger = Allocation("s", "ai/s", "volcano", "a", (), unread="?", blocked=frozenset({"GPU-0"}))
+    there = setup(library)
+    repartition(there, EMPTY.adopt(holding("p", slot("1g.5gb", 3))))
+    unknown = Allocation("s", "ai/s", "volcano", "a", (), unread="?", blocked=frozenset({"GPU-0"}))
 
-    cut(there, EMPTY.adopt(stranger).adopt(holding("r", slot("2g.10gb", 2))))
+    repartition(there, EMPTY.adopt(unknown).adopt(holding("r", slot("2g.10gb", 2))))
 
-    assert there[1].failed_instances == {
-        ("GPU-0", "2g.10gb", 2): "what it is cut into may be in use"
-    }
+    assert there.problems == {("GPU-0", "2g.10gb", 2): "what it is cut into may be in use"}
     assert library.stand_in_serial(0, 3) == 1
 
 
-def test_mig_mode_is_turned_on_only_where_the_operator_allows_it() -> None:
+def test_the_agent_enables_mig_mode_only_where_the_operator_allows_it() -> None:
     library = begin(1)
     wanted = EMPTY.adopt(holding("p", slot("2g.10gb", 2)))
-    careful, allowed = node(library), node(library, enable=True)
+    careful, allowed = setup(library), setup(library, enable=True)
 
-    cut(careful, wanted)
-    cut(allowed, wanted)
+    repartition(careful, wanted)
+    repartition(allowed, wanted)
 
-    assert careful[1].failed_instances == {("GPU-0", "2g.10gb", 2): "it is not in MIG mode"}
-    assert list(allowed[0].equipment().instances) == [("GPU-0", "2g.10gb", 2)]
+    assert careful.problems == {("GPU-0", "2g.10gb", 2): "it is not in MIG mode"}
+    assert list(allowed.instances) == [("GPU-0", "2g.10gb", 2)]
 
 
-def test_a_card_that_is_gone_or_busy_is_the_reason() -> None:
+def test_a_missing_or_busy_card_is_the_reason() -> None:
     library = begin(1)
     library.stand_in_run(0, 3)
-    there = node(library, enable=True)
+    there = setup(library, enable=True)
     wanted = EMPTY.adopt(holding("p", slot("2g.10gb", 2)))
 
-    cut(there, wanted)
-    busy = list(there[1].failed_instances.values())
-    there[0].hardware = type(there[0].hardware)()
-    cut(there, wanted)
+    repartition(there, wanted)
+    busy = list(there.problems.values())
+    there.watcher.hardware = Hardware()
+    repartition(there, wanted)
 
     assert busy == ["card GPU-0 is in use: MIG mode stays off"]
-    assert list(there[1].failed_instances.values()) == ["it is not there"]
+    assert list(there.problems.values()) == ["it is not there"]
 
 
-def test_without_a_record_nothing_is_done() -> None:
-    there = node(begin(1, mig=True))
+def test_without_a_ledger_the_agent_changes_nothing() -> None:
+    there = setup(begin(1, mig=True))
 
-    asyncio.run(there[1].repartition())
+    asyncio.run(there.partitioner.repartition())
 
-    assert there[0].hardware.gpu_instances == {"GPU-0": ()}
+    assert there.watcher.hardware.gpu_instances == {"GPU-0": ()}
 
 
-def test_whoever_waits_is_told_when_it_is_cut_also_of_a_grant_that_comes_meanwhile() -> None:
+def test_waiters_wake_when_an_instance_exists_also_for_a_later_grant() -> None:
     library = begin(1, mig=True)
-    there = node(library)
-    grants = there[0].grants
+    there = setup(library)
+    grants = there.grants
     one, two = slot("1g.5gb", 0), slot("2g.10gb", 2)
 
+    async def grant(taken: Slice) -> None:
+        grants.replace((grants.ledger or EMPTY).adopt(holding(taken.profile, taken)))
+        while MigKey("GPU-0", taken.profile, taken.start) not in there.instances:
+            change = grants.next_change()
+            if MigKey("GPU-0", taken.profile, taken.start) in there.instances:
+                change.close()
+                return
+            await change
+
     async def scenario() -> None:
-        work = asyncio.ensure_future(there[1].run())
-        await until(lambda: ("GPU-0", "1g.5gb", 0) in there[0].equipment().instances, one)
-        await until(lambda: ("GPU-0", "2g.10gb", 2) in there[0].equipment().instances, two)
+        work = asyncio.ensure_future(there.partitioner.run())
+        await grant(one)
+        await grant(two)
         work.cancel()
 
-    async def until(done: Callable[[], bool], taken: Slice) -> None:
-        grants.replace((grants.ledger or EMPTY).adopt(holding(taken.profile, taken)))
-        async with asyncio.timeout(RETRY_INTERVAL * 4):
-            while True:
-                change = grants.next_change()
-                if done():
-                    change.close()
-                    return
-                await change
-
     asyncio.run(scenario())
+    assert len(there.instances) == 2
 
 
-class Cuts(RuleBasedStateMachine):
-    """Grants, frees, processes and restarts in any order."""
+class Repartitions(RuleBasedStateMachine):
+    """Grants, releases, processes and restarts in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.library = begin(1, mig=True)
-        self.there = node(self.library)
+        self.there = setup(self.library)
         self.ledger = EMPTY
         self.count = 0
         self.running: dict[str, tuple[Slice, int]] = {}
@@ -199,8 +219,8 @@ class Cuts(RuleBasedStateMachine):
             return
 
     @rule()
-    def cut(self) -> None:
-        cut(self.there, self.ledger)
+    def repartition(self) -> None:
+        repartition(self.there, self.ledger)
 
     @rule(data=st.data())
     @precondition(lambda self: self.ledger.allocations)
@@ -208,7 +228,7 @@ class Cuts(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.ledger.allocations)))
         taken = self.ledger.allocations[uid].grants[0].slice
         key = ("GPU-0", taken.profile, taken.start) if taken else ("", "", 0)
-        if taken and key in self.there[0].equipment().instances and uid not in self.running:
+        if taken and key in self.there.instances and uid not in self.running:
             self.library.stand_in_run_at(0, taken.start, 1)
             self.running[uid] = (taken, self.library.stand_in_serial(0, taken.start))
 
@@ -226,7 +246,7 @@ class Cuts(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.there = node(self.library)
+        self.there = setup(self.library)
 
     @invariant()
     def nothing_in_use_is_destroyed(self) -> None:
@@ -234,7 +254,7 @@ class Cuts(RuleBasedStateMachine):
             assert self.library.stand_in_serial(0, taken.start) == serial
 
     @invariant()
-    def what_is_cut_does_not_overlap(self) -> None:
+    def instances_do_not_overlap(self) -> None:
         parts = NvmlMig(Nvml(self.library)).instances("GPU-0") or ()
         for place, part in enumerate(parts):
             assert not any(part.placement.overlaps(other.placement) for other in parts[:place])
@@ -243,32 +263,32 @@ class Cuts(RuleBasedStateMachine):
         for uid in list(self.running):
             taken, _ = self.running.pop(uid)
             self.library.stand_in_run_at(0, taken.start, 0)
-        cut(self.there, self.ledger)
+        repartition(self.there, self.ledger)
         wanted = {
             ("GPU-0", g.slice.profile, g.slice.start)
             for a in self.ledger.allocations.values()
             for g in a.grants
             if g.slice
         }
-        assert wanted <= set(self.there[0].equipment().instances)
+        assert wanted <= set(self.there.instances)
 
 
-def test_in_any_order_what_is_in_use_stays_and_what_is_granted_is_made() -> None:
+def test_in_any_order_instances_in_use_stay_and_granted_ones_are_created() -> None:
     run_state_machine_as_test(
-        Cuts, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
+        Repartitions, settings=settings(max_examples=60, stateful_step_count=25, deadline=None)
     )
 
 
 @given(st.lists(st.sampled_from([s for layout in CUT.layouts for s in layout.slices]), max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_granted_the_library_never_refuses_the_plan(wanted: list[Slice]) -> None:
-    there = node(begin(1, mig=True))
+def test_the_library_accepts_the_plan_for_any_grants(wanted: list[Slice]) -> None:
+    there = setup(begin(1, mig=True))
     ledger = EMPTY
     for number, taken in enumerate(wanted):
         held = [g.slice for a in ledger.allocations.values() for g in a.grants if g.slice]
         if not any(taken.overlaps(other) for other in held):
             ledger = ledger.adopt(holding(f"p{number}", taken))
 
-    cut(there, ledger)
+    repartition(there, ledger)
 
-    assert there[1].failed_instances == {}
+    assert there.problems == {}

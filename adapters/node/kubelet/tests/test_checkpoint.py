@@ -85,12 +85,12 @@ def test_a_kubelet_that_has_given_nothing_says_so(data: bytes) -> None:
         file(row(), "GPU-0"),
     ],
 )
-def test_a_file_of_which_anything_cannot_be_understood_says_nothing(bad: bytes) -> None:
-    with pytest.raises(CheckpointError, match="no checkpoint of the kubelet"):
+def test_a_file_with_any_invalid_part_is_rejected(bad: bytes) -> None:
+    with pytest.raises(CheckpointError, match="invalid kubelet checkpoint"):
         read(bad)
 
 
-def test_a_file_that_is_too_large_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "MAX_FILE", len(WRITTEN) - 1)
 
     with pytest.raises(CheckpointError, match="more than"):

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.node.apiserver.status import SharingConfig
+from adapters.node.apiserver.status import NodeStatusSource, SharingConfig
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware, Instance
+from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.kubelet.checkpoint import DeviceAssignment
 from adapters.node.kubelet.devices import KubeletDevices, holdings
 from adapters.node.kubelet.tests.test_checkpoint import file, row
-from adapters.node.main import NodeAgent
 from adapters.node.tests.builders import card, ledger
+from adapters.node.tests.waiting import until
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from core.hardware.mig import MigKey
 from core.requests.grant import Grant
@@ -127,121 +128,125 @@ def unread(uid: str = "7") -> LedgerGrants:
     return LedgerGrants(ledger(uid=uid, unread="nobody says"))
 
 
-def holders(place: Path, grants: LedgerGrants) -> tuple[KubeletDevices, list[bool]]:
+def following(path: Path, grants: LedgerGrants) -> tuple[KubeletDevices, list[bool]]:
     changes: list[bool] = []
-    return KubeletDevices(place, grants, lambda: NODE, lambda: changes.append(True)), changes
+    devices = KubeletDevices(path, grants, lambda: NODE, [lambda: changes.append(True)])
+    return devices, changes
 
 
-def follow(what: KubeletDevices) -> None:
-    """Let it look until it has said something."""
+def follow(devices: KubeletDevices) -> None:
+    """Run until the devices are known."""
 
     async def scenario() -> None:
-        task = asyncio.ensure_future(what.run())
-        async with asyncio.timeout(5):
-            while what.found is None:
-                await asyncio.sleep(0.01)
+        task = asyncio.ensure_future(devices.run())
+        await until(lambda: devices.found is not None)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(scenario())
 
 
-def test_a_pod_that_the_ledger_cannot_tell_is_looked_up(tmp_path: Path) -> None:
+def test_the_agent_reports_the_cards_of_a_pod_that_the_ledger_does_not_know(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint"
     place.write_bytes(file(row(), row(PodUID="8")))
-    what, changes = holders(place, unread())
+    devices, changes = following(place, unread())
 
-    follow(what)
+    follow(devices)
 
-    assert what.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
+    assert devices.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
     assert changes == [True]
 
 
-def test_a_pod_that_is_known_from_here_is_told_on(tmp_path: Path) -> None:
+def test_the_agent_keeps_reporting_a_pod_that_is_known_from_its_report(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint"
     place.write_bytes(file(row()))
     held = ledger(Grant("c", "GPU-0", 1, 100), uid="7")
     allocation = replace(held.allocations["7"], dialect=KUBELET)
-    what, _ = holders(place, LedgerGrants(held.adopt(allocation)))
+    devices, _ = following(place, LedgerGrants(held.adopt(allocation)))
 
-    follow(what)
+    follow(devices)
 
-    assert what.found
-    assert what.found[0].pod == "7"
-
-
-def test_of_pods_that_the_ledger_tells_nobody_asks_the_kubelet(tmp_path: Path) -> None:
-    what, _ = holders(tmp_path / "not there", LedgerGrants(ledger(Grant("c", "GPU-0", 1, 1))))
-
-    follow(what)
-
-    assert what.found == ()
+    assert devices.found
+    assert devices.found[0].pod == "7"
 
 
-def test_nothing_is_said_before_the_ledger_is_known(tmp_path: Path) -> None:
-    what, changes = holders(tmp_path / "not there", LedgerGrants())
+def test_the_agent_does_not_read_the_checkpoint_for_pods_that_the_ledger_knows(
+    tmp_path: Path,
+) -> None:
+    devices, _ = following(tmp_path / "not there", LedgerGrants(ledger(Grant("c", "GPU-0", 1, 1))))
 
-    what.look()
+    follow(devices)
 
-    assert what.found is None
+    assert devices.found == ()
+
+
+def test_nothing_is_reported_before_the_ledger_is_known(tmp_path: Path) -> None:
+    devices, changes = following(tmp_path / "not there", LedgerGrants())
+
+    devices.update()
+
+    assert devices.found is None
     assert changes == []
 
 
-def test_what_cannot_be_read_leaves_what_was_known_and_is_told_once(
+def test_an_invalid_file_leaves_the_known_devices_and_is_logged_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "checkpoint"
     place.write_bytes(file(row()))
-    what, changes = holders(place, unread())
-    follow(what)
+    devices, changes = following(place, unread())
+    follow(devices)
 
     place.write_bytes(b"garbage")
-    what.read()
-    what.read()
-    what.look()
+    devices.read()
+    devices.read()
+    devices.update()
 
-    assert what.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
+    assert devices.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
     assert changes == [True]
     assert capsys.readouterr().err.count("kubelet_checkpoint.invalid") == 1
 
 
-def test_a_file_that_is_as_it_was_is_not_read_again(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint"
     place.write_bytes(file(row()))
-    what, _ = holders(place, unread())
-    what.read()
+    devices, _ = following(place, unread())
+    devices.read()
     stat = place.stat()
     place.write_bytes(b"?" * stat.st_size)
     os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
-    what.read()
-    what.look()
+    devices.read()
+    devices.update()
 
-    assert what.found
+    assert devices.found
 
 
-def test_a_pod_that_is_gone_from_the_ledger_is_told_no_more(tmp_path: Path) -> None:
+def test_a_pod_that_left_the_ledger_is_not_reported(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint"
     place.write_bytes(file(row()))
     grants = unread()
-    what, changes = holders(place, grants)
-    follow(what)
+    devices, changes = following(place, grants)
+    follow(devices)
 
     grants.replace(ledger(Grant("c", "GPU-0", 1, 1), uid="9"))
-    what.look()
+    devices.update()
 
-    assert what.found == ()
+    assert devices.found == ()
     assert changes == [True, True]
 
 
-def test_nothing_is_told_of_the_node_before_somebody_has_looked(tmp_path: Path) -> None:
-    what, _ = holders(tmp_path / "not there", unread())
-    node = NodeAgent(unread(), {}, NODE, known=True, holders=what)
-    before = node.told(SharingConfig())
-    what.found = (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
+def test_there_is_no_desired_status_before_devices_and_hardware_are_known(tmp_path: Path) -> None:
+    devices, _ = following(tmp_path / "not there", unread())
+    watcher = HardwareWatcher(None, NODE, known=True)
+    source = NodeStatusSource(watcher, SharingConfig(), lambda: devices.found)
+    before = source.desired()
+    devices.found = (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
 
-    told = node.told(SharingConfig())
+    after = source.desired()
+    unknown = NodeStatusSource(HardwareWatcher(None), SharingConfig(), tuple).desired()
 
     assert before is None
-    assert told is not None
-    assert told.holdings == what.found
+    assert unknown is None
+    assert after is not None
+    assert after.holdings == devices.found
