@@ -24,7 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* Labels by which pods are found; they never change. Takes the root and a component. */ -}}
+{{- /* Labels that select pods; they never change. Takes the root and a component. */ -}}
 {{- define "dragoman.selector" -}}
 app.kubernetes.io/name: {{ include "dragoman.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -53,7 +53,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- else }}{{ .given }}{{ end }}
 {{- end }}
 
-{{- /* Settings that every service has, replica or sidecar. */ -}}
+{{- /* Settings of every service, replica or sidecar. */ -}}
 {{- define "dragoman.settings" -}}
 store: kubernetes
 grpc: "off"
@@ -61,7 +61,7 @@ namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- end }}
 
-{{- /* The container of a sidecar: schedulers ask it at 127.0.0.1. */ -}}
+{{- /* The container of a sidecar: schedulers call it at 127.0.0.1. */ -}}
 {{- define "dragoman.sidecar" -}}
 name: dragoman
 image: {{ include "dragoman.image" (dict "root" . "image" .Values.service.image "tag" .Chart.AppVersion) }}
@@ -95,7 +95,7 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{- /* Annotations that a scheduler alone may write; a test compares them with the code's own list. */ -}}
+{{- /* Annotations that only a scheduler may write; a test compares them with the registry of dialects. */ -}}
 {{- define "dragoman.resultKeys" -}}
 {{ .Files.Get "files/result-keys.txt" | trim | splitList "\n" | toJson }}
 {{- end }}
@@ -114,7 +114,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end }}
 
-{{- /* What both webhooks have. Takes the root and a path. */ -}}
+{{- /* The common part of both webhooks. Takes the root and a path. */ -}}
 {{- define "dragoman.webhook" -}}
 {{- $values := .root.Values.webhooks -}}
 admissionReviewVersions: [v1]
@@ -134,14 +134,14 @@ namespaceSelector:
   {{- include "dragoman.namespaces" .root | nindent 2 }}
 {{- end }}
 
-{{- /* Where pods and bindings are looked at. */ -}}
+{{- /* The namespaces of the webhooks. */ -}}
 {{- define "dragoman.namespaces" -}}
 {{- with .Values.webhooks.namespaceSelector.matchLabels }}
 matchLabels:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 matchExpressions:
-  # What the cluster itself needs, and we, must start also while nobody answers.
+  # Pods of the cluster itself, and our own, must start while the service does not answer.
   - key: kubernetes.io/metadata.name
     operator: NotIn
     values: {{ append .Values.webhooks.excludedNamespaces .Release.Namespace | uniq | toJson }}
@@ -158,7 +158,7 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{- /* The node agent's configuration, as configs/node.yaml. */ -}}
+{{- /* The configuration of the node agent, as configs/node.yaml. */ -}}
 {{- define "dragoman.nodeSettings" -}}
 socket: /var/run/nri/nri.sock
 plugin:

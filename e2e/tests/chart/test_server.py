@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.local, pytest.mark.refusals]
 GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
-ALIEN = "a node agent may write the record of its own node only"
+ALIEN = "a node agent may write the ledger of its own node only"
 SHARE = {"volcano.sh/vgpu-number": "1"}
 
 FOREIGN = (
@@ -226,7 +226,7 @@ def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: Contr
     assert ALIEN in may(stray, "n1")
     with pytest.raises(ApiError, match=ALIEN):
         own.create(LEDGERS, {**record, "metadata": {"name": "n3"}, "spec": {"node": "n3"}})
-    with pytest.raises(ApiError, match="not for a node agent to say"):
+    with pytest.raises(ApiError, match="may not write allocations"):
         own.merge(f"{LEDGERS}/n1", {"spec": {"cards": []}})
     with pytest.raises(ApiError, match="cannot list"):
         own.get(PODS)
