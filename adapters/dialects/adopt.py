@@ -9,6 +9,7 @@ from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.registry import dialect_of
+from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Card
 from core.hardware.mig import Slice
@@ -52,7 +53,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     try:
         request = dialect.read_request(pod)
         if dialect.has_result(pod):
-            grants = dialect.read_result(pod, request, node)
+            grants = at_least(request, dialect.read_result(pod, request, node), node)
             found = Allocation.of(request, Placement(node.name, grants))
         why = f"runs on {node.name} without a record of its cards"
     except DialectError as error:

@@ -11,6 +11,9 @@ from core.hardware.node import Node, Partition
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request, TaskClass
 
+SHOWN = 200
+"""Characters of a value that an error quotes."""
+
 
 class DialectError(ValueError):
     """A pod, a record or a settings file has an invalid value; its author has to change it.
@@ -22,10 +25,16 @@ class DialectError(ValueError):
     """
 
     def __init__(self, field: str, value: object, problem: str) -> None:
-        super().__init__(f"{field}: {value!r}: {problem}")
+        super().__init__(f"{field}: {_shown(value)}: {problem}")
         self.field = field
         self.value = value
         self.problem = problem
+
+
+def _shown(value: object) -> str:
+    """A value as an error quotes it: ledgers and Events keep the error, so a long one is cut."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text) - 2} characters)"
 
 
 class SchedulingPolicy(Enum):

@@ -9,9 +9,12 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Result
+from adapters.dialects.restate import ChoiceError, restate
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
 from adapters.wire.kube import Pod, annotations
+from core.hardware.node import Node
 from core.requests.grant import Grant
+from core.requests.request import Request
 
 KEY = "dragoman.dev/allocation"
 
@@ -48,3 +51,15 @@ def update(pod: Pod, result: Result, grants: tuple[Grant, ...]) -> Result:
     if KEY not in annotations(pod) or KEY in result.annotations:
         return result
     return replace(result, annotations={**result.annotations, KEY: encode(grants)})
+
+
+def read(text: str, request: Request, node: Node) -> tuple[Grant, ...]:
+    """The cards and slices that a record names, with the amounts of the request.
+
+    Raises:
+        DialectError: the text is no such record, or the request or the node contradicts it.
+    """
+    try:
+        return restate(request, decode(text), node)
+    except ChoiceError as error:
+        raise DialectError(f"metadata.annotations[{KEY}]", text, str(error)) from None

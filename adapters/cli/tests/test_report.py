@@ -7,7 +7,7 @@ import orjson
 import pytest
 import yaml
 
-from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, volcano
+from adapters.cli.tests.builders import Plain, device, node, pod, report, run, stream, volcano
 from adapters.cli.tests.builders import uuid as card_uuid
 
 PLACED = pod("pod-a", volcano(3000, cores=50), metadata={"namespace": "ml", "uid": "uid-a"})
@@ -104,21 +104,26 @@ def test_the_same_input_gives_the_same_bytes(output: str) -> None:
 
 
 def test_a_share_of_all_containers_stands_under_a_star() -> None:
-    record = json.dumps([{"container": "", "card": card_uuid(0), "memory": 1 << 30, "compute": 0}])
+    half = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
+    gpu = {
+        "minor": 0,
+        "id": card_uuid(0),
+        "resources": {**half, "koordinator.sh/gpu-memory": "5000Mi"},
+    }
     bound = pod(
-        limits=volcano(1024),
+        limits=half,
         metadata={
             "annotations": {
-                "dragoman.dev/allocation": record,
-                "volcano.sh/vgpu-ids-new": f"{card_uuid(0)},NVIDIA,1024,0:",
+                "scheduling.koordinator.sh/device-allocated": json.dumps({"gpu": [gpu]})
             }
         },
         spec={"nodeName": "node-a"},
     )
+    bound["spec"]["containers"].append({"name": "second", "resources": {"limits": half}})
 
-    found = report(node(cards=1), bound)
+    found = report(device("node-a", card_uuid(0)), node(cards=1), bound)
 
-    assert found["pods"][0]["containers"]["*"][0]["memoryMiB"] == 1024
+    assert found["pods"][0]["containers"]["*"][0]["memoryMiB"] == 5000
 
 
 def test_a_share_of_a_card_that_the_node_has_not_has_no_index() -> None:

@@ -65,7 +65,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     entries = allocated.read_allocated(annotations(pod), node)
     own = annotations(pod).get(record.KEY)
     if own is not None:
-        grants = record.decode(own)
+        grants = record.read(own, request, node)
         if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
             raise DialectError(
                 annotation_path(record.KEY), own, f"must agree with {keys.ALLOCATED}"

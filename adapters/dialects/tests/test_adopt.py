@@ -116,36 +116,80 @@ def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:
     assert not may_use_cards(Pod(status=PodStatus("Pending")))
 
 
-BEYOND = "has a record of amounts that no card has"
-BELOW = "Expected `int` >= 0"
+OWN = "dragoman.dev/allocation"
+LISTED = "volcano.sh/vgpu-ids-new"
 
 
 @pytest.mark.parametrize(
-    ("amounts", "why"),
+    "amounts",
     [
-        ({"memory": 1 << 60}, BEYOND),
-        ({"memory": -1}, BELOW),
-        ({"compute": 1 << 40}, BEYOND),
-        ({"compute": -1}, BELOW),
-        ({"slice": {"memory": -1}}, BELOW),
-        ({"slice": {"compute": 1 << 40}}, BEYOND),
+        {"memory": 1},
+        {"memory": 1 << 60},
+        {"compute": 1 << 40},
+        {"exclusive": True},
+        {"phase": "init"},
     ],
 )
-def test_a_record_of_amounts_that_no_card_has_is_not_believed(
-    amounts: dict[str, object], why: str
-) -> None:
-    record = {"container": "c", "card": "u1", "memory": 1, "compute": 0} | amounts
-    if "slice" in record:
-        part = {"profile": "p", "start": 0, "size": 1, "memory": 1, "compute": 1}
-        part |= {"layout": "l", "position": 0}
-        record["slice"] = part | dict(amounts["slice"])  # type: ignore[call-overload]
-    annotations = {
-        "volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:",
-        "dragoman.dev/allocation": json.dumps([record]),
-    }
+def test_our_own_record_names_the_card_and_no_amount(amounts: dict[str, object]) -> None:
+    written = {"container": "c", "card": "u1", "memory": 1, "compute": 0} | amounts
+    found = adopted(SHARE, {LISTED: "u1,NVIDIA,3000,0:", OWN: json.dumps([written])})
 
-    found = adopted(SHARE, annotations)
+    assert found.unread is None
+    assert found.grants == (Grant("c", "u1", 3000 * MIB, 0),)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"memory": -1}, "Expected `int` >= 0"),
+        ({"compute": -1}, "Expected `int` >= 0"),
+        ({"card": "u9"}, "which the node does not have"),
+        ({"container": "x"}, "which requests no share"),
+        (
+            {
+                "slice": {
+                    "profile": "p",
+                    "start": 0,
+                    "size": 1,
+                    "memory": 1,
+                    "compute": 1,
+                    "layout": "l",
+                    "position": 0,
+                }
+            },
+            "not in MIG mode",
+        ),
+    ],
+)
+def test_a_record_that_the_request_or_the_node_contradicts_blocks_every_card(
+    entry: dict[str, object], why: str
+) -> None:
+    written = {"container": "c", "card": "u1", "memory": 1, "compute": 0} | entry
+    found = adopted(SHARE, {LISTED: "u1,NVIDIA,3000,0:", OWN: json.dumps([written])})
 
     assert found.grants == ()
     assert why in (found.unread or "")
     assert "u1" in found.blocked
+
+
+@pytest.mark.parametrize(("listed", "memory"), [(1, 3000), (2999, 3000), (3001, 3001)])
+def test_of_a_running_pod_the_larger_of_request_and_record_is_in_use(
+    listed: int, memory: int
+) -> None:
+    found = adopted(SHARE, {LISTED: f"u1,NVIDIA,{listed},0:"})
+
+    assert found.grants == (Grant("c", "u1", memory * MIB, 0),)
+
+
+def test_the_reason_of_an_unreadable_record_is_short() -> None:
+    found = adopted(SHARE, {LISTED: "x" * 262_144})
+
+    assert len(found.unread or "") < 500
+    assert "262144 characters" in (found.unread or "")
+
+
+def test_a_record_of_amounts_that_no_card_has_is_not_believed() -> None:
+    found = adopted(SHARE, {LISTED: "u1,NVIDIA,9999999999,0:"})
+
+    assert found.grants == ()
+    assert "has a record of amounts that no card has" in (found.unread or "")

@@ -83,7 +83,7 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
     """
     written = annotations(pod)
     if record.KEY in written:
-        return record.decode(written[record.KEY])
+        return record.read(written[record.KEY], request, node)
     text = written[keys.ASSIGNED]
     cards = {card.uuid: card for card in node.cards}
     lists = text.split(";")

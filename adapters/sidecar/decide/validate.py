@@ -47,9 +47,19 @@ def _as_asked(
 
 
 def _enough(request: Request, ask: ContainerRequest, grant: Grant, card: Card) -> bool:
-    if unsuitable(request, card) is not None or grant.exclusive != ask.exclusive:
+    if unsuitable(request, card) is not None or (
+        grant.exclusive,
+        grant.phase,
+    ) != (ask.exclusive, ask.phase):
         return False
     memory = ask.memory_on(card.memory)
     if card.mode is Mode.MIG:
-        return grant.slice is not None and grant.memory >= memory
+        slot = grant.slice
+        return (
+            slot is not None
+            and any(slot in layout.slices for layout in card.geometry.layouts)
+            and (grant.memory, grant.compute) == (slot.memory, slot.compute)
+            and slot.memory >= memory
+            and slot.compute >= ask.compute
+        )
     return grant.slice is None and (grant.memory, grant.compute) == (memory, ask.compute)

@@ -199,9 +199,16 @@ def test_a_share_of_the_whole_pod_is_exclusive_where_it_takes_all(
     assert read(pod, cards(2))[0].exclusive is exclusive
 
 
-@pytest.mark.parametrize("memory", [11519 * MIB, 11521 * MIB])
-def test_our_own_record_is_not_believed_against_the_ecosystems(memory: int) -> None:
+@pytest.mark.parametrize("memory", [1, 11519 * MIB, 11521 * MIB, 1 << 60])
+def test_an_amount_in_our_own_record_changes_nothing(memory: int) -> None:
     own = record.encode((Grant("c0", "GPU-1", memory, 50),))
+    pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, record.KEY: own})
+
+    assert read(pod, cards(2, "23040Mi")) == (Grant("c0", "GPU-1", 11520 * MIB, 50),)
+
+
+def test_our_own_record_must_name_the_cards_that_the_ecosystems_record_names() -> None:
+    own = record.encode((Grant("c0", "GPU-0", 11520 * MIB, 50),))
     pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, record.KEY: own})
 
     with pytest.raises(DialectError, match="must agree with") as refused:

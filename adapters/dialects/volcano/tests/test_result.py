@@ -140,7 +140,8 @@ def test_our_own_record_is_read_in_preference() -> None:
     dialect = volcano()
     grants = (Grant("main", "u0", 5 * MIB, 5),)
     bound = carrying(
-        pod(asking(number=1)), {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)}
+        pod(asking(number=1, memory=5, cores=5)),
+        {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)},
     )
 
     assert dialect.read_result(bound, dialect.read_request(bound), node(idle(1))) == grants

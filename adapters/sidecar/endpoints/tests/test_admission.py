@@ -27,6 +27,7 @@ from adapters.sidecar.tests.builders import (
 )
 from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
+from core.requests.request import Phase
 
 METAX = {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 10, "metax-tech.com/vmemory": 4}
 
@@ -277,6 +278,50 @@ def test_an_unsound_choice_is_corrected_on_the_same_node(choice: str) -> None:
     assert "GPU-n1-1,NVIDIA,4000,0" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
     assert bench.decision_log.decisions[-1].outcome is Outcome.CORRECTED
     assert not bench.service.ledgers.inventory.ledger("n1").problems()
+
+
+def test_eight_main_containers_marked_as_init_containers_count_together() -> None:
+    containers = [
+        {**a_pod(memory=4000)["spec"]["containers"][0], "name": f"c{n}"} for n in range(8)
+    ]
+    pod = a_pod("p")
+    pod["spec"]["containers"] = containers
+    forged = [
+        {
+            "container": f"c{n}",
+            "card": "GPU-n1-0",
+            "memory": 4000 << 20,
+            "compute": 0,
+            "phase": "init",
+        }
+        for n in range(8)
+    ]
+
+    async def work() -> Bench:
+        bench = await a_service(pods=[pod])
+        await bind(bench, "p", "n1", {"dragoman.dev/allocation": json.dumps(forged)})
+        return bench
+
+    ledger = run(work()).service.ledgers.inventory.ledger("n1")
+    allocation = ledger.allocations.get("uid-p")
+    grants = () if allocation is None else allocation.grants
+    assert {grant.phase for grant in grants} <= {Phase.MAIN}
+    for card in ledger.node.cards:
+        assert sum(grant.memory for grant in grants if grant.card == card.uuid) <= card.memory
+
+
+@pytest.mark.parametrize("memory", [1, 40960 << 20])
+def test_an_amount_in_a_record_of_the_author_changes_nothing(memory: int) -> None:
+    forged = [{"container": "main", "card": "GPU-n1-0", "memory": memory, "compute": 0}]
+
+    async def work() -> Bench:
+        bench = await a_service(pods=[a_pod("p", memory=4000)])
+        await bind(bench, "p", "n1", {"dragoman.dev/allocation": json.dumps(forged)})
+        return bench
+
+    ledger = run(work()).service.ledgers.inventory.ledger("n1")
+    (grant,) = ledger.allocations["uid-p"].grants
+    assert (grant.memory, grant.phase) == (4000 << 20, Phase.MAIN)
 
 
 def test_a_choice_that_takes_what_another_has_is_corrected() -> None:

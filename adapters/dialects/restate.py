@@ -1,0 +1,124 @@
+"""What a pod's own text may say of its allocation: which card and which slice, and no amount.
+
+Annotations of a pod can be edited by its author, so amounts always come from the validated
+request and from the geometry of the card.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from core.feasibility.fit import wanted
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.ledger.usage import concurrent
+from core.requests.grant import Grant
+from core.requests.request import ContainerRequest, Request
+
+
+class ChoiceError(ValueError):
+    """A choice of cards that the request or the node contradicts; the text says how."""
+
+
+def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Grant, ...]:
+    """The same cards and slices, with the amounts that the request and the cards give.
+
+    Args:
+        request: of the pod.
+        choice: which container has which card and slice; its amounts and phases are not used.
+        node: where the cards are.
+
+    Returns:
+        In the order of the request's containers, and within one in the order of the choice.
+
+    Raises:
+        ChoiceError: a container, card or slice is unknown, a container has more or fewer cards
+            than it requests or one twice, or two containers that run together share a slice.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    containers = {each.container for each in request.containers}
+    for grant in choice:
+        if grant.container not in containers:
+            raise ChoiceError(f"names container {grant.container!r}, which requests no share")
+    grants: list[Grant] = []
+    for wish in request.containers:
+        own = [grant for grant in choice if grant.container == wish.container]
+        if not len(own) == wish.count == len({grant.card for grant in own}):
+            raise ChoiceError(f"must name {wish.count} different cards for {wish.container}")
+        for grant in own:
+            grants.append(_restated(wish, grant, cards, grants))
+    return tuple(grants)
+
+
+def at_least(request: Request, grants: Iterable[Grant], node: Node) -> tuple[Grant, ...]:
+    """The grants of a running pod, none smaller than its request: the larger amount is in use.
+
+    A grant for the whole pod (its container is empty) is raised to what its largest container
+    requests. A grant of a card that is not on the node stays as it is.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    return tuple(
+        _raised(request, grant, cards[grant.card]) if grant.card in cards else grant
+        for grant in grants
+    )
+
+
+def _raised(request: Request, grant: Grant, card: Card) -> Grant:
+    if grant.slice is not None:
+        return grant
+    for wish in request.containers:
+        if grant.container in ("", wish.container):
+            grant = replace(
+                grant,
+                memory=max(grant.memory, wanted(wish, card)),
+                compute=max(grant.compute, wish.compute),
+                exclusive=grant.exclusive or wish.exclusive,
+            )
+    return grant
+
+
+def _restated(
+    wish: ContainerRequest, grant: Grant, cards: dict[str, Card], earlier: Sequence[Grant]
+) -> Grant:
+    card = cards.get(grant.card)
+    if card is None:
+        raise ChoiceError(f"names card {grant.card!r}, which the node does not have")
+    if card.mode is not Mode.MIG:
+        if grant.slice is not None:
+            raise ChoiceError(f"names a slice of {card.uuid}, which is not in MIG mode")
+        return Grant(
+            wish.container,
+            card.uuid,
+            wanted(wish, card),
+            wish.compute,
+            wish.exclusive,
+            wish.phase,
+        )
+    found = _known_slice(card, grant.slice)
+    together = concurrent([each for each in earlier if each.card == card.uuid], wish.phase)
+    if any(each.slice is not None and each.slice.overlaps(found) for each in together):
+        raise ChoiceError(
+            f"gives {found.profile} at {found.start} of {card.uuid} to two containers"
+        )
+    return Grant(
+        wish.container,
+        card.uuid,
+        found.memory,
+        found.compute,
+        wish.exclusive,
+        wish.phase,
+        found,
+    )
+
+
+def _known_slice(card: Card, named: Slice | None) -> Slice:
+    """The slice of the card's geometry that has the name's layout, profile and start."""
+    for layout in card.geometry.layouts:
+        for slot in layout.slices:
+            if named is not None and (slot.layout, slot.profile, slot.start) == (
+                named.layout,
+                named.profile,
+                named.start,
+            ):
+                return slot
+    raise ChoiceError(f"must name a slice of {card.uuid} as its layouts have it")
