@@ -7,11 +7,11 @@ request and from the geometry of the card.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from core.feasibility.fit import wanted
+from core.feasibility.suitability import required_memory
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
-from core.ledger.usage import concurrent
+from core.ledger.usage import concurrent_grants
 from core.requests.grant import Grant
 from core.requests.request import ContainerRequest, Request
 
@@ -36,15 +36,15 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
             than it requests or one twice, or two containers that run together share a slice.
     """
     cards = {card.uuid: card for card in node.cards}
-    containers = {each.container for each in request.containers}
+    containers = {each.name for each in request.containers}
     for grant in choice:
         if grant.container not in containers:
             raise ChoiceError(f"names container {grant.container!r}, which requests no share")
     grants: list[Grant] = []
     for wish in request.containers:
-        own = [grant for grant in choice if grant.container == wish.container]
+        own = [grant for grant in choice if grant.container == wish.name]
         if not len(own) == wish.count == len({grant.card for grant in own}):
-            raise ChoiceError(f"must name {wish.count} different cards for {wish.container}")
+            raise ChoiceError(f"must name {wish.count} different cards for {wish.name}")
         for grant in own:
             grants.append(_restated(wish, grant, cards, grants))
     return tuple(grants)
@@ -67,10 +67,10 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
     if grant.slice is not None:
         return grant
     for wish in request.containers:
-        if grant.container in ("", wish.container):
+        if grant.container in ("", wish.name):
             grant = replace(
                 grant,
-                memory=max(grant.memory, wanted(wish, card)),
+                memory=max(grant.memory, required_memory(wish, card)),
                 compute=max(grant.compute, wish.compute),
                 exclusive=grant.exclusive or wish.exclusive,
             )
@@ -87,21 +87,21 @@ def _restated(
         if grant.slice is not None:
             raise ChoiceError(f"names a slice of {card.uuid}, which is not in MIG mode")
         return Grant(
-            wish.container,
+            wish.name,
             card.uuid,
-            wanted(wish, card),
+            required_memory(wish, card),
             wish.compute,
             wish.exclusive,
             wish.phase,
         )
     found = _known_slice(card, grant.slice)
-    together = concurrent([each for each in earlier if each.card == card.uuid], wish.phase)
+    together = concurrent_grants([each for each in earlier if each.card == card.uuid], wish.phase)
     if any(each.slice is not None and each.slice.overlaps(found) for each in together):
         raise ChoiceError(
             f"gives {found.profile} at {found.start} of {card.uuid} to two containers"
         )
     return Grant(
-        wish.container,
+        wish.name,
         card.uuid,
         found.memory,
         found.compute,

@@ -8,11 +8,11 @@ from adapters.dialects.restate import ChoiceError, at_least, restate
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 from core.requests.request import ContainerRequest, Phase
-from core.tests.builders import a_card, a_mig_card, a_node, a_request, an_ask
+from core.tests.builders import a_card, a_container, a_mig_card, a_node, a_request
 
 NODE = a_node(a_card("a"), a_card("b", 1))
 SLICED = a_node(a_mig_card("m"))
-REQUEST = a_request(an_ask(3 * GIB, 2, 30, "x"), an_ask(GIB, container="y"))
+REQUEST = a_request(a_container(3 * GIB, 2, 30, "x"), a_container(GIB, name="y"))
 QUARTER, HALF = (layout.slices[0] for layout in SLICED.cards[0].geometry.layouts[:2])
 CHOICE = (Grant("x", "b", 0, 0), Grant("x", "a", 0, 0), Grant("y", "a", 0, 0))
 
@@ -38,7 +38,7 @@ def test_amounts_and_phases_are_those_of_the_request(
 @given(st.integers(0, 1 << 60), st.integers(0, 8), st.integers(0, 100))
 def test_a_slice_is_as_large_as_the_card_says(memory: int, size: int, compute: int) -> None:
     named = replace(QUARTER, memory=memory, size=size, compute=compute)
-    request = a_request(an_ask(GIB))
+    request = a_request(a_container(GIB))
 
     found = restate(request, [Grant("main", "m", 1, 1, slice=named)], SLICED)
 
@@ -65,11 +65,11 @@ def test_what_request_or_node_contradicts_is_an_error(
 @pytest.mark.parametrize("named", [None, replace(QUARTER, start=9), replace(QUARTER, layout="no")])
 def test_of_a_card_in_mig_mode_a_known_slice_must_be_named(named: object) -> None:
     with pytest.raises(ChoiceError, match="must name a slice of m"):
-        restate(a_request(an_ask(GIB)), [Grant("main", "m", 1, 1, slice=named)], SLICED)  # type: ignore[arg-type]
+        restate(a_request(a_container(GIB)), [Grant("main", "m", 1, 1, slice=named)], SLICED)  # type: ignore[arg-type]
 
 
 def test_containers_that_run_together_do_not_share_a_slice() -> None:
-    first, second = an_ask(GIB, container="x"), an_ask(GIB, container="y")
+    first, second = a_container(GIB, name="x"), a_container(GIB, name="y")
     choice = [Grant(name, "m", 1, 1, slice=QUARTER) for name in ("x", "y")]
 
     with pytest.raises(ChoiceError, match="to two containers"):
@@ -81,7 +81,7 @@ def test_containers_that_run_together_do_not_share_a_slice() -> None:
 
 
 def test_a_running_pod_holds_at_least_what_it_requests() -> None:
-    requested: ContainerRequest = an_ask(3 * GIB, compute=30)
+    requested: ContainerRequest = a_container(3 * GIB, compute=30)
     request = a_request(requested)
 
     found = at_least(

@@ -207,7 +207,12 @@ def test_people_see_nodes_cards_pods_and_decisions() -> None:
         app = await app_of(bench)
         bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n1"}
         await call(app, "POST", "/extender/bind", body(bind))
-        paths = ("/api/nodes", "/api/cards?node=n1", "/api/cards?first=1", "/api/pods")
+        paths = (
+            "/api/nodes",
+            "/api/cards?node=n1",
+            "/api/cards?first=1",
+            "/api/pods",
+        )
         got = [await call(app, "GET", path) for path in paths]
         return [one.json for one in got if one]
 
@@ -219,6 +224,18 @@ def test_people_see_nodes_cards_pods_and_decisions() -> None:
     assert pods[0]["containers"]["main"] == [
         {"uuid": "GPU-n1-1", "index": 1, "memoryMiB": 4000, "compute": 0}
     ]
+
+
+@pytest.mark.parametrize("first", ["9" * 19, "9" * 5000])
+def test_more_nodes_than_there_can_be_are_all_nodes(first: str) -> None:
+    async def work() -> list[Json]:
+        app = await app_of(await a_service())
+        got = [await call(app, "GET", f"/api/cards{query}") for query in ("", f"?first={first}")]
+        return [one.json for one in got if one]
+
+    every, bounded = run(work())
+
+    assert every == bounded
 
 
 def test_a_pod_is_explained_in_a_body_and_by_name() -> None:
