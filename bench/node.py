@@ -155,7 +155,7 @@ def _measure_added(
 ) -> None:
     from e2e.harness.node.agent import start_agent
 
-    host.book(ledger())
+    host.write_ledger(ledger())
     configuration = host.configuration(runtime, monitor={"listen": "127.0.0.1:0"})
     sandboxes = [
         cri.sandbox(pod.name, pod.uid, dict.fromkeys(pod.annotation_keys, "x")) for pod in PODS

@@ -11,8 +11,8 @@ from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.namespaces import namespace
 from e2e.harness.cluster.shared_cluster import OccupiedError, guest
 from e2e.harness.cluster.target import Existing, Target, existing, kind
-from e2e.harness.node.runtime_node import Place
-from e2e.harness.node.runtime_node import place as a_place
+from e2e.harness.node.runtime_node import RuntimeNode
+from e2e.harness.node.runtime_node import start_runtime_node as a_place
 from e2e.harness.processes.run import Run, run
 from e2e.harness.schedulers.full_stack import Planes
 
@@ -90,14 +90,14 @@ def home(target: Target) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=["containerd-1", "containerd-2", "containerd"])
-def daemon(request: pytest.FixtureRequest) -> Iterator[Place]:
+def daemon(request: pytest.FixtureRequest) -> Iterator[RuntimeNode]:
     """A node without a kubelet for one module, with each runtime in turn."""
     with a_place(request.param) as there:
         yield there
 
 
 @pytest.fixture
-def place(daemon: Place) -> Iterator[Place]:
+def place(daemon: RuntimeNode) -> Iterator[RuntimeNode]:
     """The same node, on which no pod holds a card and no agent runs yet."""
     daemon.begin()
     yield daemon

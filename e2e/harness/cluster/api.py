@@ -35,9 +35,9 @@ class Api:
     """An API server, as one user sees it.
 
     Attributes:
-        headers: sent with every request: who asks, if the certificate does not say it.
+        headers: sent with every request: the user, where the certificate does not name it.
         root: what all paths at the server begin with, without a slash at the end.
-        home: the namespace that is meant where paths name ``default``.
+        home: the namespace that replaces ``default`` in paths.
         made: paths of the cluster-scoped objects that were created here, for the clean-up.
     """
 

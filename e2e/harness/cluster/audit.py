@@ -26,7 +26,7 @@ _read: dict[Path, int] = {}
 
 
 def refused(folder: Path) -> list[str]:
-    """The requests that were forbidden since this was asked last.
+    """The requests that were forbidden since the last call.
 
     Args:
         folder: of the run.

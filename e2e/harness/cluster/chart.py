@@ -22,7 +22,7 @@ RIGHTS = frozenset(
         "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     )
 )  # fmt: skip
-"""Kinds by which it is said who may do what."""
+"""Kinds of objects that grant or restrict permissions."""
 
 
 class ChartError(RuntimeError):
@@ -64,7 +64,7 @@ def render(values: Mapping[str, object] | Path) -> list[Object]:
 
 
 def apply(plane: ControlPlane, objects: Iterable[Object], *flags: str) -> None:
-    """Have the API server take objects, as a server-side apply.
+    """Send objects to the API server, as a server-side apply.
 
     Args:
         plane: whose API server.

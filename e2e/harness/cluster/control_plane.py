@@ -29,7 +29,7 @@ class ControlPlane:
         api: the server, as a cluster administrator.
         server_port: where it listens on 127.0.0.1.
         address: where it finds servers of the test.
-        values: of our chart, which it wants there.
+        values: of our chart that this cluster needs.
     """
 
     run: Run
@@ -40,7 +40,7 @@ class ControlPlane:
     values: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def kubeconfig(self, user: str, group: str = "") -> Path:
-        """A kubeconfig for this user, made when it is asked for first."""
+        """A kubeconfig for this user, made at the first call."""
         path = self.run.folder / f"{user.replace(':', '-')}.kubeconfig"
         if not path.exists():
             pair = self.authority.user(user, group)

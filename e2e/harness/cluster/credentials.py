@@ -1,4 +1,4 @@
-"""Reads a kubeconfig: where a server is, and the certificate or token that it knows us by.
+"""Reads a kubeconfig: where a server is, and the certificate or token of the user.
 
 Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1.
 """
@@ -35,12 +35,11 @@ def connect(kubeconfig: Path, folder: Path) -> Api:
 
     Args:
         kubeconfig: the file. Files that it names are looked for beside it.
-        folder: private; credentials that stand in the kubeconfig are written there, because
+        folder: private; credentials that are in the kubeconfig are written there, because
             Python's TLS takes them from files alone.
 
     Raises:
-        CredentialsError: no current context, or a user that proves himself in another way than
-            by certificate or token.
+        CredentialsError: no current context, or a user with neither certificate nor token.
     """
     cluster, user = _current(kubeconfig)
     address = urlsplit(cluster["server"])

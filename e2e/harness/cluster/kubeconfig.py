@@ -1,4 +1,4 @@
-"""The file by which a component finds the API server and proves who it is."""
+"""Kubeconfigs: where the API server is, and the credentials of a component."""
 
 import json
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from e2e.harness.cluster.certificates import Pair
 
 
 def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair | Path) -> Path:
-    """Write one, as JSON, which is YAML too.
+    """Write a kubeconfig, as JSON, which is YAML too.
 
     Args:
-        path: of it.
+        path: of the file.
         port: of the server, on loopback.
         authority: that signed the server's certificate.
         user: a certificate, or a file with a token.
@@ -28,7 +28,7 @@ def kubeconfig(path: Path, *, port: int, authority: Pair, user: Pair | Path) -> 
 
 
 def write(path: Path, cluster: Mapping[str, object], user: Mapping[str, object]) -> Path:
-    """Write one of a cluster and a user, in the words of a kubeconfig."""
+    """Write a kubeconfig with this cluster and this user, in its own keys."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Namespaces and bare nodes for the length of a block, on a cluster that others use too."""
+"""Namespaces and bare nodes for the length of a block, on a shared cluster."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ NOT_FOUND = 404
 
 @contextmanager
 def namespace(api: Api, name: str, labels: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A namespace in which pods can be created; its path. Gone when the block has ended."""
+    """A namespace in which pods can be created; its path. Deleted when the block ends."""
     path = f"/api/v1/namespaces/{name}"
     api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels or {})}})
     try:

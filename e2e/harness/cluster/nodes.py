@@ -64,12 +64,12 @@ def fake_node(
 
 
 def add_nodes(api: Api, nodes: Iterable[Object]) -> None:
-    """Create nodes, and write the status that creation does not take."""
+    """Create nodes with their status."""
     for node in nodes:
         api.create("/api/v1/nodes", node)
 
 
 def is_ready(node: Object) -> bool:
-    """Whether the node may be given pods: ready, and no longer tainted as new."""
+    """Whether the node accepts pods: ready, and no longer tainted as new."""
     conditions = {row["type"]: row["status"] for row in node["status"].get("conditions", ())}
     return conditions.get("Ready") == "True" and not node["spec"].get("taints")

@@ -1,4 +1,4 @@
-"""A control plane with nodes that are ready: where schedulers are watched at work."""
+"""A control plane with ready nodes, on which tests run schedulers."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def cluster(nodes: Sequence[Object]) -> Iterator[ControlPlane]:
 
 
 def wait_for_nodes(api: Api, names: Collection[str] = ()) -> None:
-    """Wait until these nodes may be given pods; all that there are, where none is named."""
+    """Wait until these nodes accept pods; all nodes, if none is named."""
 
     def ready() -> bool:
         rows = api.get("/api/v1/nodes")["items"]
@@ -42,8 +42,8 @@ def wait_for_nodes(api: Api, names: Collection[str] = ()) -> None:
 def turn(start: Callable[[], None], plane: ControlPlane) -> Iterator[Process]:
     """Start something on a control plane and stop the last of its processes after the block.
 
-    What an earlier turn has stopped is forgotten, so that its log does not stand under a later
-    failure.
+    Processes that an earlier turn stopped are forgotten, so that their logs do not appear under a
+    later failure.
     """
     running = [process for process in plane.run.processes if process.popen.poll() is None]
     plane.run.processes[:] = running
@@ -62,7 +62,7 @@ def pod(
 
     Args:
         name: of the pod.
-        scheduler: that it waits for.
+        scheduler: its schedulerName.
         resources: its limits, which are its requests too.
         priority: name of a priority class, or none.
         spec: further fields of the specification.
@@ -99,7 +99,7 @@ def node_of(api: Api, name: str) -> str:
 
 
 def events(api: Api, name: str) -> list[str]:
-    """What was said about a pod: reason, how often, message."""
+    """The Events of a pod: reason, how often, message."""
     uid = api.get(f"{PODS}/{name}")["metadata"]["uid"]
     path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid={uid}"
     return [

@@ -1,9 +1,9 @@
-"""The tests' own components on a cluster that others use too.
+"""The tests' own components on a shared cluster.
 
-They run on this machine and reach the cluster as its administrator, who speaks for other users.
+They run on this machine and reach the cluster as its administrator, who impersonates others.
 What tests call the namespace ``default`` is one of their own there; their schedulers have names
-of their own; the webhooks look at labelled namespaces only. What was made for the whole cluster is
-taken away in the end, and nothing else.
+of their own; the webhooks look at labelled namespaces only. At the end the cluster-scoped
+objects that the tests created are deleted, and nothing else.
 """
 
 import http.client
@@ -53,7 +53,7 @@ class Guest(ControlPlane):
     entry: Entry
 
     def kubeconfig(self, user: str, group: str = "") -> Path:
-        """A kubeconfig by which the administrator speaks for this user, or for himself."""
+        """A kubeconfig by which the administrator impersonates this user, or is itself."""
         path = self.run.folder / f"{user.replace(':', '-')}.kubeconfig"
         groups = [group] if group else []
         spoken = {} if group == "system:masters" else {"as": user, "as-groups": groups}
@@ -75,7 +75,7 @@ class Guest(ControlPlane):
 
 @contextmanager
 def guest(target: Existing) -> Iterator[Guest]:
-    """Be one for the length of a block.
+    """A guest for the length of a block.
 
     Raises:
         OccupiedError: Dragoman is installed there, or nodes have cards.
@@ -104,7 +104,7 @@ def guest(target: Existing) -> Iterator[Guest]:
 
 
 def occupied(api: Api) -> str:
-    """Why the tests must not come to a cluster; empty if they may."""
+    """Why the tests must not run on a cluster; empty if they may."""
     spaces = {row["metadata"]["name"] for row in api.get("/api/v1/namespaces")["items"]}
     rights = [row for path in _RIGHTS for row in api.get(f"{path}?{_OURS}")["items"]]
     if NAMESPACE in spaces or rights:
@@ -119,7 +119,7 @@ def occupied(api: Api) -> str:
 
 
 def take_away(api: Api) -> None:
-    """Delete what was made for the whole cluster, the latest first, and wait until it is gone."""
+    """Delete the cluster-scoped objects that were created, the latest first, and wait for it."""
     # No kubelet is left that would confirm the end of a pod.
     api.delete("/api/v1/namespaces/default/pods?gracePeriodSeconds=0")
     for path in _RIGHTS:

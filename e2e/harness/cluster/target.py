@@ -16,7 +16,7 @@ KIND = "dragoman-e2e"
 
 
 class TargetError(RuntimeError):
-    """The cluster named by ``--cluster`` cannot be had; the message says why."""
+    """The cluster named by ``--cluster`` is not available; the message says why."""
 
 
 class Target(Protocol):

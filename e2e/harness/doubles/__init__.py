@@ -1,1 +1,1 @@
-"""Stand-ins at the edges: recorders, proxies that break connections, captured bodies."""
+"""Doubles at the edges: recorders, proxies that break connections, captured bodies."""

@@ -1,4 +1,4 @@
-"""What can go wrong with one request to the API server, and with which request it does."""
+"""Faults: which request to the API server fails, and how."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ Forward = Callable[[], Awaitable[Answer]]
 """Lets the request through, to the server's answer."""
 
 Act = Callable[[Forward], Awaitable[Answer]]
-"""What is done instead of letting it through.
+"""What happens instead of passing the request on.
 
 Raises:
     CutError: there is no answer.
@@ -57,13 +57,13 @@ Raises:
 
 @dataclass(slots=True)
 class Fault:
-    """Something that goes wrong.
+    """A fault of some requests.
 
     Attributes:
-        where: the requests with which it does.
-        act: what is done to them.
-        times: how often it is still to be done.
-        done: set when it has been done for the first time.
+        where: which requests it affects.
+        act: what happens to them.
+        times: how often it still happens.
+        done: set when it has happened for the first time.
     """
 
     where: Callable[[Request], bool]
@@ -72,7 +72,7 @@ class Fault:
     done: Event = field(default_factory=Event)
 
     def takes(self, request: Request) -> bool:
-        """Whether it is to be done to this request; then that is counted."""
+        """Whether it affects this request; counts it if so."""
         if self.times <= 0 or not self.where(request):
             return False
         self.times -= 1
@@ -80,7 +80,7 @@ class Fault:
 
 
 def refusing(status: int, *, after_seconds: int | None = None) -> Act:
-    """The server never sees it; the answer is a refusal.
+    """The server never receives the request; the answer is an error status.
 
     Args:
         status: of HTTP.
@@ -94,8 +94,8 @@ def refusing(status: int, *, after_seconds: int | None = None) -> Act:
     return act
 
 
-def denying(status: int) -> Act:
-    """The server does it; the answer says that it did not."""
+def failing_after(status: int) -> Act:
+    """The server executes the request; the answer is an error status."""
 
     async def act(forward: Forward) -> Answer:
         await forward()
@@ -105,7 +105,7 @@ def denying(status: int) -> Act:
 
 
 def slow(seconds: float) -> Act:
-    """The answer takes its time."""
+    """The answer is delayed."""
 
     async def act(forward: Forward) -> Answer:
         await asyncio.sleep(seconds)
@@ -148,7 +148,7 @@ def silent(*, done: bool) -> Act:
 
 
 def answered(first: Callable[[], None]) -> Act:
-    """All goes well, and something is done just as the answer is given."""
+    """The request succeeds; a callback runs just before the answer is sent."""
 
     async def act(forward: Forward) -> Answer:
         answer = await forward()

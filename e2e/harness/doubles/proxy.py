@@ -1,7 +1,7 @@
-"""A proxy between one client and the API server, which does wrong what a test wants done wrong.
+"""A proxy between one client and the API server, which injects the faults of a test.
 
 It ends TLS on both sides, so that it sees every request; upstream it proves to be the client's
-user. What can go wrong with a request stands in ``faults``, with a watch here.
+user. Faults of requests are in ``faults``, those of watches here.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Watch:
 
     Attributes:
         plural: of the resource.
-        silent: what comes is thrown away, and the connection stays open.
+        silent: events are discarded, and the connection stays open.
         last: with this line it ends.
     """
 
@@ -46,9 +46,9 @@ class Proxy:
 
     Attributes:
         config: the kubeconfig of a client that goes through it.
-        faults: the first one that is about a request is done to it.
+        faults: the first one that affects a request is applied to it.
         held: plural names of resources whose watches are held back; their events follow later.
-        writes: what came and was no reading, in order.
+        writes: the requests that were not reads, in order.
         watches: those that are open.
     """
 

@@ -1,6 +1,6 @@
 """A small HTTP(S) server that keeps every request body and answers as the test says.
 
-It stands where our own service will stand: under a scheduler's extender, or behind an admission
+It takes the place of our own service: under a scheduler's extender, or behind an admission
 webhook. What foreign components really send is read from it.
 """
 
@@ -98,7 +98,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is none of our business."""
+        """Ignore clients that hang up."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -63,7 +63,7 @@ def webhook(
 
 
 def allow(call: Call, *patch: Object) -> Object:
-    """Let it pass, changed by JSON patch operations if there are any."""
+    """Allow the request, changed by JSON patch operations if there are any."""
     if not patch:
         return _review(call, {"allowed": True})
     text = base64.b64encode(json.dumps(patch).encode()).decode()
@@ -71,7 +71,7 @@ def allow(call: Call, *patch: Object) -> Object:
 
 
 def refuse(call: Call, message: str, code: int = 409) -> Object:
-    """Refuse it with a sentence and an HTTP status code."""
+    """Reject the request with a message and an HTTP status code."""
     return _review(call, {"allowed": False, "status": {"message": message, "code": code}})
 
 

@@ -68,7 +68,7 @@ class Host:
             "profiles": {"nvidia": nvidia},
         } | more
 
-    def book(self, ledger: NodeLedger) -> None:
+    def write_ledger(self, ledger: NodeLedger) -> None:
         """Let the agent see this record."""
         part = self.folder / "ledger.part"
         part.write_bytes(encode(ledger))

@@ -106,9 +106,9 @@ class Cri:
         """Create a container; its id.
 
         Args:
-            sandbox: of its pod.
+            sandbox: its pod.
             name: of the container.
-            env: what its pod's author, or admission, wrote.
+            env: the environment, as the author of the pod or admission wrote it.
             attempt: counts those of one name.
             privileged: whether it gets every device of the node.
             mounts: places of the node by places inside.

@@ -99,7 +99,7 @@ class RealNode:
 
         Args:
             cards: the node's list of cards, with their MIG instances; without one the ledger's
-                cards are believed.
+                cards are used.
         """
         configuration = self.host.configuration(self.runtime)
         configuration["node"] = self.name
@@ -150,7 +150,7 @@ def real_node(plane: ControlPlane, run: Run, name: str) -> Iterator[RealNode]:
 
 
 def _metax(folder: Path) -> dict[str, Any]:
-    """A profile by which the agent serves MetaX's cards, which it leaves to their plugin else."""
+    """A profile by which the agent serves MetaX's cards; without it their plugin does."""
     return {
         "served": True,
         "visible": "METAX_VISIBLE_DEVICES",

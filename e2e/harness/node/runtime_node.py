@@ -1,4 +1,4 @@
-"""A node without a kubelet: a runtime, who asks it, and what an agent finds there."""
+"""A node without a kubelet: a runtime, its CRI client, and what an agent finds there."""
 
 import shutil
 import signal
@@ -22,7 +22,7 @@ EMPTY = NodeLedger.of(Node("real"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RuntimeNode:
     """The node.
 
     Attributes:
@@ -41,10 +41,10 @@ class Place:
 
     def begin(self) -> None:
         """No pod holds a card."""
-        self.host.book(EMPTY)
+        self.host.write_ledger(EMPTY)
 
     def retried(self, sandbox: Sandbox, env: Mapping[str, str] | None = None) -> str:
-        """A container ``main`` that is asked for again and again, as a kubelet does; its id."""
+        """Create a container ``main``, with retries as a kubelet does; its id."""
         made: list[str] = []
 
         def run() -> bool:
@@ -68,7 +68,7 @@ class Place:
 
 
 @contextmanager
-def place(component: str) -> Iterator[Place]:
+def start_runtime_node(component: str) -> Iterator[RuntimeNode]:
     """A node with this runtime for the length of a block.
 
     Raises:
@@ -81,5 +81,5 @@ def place(component: str) -> Iterator[Place]:
         logs.mkdir()
         with Cri.connect(runtime.socket, cgroups.create(this.folder), logs) as cri:
             cri.wait()
-            yield Place(this, runtime, cri, Host.make(this.folder / "host"))
+            yield RuntimeNode(this, runtime, cri, Host.make(this.folder / "host"))
             cri.clear()

@@ -13,7 +13,7 @@ FULL = 100
 MIB = 1 << 20
 
 
-def booked(grants: Sequence[Object]) -> list[Share]:
+def granted_shares(grants: Sequence[Object]) -> list[Share]:
     """The ledger's grants in the words of a record on a pod; a slice by its group and place."""
     shares = []
     for grant in grants:

@@ -36,7 +36,7 @@ class Share:
     compute: int
 
 
-def given(pod: Object, minors: Sequence[str] = ()) -> list[Share]:
+def shares_of_pod(pod: Object, minors: Sequence[str] = ()) -> list[Share]:
     """All shares of a pod, ordered; none where nothing is written on it.
 
     Args:

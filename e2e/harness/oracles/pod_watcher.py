@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.ready_cluster import PODS
-from e2e.harness.oracles.from_annotations import given, sums
+from e2e.harness.oracles.from_annotations import shares_of_pod, sums
 from e2e.harness.workloads.inventory import Gpu
 
 FULL = 100
@@ -82,7 +82,7 @@ class PodWatcher:
 
     def _look(self, last: str) -> None:
         minors = [card.uuid for card in self.cards]
-        shares = [share for row in self.pods.values() for share in given(row, minors)]
+        shares = [share for row in self.pods.values() for share in shares_of_pod(row, minors)]
         memory, compute = sums(shares)
         for card in self.cards:
             if memory[card.uuid] > card.memory or compute[card.uuid] > FULL:
@@ -91,5 +91,5 @@ class PodWatcher:
                     f"{card.memory} MiB and {compute[card.uuid]} %"
                 )
         for row in self.pods.values():
-            if not given(row, minors):
+            if not shares_of_pod(row, minors):
                 self._problems.append(f"{row['metadata']['name']} is bound without cards")

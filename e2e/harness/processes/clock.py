@@ -22,7 +22,7 @@ class Clock:
 
     @classmethod
     def create(cls, folder: Path, name: str) -> "Clock":
-        """A clock that goes right.
+        """A clock that is right.
 
         Raises:
             NotBuiltError: there is no C compiler.

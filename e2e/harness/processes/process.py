@@ -78,7 +78,7 @@ class Process:
         raise StartError(f"{self.name} is not ready after {patience:.0f} s:\n{self.tail()}")
 
     def stop(self, patience: float = 10) -> None:
-        """Ask it and its children to end, then make them end."""
+        """Send SIGTERM to it and its children, then SIGKILL."""
         deadline = time.monotonic() + patience
         self._signal(signal.SIGTERM)
         while self._has_members():
@@ -88,7 +88,7 @@ class Process:
         self.popen.wait()
 
     def kill(self) -> None:
-        """End it and its children without asking; ``wait`` for it."""
+        """Send SIGKILL to it and its children; ``wait`` for the end."""
         self._signal(signal.SIGKILL)
 
     def wait(self) -> None:

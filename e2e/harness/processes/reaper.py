@@ -1,4 +1,4 @@
-"""What remains of a run, and how it is removed by someone who did not start it.
+"""What remains of a run, and its removal by a process that did not start it.
 
 A run's folder holds ``owner``, the test process, and ``processes``, one line for each process
 that was started: number, start time, name.
@@ -14,7 +14,7 @@ from e2e.harness.processes.identity import Identity
 
 
 def record(folder: Path, who: Identity, name: str) -> None:
-    """Remember a process that this run has started."""
+    """Record a process that this run has started."""
     with (folder / "processes").open("a") as file:
         file.write(f"{who} {name}\n")
 
@@ -29,7 +29,7 @@ def started(folder: Path) -> tuple[Identity, ...]:
 
 
 def clean(folder: Path) -> None:
-    """Kill what the run has left and remove its folder."""
+    """Kill the processes that the run has left and remove its folder."""
     for who in started(folder):
         who.signal_group(signal.SIGKILL)
     for who in started(folder):

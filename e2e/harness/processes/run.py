@@ -51,7 +51,7 @@ class Run:
         return process
 
     def end(self) -> None:
-        """Kill every process, the latest first: all that they would put in order is thrown away."""
+        """Kill every process, the latest first: their state is deleted anyway."""
         for process in reversed(self.processes):
             process.kill()
         while self.processes:

@@ -1,4 +1,4 @@
-"""What the components of a run have cost so far."""
+"""Processor time that the components of a run have used so far."""
 
 import psutil
 

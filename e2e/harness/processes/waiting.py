@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 def within(seconds: float, holds: Callable[[], bool]) -> float:
-    """Wait until it holds; how long that took. At least half of the time it is not asked.
+    """Wait until it holds; the seconds that took. It is called at most half of the time.
 
     Raises:
         TimeoutError: it does not hold after that time.

@@ -39,7 +39,7 @@ from e2e.harness.schedulers.service import (
 )
 from e2e.harness.workloads.inventory import (
     Described,
-    Saying,
+    DialectRecords,
     add_inventory,
     described,
     gpus,
@@ -163,7 +163,7 @@ def _node(name: str) -> Described:
     """A node that states every amount, so that a scheduler can count alone."""
     cards = gpus(name, CARDS)
     shares = {"metax-tech.com/vcore": str(100 * CARDS), "metax-tech.com/vmemory": str(80 * CARDS)}
-    return described(name, volcano(cards), metax(cards), Saying(resources=shares))
+    return described(name, volcano(cards), metax(cards), DialectRecords(resources=shares))
 
 
 def _no_service(plane: ControlPlane) -> Service:

@@ -1,4 +1,4 @@
-"""What tests of everything together set up: nodes, the schedulers as configured, who knows what."""
+"""The set-up of tests of the whole: nodes, definitions, the service, all three schedulers."""
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ VOLCANO, KOORD, KUBE = "volcano", "koord-scheduler", "default-scheduler"
 """The schedulers, by the names that the files of ``configs`` give them."""
 
 Planes = Callable[[], AbstractContextManager[ControlPlane]]
-"""Gives control planes, or a part in the cluster that ``--cluster`` names."""
+"""Makes control planes, or guests in the cluster that ``--cluster`` names."""
 
 
 def prepare(plane: ControlPlane) -> None:
@@ -36,7 +36,7 @@ def prepare(plane: ControlPlane) -> None:
     install(plane)
 
 
-def furnish(plane: ControlPlane, nodes: Iterable[Described]) -> None:
+def add_ready_nodes(plane: ControlPlane, nodes: Iterable[Described]) -> None:
     """Add nodes, kept ready by kwok, to a cluster that is prepared; wait until they are.
 
     Raises:
@@ -54,7 +54,7 @@ def wait_for_cards(plane: ControlPlane, nodes: Collection[str]) -> None:
 
 
 def starter(service: Service, usual: str, *, name: str = "", file: str = "") -> Callable[[], None]:
-    """What starts one of the schedulers, as configured for a service.
+    """A function that starts one of the schedulers, as configured for a service.
 
     Args:
         service: that it asks.

@@ -61,7 +61,7 @@ def _no_opinion(call: Call) -> Any:
 
 
 def _all_may_go(call: Call) -> Any:
-    """Give back the victims that were proposed."""
+    """Answer with the victims that were proposed."""
     asked = call.json()
     if (given := asked["NodeNameToMetaVictims"]) is None:
         given = {

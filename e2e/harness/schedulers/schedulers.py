@@ -1,7 +1,7 @@
 """Stock schedulers, each with the configuration that a test gives it.
 
-They run as members of ``system:masters``: what they may do is their charts' business, and the
-tests are about what they do.
+They run as members of ``system:masters``: the tests are about what they do; their charts say what
+they may do.
 """
 
 import json

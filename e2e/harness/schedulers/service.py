@@ -96,11 +96,11 @@ class Service:
         return self._ask("/readyz")[0] == http.client.OK
 
     def get(self, path: str) -> Any:
-        """What it answers to people."""
+        """The answer of its API for people."""
         return json.loads(self._ask(path)[1])
 
     def ask(self, path: str, question: Object) -> Any:
-        """What it answers to a scheduler that asks."""
+        """Its answer to a question of a scheduler."""
         return json.loads(self._ask(path, json.dumps(question))[1])
 
     def metrics(self) -> str:
@@ -294,14 +294,14 @@ def wait_until_free(plane: ControlPlane, *nodes: str) -> None:
     within(FREED, lambda: not any(held(plane, node) for node in nodes))
 
 
-def explained(service: Service, seconds: Callable[[], float]) -> float:
-    """What failed in the time of a block stands beside the decisions of the service.
+def with_decisions(service: Service, wait: Callable[[], float]) -> float:
+    """Wait; a failure includes the latest decisions of the service.
 
     Raises:
-        AssertionError: with the latest decisions, where the block ran out of time.
+        AssertionError: with the latest decisions, where the wait ran out of time.
     """
     try:
-        return seconds()
+        return wait()
     except TimeoutError as late:
         decisions = "\n".join(json.dumps(row) for row in service.get("/api/decisions")[:30])
         raise AssertionError(f"{late}; the service said:\n{decisions}") from late

@@ -25,8 +25,8 @@ RECORDS = (
 )
 
 HANDSHAKE = {"volcano.sh/node-vgpu-handshake": "Requesting_2099.01.01 00:00:00"}
-"""On nodes with cards: vc-scheduler 1.14.1 passes over others, and would answer any other word by a
-client that it has inside a cluster only."""
+"""On nodes with cards: vc-scheduler 1.14.1 ignores others, and would answer another value by a
+client that works in a pod alone."""
 
 Share = tuple[str, int, int]
 """Card, MiB, percent of compute."""
@@ -95,7 +95,7 @@ def shares(found: Object) -> list[Share]:
 def _gives_cards(plane: ControlPlane, node: str) -> bool:
     """Whether vc-scheduler's own plugin knows the cards of a node.
 
-    What it has decoded of nodes before its first session has none; pods are bound without, then.
+    Nodes that it cached before its first session have none; it then binds pods without cards.
     """
     api = plane.api
     api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"e2e": f"{time.time()}"}}})

@@ -41,7 +41,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class DialectRecords:
     """What one dialect says of a node.
 
     Attributes:
@@ -79,7 +79,7 @@ def gpus(node: str, count: int, memory: int = 81920) -> tuple[Gpu, ...]:
     )
 
 
-def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> Saying:
+def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> DialectRecords:
     """As Volcano's device plugin registers cards, each with 10 slots.
 
     Source: volcano-vgpu-device-plugin pkg/util/util.go (the annotation), pkg/plugin/server.go.
@@ -89,7 +89,7 @@ def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> Saying:
         for card in cards
     )
     usable = [card for card in cards if card.healthy]
-    return Saying(
+    return DialectRecords(
         annotations={"volcano.sh/node-vgpu-register": register},
         resources={
             "volcano.sh/vgpu-number": str(SLOTS * len(usable)),
@@ -99,7 +99,7 @@ def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> Saying:
     )
 
 
-def metax(cards: Sequence[Gpu]) -> Saying:
+def metax(cards: Sequence[Gpu]) -> DialectRecords:
     """As MetaX's device plugin registers cards that may be shared.
 
     Source: HAMi v2.10.0 pkg/device/metax/protocol.go.
@@ -123,20 +123,20 @@ def metax(cards: Sequence[Gpu]) -> Saying:
     ]
     # A Go field that is marked omitempty is not written where it is zero.
     written = [{key: value for key, value in row.items() if value} for row in devices]
-    return Saying(
+    return DialectRecords(
         annotations={"metax-tech.com/node-gpu-devices": json.dumps(written)},
         resources={"metax-tech.com/sgpu": str(SLOTS * len(cards))},
     )
 
 
-def metax_whole(count: int) -> Saying:
+def metax_whole(count: int) -> DialectRecords:
     """MetaX cards of which a node says only how many there are. Source: as for ``metax``."""
-    return Saying(resources={"metax-tech.com/gpu": str(count)})
+    return DialectRecords(resources={"metax-tech.com/gpu": str(count)})
 
 
 def koordinator(
     cards: Sequence[Gpu], vendor: str = "nvidia", *, with_shared: bool = False
-) -> Saying:
+) -> DialectRecords:
     """As koordlet describes cards and koord-manager sums them up on the node.
 
     Args:
@@ -174,14 +174,14 @@ def koordinator(
         resources["koordinator.sh/gpu"] = full
     if with_shared:
         resources["koordinator.sh/gpu.shared"] = full
-    return Saying(
+    return DialectRecords(
         labels=labels,
         resources=resources,
         device={"devices": devices},
     )
 
 
-def described(name: str, *sayings: Saying) -> Described:
+def described(name: str, *sayings: DialectRecords) -> Described:
     """A node that one dialect describes, or several."""
     annotations: dict[str, str] = {}
     labels: dict[str, str] = {}

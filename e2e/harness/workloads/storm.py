@@ -43,7 +43,7 @@ def described_by_all(name: str, cards: Sequence[Gpu]) -> Described:
 
 
 def random_pod(random: Random, kind: str, name: str, scheduler: str) -> Object:
-    """A pod that requests in one dialect some part of a card, or for whole ones."""
+    """A pod that requests in one dialect a part of a card, or whole ones."""
     compute = random.choice((0, 10, 25, 50, FULL))
     asked: Mapping[str, str]
     match kind:

@@ -61,7 +61,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def services(plane: ControlPlane) -> list[Managing]:
-    """Two: one has the Lease, the other takes what it makes."""
+    """Two: one has the Lease and makes the certificate, the other uses it."""
     first, second, third, fourth = free_ports(4)
     found = [
         Managing(plane, "dragoman-0", first, second),
@@ -93,7 +93,7 @@ class Storm:
         plane: whose API server is asked.
         services: that are asked by it.
         created: how many pods were.
-        greeted: how many handshakes with the bundle that was published were well.
+        greeted: how many handshakes with the published bundle succeeded.
         refused: what was said to the others.
     """
 
@@ -158,7 +158,7 @@ def test_a_pod_is_admitted_by_a_certificate_that_the_service_made_and_no_pod_is_
 
 
 def admitted(api: Api) -> bool:
-    """Whether a pod is taken now, with its door closed."""
+    """Whether a pod is admitted now, with its cards hidden."""
     try:
         made = api.create(f"{PODS}?dryRun=All", pod("first", "x", SHARE))
     except ApiError:
@@ -216,7 +216,7 @@ def test_a_configuration_that_was_emptied_is_trusted_again_soon(
 
 
 @pytest.mark.refusals  # the role is for one Secret, and this is another
-def test_who_has_no_certificate_yet_is_not_ready(plane: ControlPlane) -> None:
+def test_a_service_without_a_certificate_is_not_ready(plane: ControlPlane) -> None:
     plane.api.create(SECRETS, {"metadata": {"name": "another"}})
     clear_port, secure = free_ports(2)
 

@@ -38,14 +38,14 @@ def find(objects: list[Object], kind: str, name: str, namespace: str = "") -> Ob
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_helm_finds_nothing_to_complain_of(name: str) -> None:
+def test_helm_lint_reports_nothing(name: str) -> None:
     said = chart.helm("lint", "--strict", CHART, "--values", values(name))
 
     assert "0 chart(s) failed" in said
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_what_is_rendered_is_what_was_read(name: str, rewrite_golden: bool) -> None:
+def test_the_chart_renders_as_the_golden_files(name: str, rewrite_golden: bool) -> None:
     golden = GOLDEN / f"{name}.golden.yaml"
     # The definition of ledgers is long, and is compared with its source elsewhere.
     parts = re.split(r"^---\n", chart.template(values(name)), flags=re.MULTILINE)
@@ -163,9 +163,7 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         ({"colour": "blue"}, "colour"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_by_its_name(
-    given: dict[str, Any], said: str
-) -> None:
+def test_an_invalid_value_is_refused_by_its_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ChartError, match=said):
         chart.template(given)
 

@@ -1,4 +1,4 @@
-"""A real API server takes the chart, and its rules do what they are there for."""
+"""A real API server accepts the chart, and the rules of the chart work."""
 
 import subprocess
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_the_api_server_takes_every_object(plane: ControlPlane, name: str) -> No
     assert objects
 
 
-def test_helm_installs_upgrades_and_takes_away_and_leaves_keys_and_ledgers() -> None:
+def test_helm_installs_upgrades_and_uninstalls_and_leaves_keys_and_ledgers() -> None:
     with run() as this:
         plane = start_control_plane(this)
         config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
@@ -152,7 +152,7 @@ def test_without_the_service_pods_with_shares_wait_and_the_rest_of_the_cluster_g
     plane.api.create(system, pod("system", "x", SHARE))
 
 
-def test_a_container_that_is_marked_and_open_is_refused_by_the_api_server_itself(
+def test_the_api_server_itself_rejects_a_marked_container_that_sees_all_cards(
     plane: ControlPlane,
 ) -> None:
     def marked(name: str, *values: str) -> Object:

@@ -201,9 +201,7 @@ def test_the_old_bindings_collection_goes_past_it(target: Target, api: Api, hook
     assert hook.calls == []
 
 
-def test_a_rule_for_the_old_collection_closes_that_door(
-    target: Target, api: Api, hook: Recorder
-) -> None:
+def test_a_rule_for_the_old_collection_covers_it(target: Target, api: Api, hook: Recorder) -> None:
     hook.answers["collection"] = lambda call: refuse(call, "use pods/binding")
     api.create(f"{HOOKED}/pods", pod("side-door-2"))
 

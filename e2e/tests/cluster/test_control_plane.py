@@ -1,4 +1,4 @@
-"""The ground under the commit point: what a Binding's metadata does to the pod."""
+"""What a Binding's metadata does to the pod: the ledger's commit relies on it."""
 
 import time
 from collections.abc import Iterator

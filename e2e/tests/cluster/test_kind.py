@@ -49,7 +49,7 @@ def patches() -> list[str]:
     return found
 
 
-def test_kind_accepts_the_configuration_and_fails_for_want_of_docker_alone(tmp_path: Path) -> None:
+def test_kind_accepts_the_configuration_and_fails_without_docker_alone(tmp_path: Path) -> None:
     said = create(CONFIGURATION, tmp_path)
 
     print(said)

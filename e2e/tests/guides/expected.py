@@ -127,7 +127,7 @@ def online_says(pods: Mapping[str, Object]) -> None:
     assert cards["sample-pod-online"] == cards["sample-pod-offline"]
 
 
-SAYINGS: dict[str, Callable[[Mapping[str, Object]], None]] = {
+RECORD_CHECKS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "volcano-hami-core": volcano_says,
     "volcano-mig": mig_says,
     "koordinator-gpu-share": koordinator_says,

@@ -26,7 +26,6 @@ from e2e.harness.schedulers.schedulers import (
 from e2e.harness.schedulers.service import (
     Service,
     example,
-    explained,
     held,
     install,
     kube_like,
@@ -34,6 +33,7 @@ from e2e.harness.schedulers.service import (
     start_service,
     volcano_like,
     webhooks,
+    with_decisions,
 )
 from e2e.harness.workloads.inventory import Gpu, add_inventory, described, gpus, volcano
 from e2e.testbed import cache
@@ -74,7 +74,9 @@ def service(plane: ControlPlane) -> Service:
     made = start_service(plane)
     nodes = [row["metadata"]["name"] for row in plane.api.get("/api/v1/nodes")["items"]]
     wait_for_cards(plane, nodes)
-    seconds = explained(made, lambda: within(30, lambda: "running-example" in held(plane, "gpu-b")))
+    seconds = with_decisions(
+        made, lambda: within(30, lambda: "running-example" in held(plane, "gpu-b"))
+    )
     print(f"the pod that runs is in its ledger {seconds:.1f} s after all nodes were described")
     return made
 
@@ -88,11 +90,13 @@ def add(plane: ControlPlane, pod: Object, scheduler: str) -> str:
 
 
 def placed(service: Service, pod: Object, scheduler: str) -> Object:
-    """A guide's pod when it runs; it stands in the ledger of its node, once."""
+    """A guide's pod when it runs; the ledger of its node has it, once."""
     plane = service.plane
     name = add(plane, pod, scheduler)
     try:
-        seconds = explained(service, lambda: within(60, lambda: node_of(plane.api, name) != ""))
+        seconds = with_decisions(
+            service, lambda: within(60, lambda: node_of(plane.api, name) != "")
+        )
     except AssertionError as late:
         raise AssertionError(f"{late}\n{events(plane.api, name)}") from late
     print(f"{name}: on {node_of(plane.api, name)} after {seconds:.1f} s")
@@ -103,7 +107,7 @@ def placed(service: Service, pod: Object, scheduler: str) -> Object:
 
 
 def gone(plane: ControlPlane, pod: Object) -> None:
-    """Delete a pod, and wait until the ledger has forgotten it."""
+    """Delete a pod, and wait until the ledger has released it."""
     name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
     plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
     seconds = within(20, lambda: name not in held(plane, node))
@@ -213,7 +217,7 @@ def test_vc_scheduler_plans_and_the_webhook_writes_the_cards_into_its_binding(
         gone(plane, two)
 
 
-def test_the_side_door_of_bindings_is_closed_too(
+def test_the_old_collection_of_bindings_is_covered_too(
     service: Service, guides: dict[str, Object]
 ) -> None:
     plane = service.plane

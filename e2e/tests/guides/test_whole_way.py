@@ -20,21 +20,21 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.names import DEVICES
 from e2e.harness.node.real_node import LIBRARIES, RealNode, real_node
-from e2e.harness.oracles.expected import booked, expected_devices, expected_env
-from e2e.harness.oracles.from_annotations import given
+from e2e.harness.oracles.expected import expected_devices, expected_env, granted_shares
+from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KUBE, Planes, prepare, start_schedulers
 from e2e.harness.schedulers.service import (
     CONFIGS,
     Service,
-    explained,
     held,
     ledger,
     start_service,
     webhooks,
+    with_decisions,
 )
-from e2e.tests.guides.expected import EITHER, GUIDES, SAYINGS
+from e2e.tests.guides.expected import EITHER, GUIDES, RECORD_CHECKS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -92,7 +92,7 @@ def of_kind(found: list[Object], kind: str) -> list[Object]:
 
 @contextmanager
 def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
-    """Let the real nodes have the cards of a guide's nodes; they by the guide's names."""
+    """Describe a guide's cards on the real nodes; these, by the guide's names of nodes."""
     api = way.plane.api
     rows = of_kind(found, "Node")
     nodes = {row["metadata"]["name"]: real for row, real in zip(rows, way.nodes, strict=False)}
@@ -167,9 +167,9 @@ def phase(way: Way, name: str) -> str:
 
 
 def wait_for(way: Way, names: list[str], what: Callable[[str], bool]) -> float:
-    """Seconds until it is true of all these pods; what was said of them stands in a failure."""
+    """Seconds until it is true of all these pods; a failure includes their Events."""
     try:
-        return explained(way.service, lambda: within(60, lambda: all(map(what, names))))
+        return with_decisions(way.service, lambda: within(60, lambda: all(map(what, names))))
     except AssertionError as late:
         seen = {name: events(way.plane.api, name) for name in names if not what(name)}
         raise AssertionError(f"{late}\n{seen}") from late
@@ -210,8 +210,8 @@ def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None
         print(f"all run {running:.1f} s later")
 
         look(way, found, nodes, GUIDES[guide])
-        if guide in SAYINGS:
-            SAYINGS[guide]({name: plane.api.get(f"{PODS}/{name}") for name in names})
+        if guide in RECORD_CHECKS:
+            RECORD_CHECKS[guide]({name: plane.api.get(f"{PODS}/{name}") for name in names})
 
         delete_all(plane)
         free = within(30, lambda: not any(held(plane, node.name) for node in way.nodes))
@@ -244,11 +244,11 @@ def look(
         amounts = [(g["memory"] // MIB, g["compute"]) for g in grants]
         assert amounts in (shares, EITHER.get(name)), name
 
-        written = given(row, minors(found, guides_node))
+        written = shares_of_pod(row, minors(found, guides_node))
         if "slice" in grants[0]:  # Volcano writes what was asked for, not what the slice has
-            assert [s.card for s in written] == [s.card for s in booked(grants)], name
+            assert [s.card for s in written] == [s.card for s in granted_shares(grants)], name
         else:
-            assert written == booked(grants), name
+            assert written == granted_shares(grants), name
 
         for container in row["spec"]["containers"]:
             mine = [g for g in grants if g["container"] == container["name"]]

@@ -1,4 +1,4 @@
-"""What users of other systems complain of, by its number among the acceptance tests, on a node."""
+"""Problems that users of other systems report, by number, on a node."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from e2e.harness.node.agent import RunningAgent
 from e2e.harness.node.cri import CriError
-from e2e.harness.node.runtime_node import Place
+from e2e.harness.node.runtime_node import RuntimeNode
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
 
@@ -48,7 +48,7 @@ def holding(name: str, memory: int, compute: int, card: str = "GPU-0", **more: A
 
 
 def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_limits(
-    place: Place,
+    place: RuntimeNode,
 ) -> None:
     agent = place.agent()
     first = place.cri.sandbox("first", "uid-first", RESULT)
@@ -60,7 +60,7 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
             with pytest.raises(CriError, match="no allocation is recorded"):
                 place.cri.create(sandbox, "main", ADMITTED, attempt)
     refused = len(agent.events("container.rejected"))
-    place.host.book(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
+    place.host.write_ledger(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
     env = place.cri.env(place.retried(second, ADMITTED))
     other = place.cri.env(place.retried(first, ADMITTED))
 
@@ -73,8 +73,10 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
     assert env["CUDA_DEVICE_MEMORY_SHARED_CACHE"] != other["CUDA_DEVICE_MEMORY_SHARED_CACHE"]
 
 
-def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(place: Place) -> None:
-    place.host.book(ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50)))
+def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(
+    place: RuntimeNode,
+) -> None:
+    place.host.write_ledger(ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50)))
     lost = place.cri.sandbox("lost", "uid-lost", RESULT)
     place.cri.run(lost, "main", ADMITTED)
 
@@ -89,12 +91,12 @@ def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(place: 
     assert place.cri.env(place.cri.run(sound, "main"))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> None:
+def test_case_12_a_hand_written_result_is_refused_and_flagged(place: RuntimeNode) -> None:
     blocked = frozenset({"GPU-0", "GPU-1"})
     adopted = Allocation(
         "uid-adopted", "ai/adopted", "volcano", "real", (), unread="forged", blocked=blocked
     )
-    place.host.book(ledger(adopted))
+    place.host.write_ledger(ledger(adopted))
     # It starts while no agent runs, under a scheduler of its own.
     early = place.cri.sandbox("early", "uid-early", RESULT)
     place.cri.run(early, "main", IMAGE)
@@ -108,7 +110,7 @@ def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> N
     forged = place.cri.sandbox("forged", "uid-forged", RESULT | KOORDINATED)
     with pytest.raises(CriError, match="no allocation is recorded"):
         place.cri.create(forged, "main", IMAGE)
-    # The ledger has adopted it, holds every card for it, and gives it none.
+    # The ledger has adopted it, holds every card for it, and grants it none.
     sandbox = place.cri.sandbox("adopted", "uid-adopted", RESULT)
     container = place.cri.run(sandbox, "main", IMAGE)
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "void"
@@ -117,7 +119,7 @@ def test_case_12_a_hand_written_result_is_refused_and_flagged(place: Place) -> N
 
 
 def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detected(
-    place: Place,
+    place: RuntimeNode,
 ) -> None:
     cards = place.host.folder / "cards.yaml"
     card = "  - {{uuid: GPU-{0}, index: {0}, vendor: nvidia, model: A, memoryMiB: 81920, {1}}}\n"
@@ -126,7 +128,7 @@ def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detect
         "cards:\n" + "".join(card.format(i, f"devices: [{each}]") for i, each in enumerate(devices))
     )
     (port,) = free_ports(1)
-    place.host.book(ledger(holding("train", 3000, 50)))
+    place.host.write_ledger(ledger(holding("train", 3000, 50)))
     agent = place.agent(
         inventory={"source": "file", "file": str(cards)}, monitor={"listen": f"127.0.0.1:{port}"}
     )
@@ -156,10 +158,10 @@ def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detect
 
 
 def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container_unnoticed(
-    place: Place,
+    place: RuntimeNode,
 ) -> None:
     held = [holding(f"p{i}", 1000, 1, f"GPU-{i % 2}") for i in range(PODS)]
-    place.host.book(ledger(*held))
+    place.host.write_ledger(ledger(*held))
     agent = place.agent()
     numbers, enough = count(), threading.Event()
     made: dict[str, str] = {}
@@ -203,7 +205,7 @@ def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container
     assert len(agent.events("nri.active")) == registrations + 1
 
 
-def stop(place: Place, agent: RunningAgent) -> None:
+def stop(place: RuntimeNode, agent: RunningAgent) -> None:
     """End an agent, as a rolling update does."""
     agent.process.identity.signal_group(signal.SIGTERM)
     agent.process.popen.wait(30)

@@ -24,7 +24,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from e2e.harness.node.agent import start_agent
 from e2e.harness.node.cri import CriError
-from e2e.harness.node.runtime_node import Place
+from e2e.harness.node.runtime_node import RuntimeNode
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
 from e2e.tests.node.placed_guides import placed
@@ -48,10 +48,10 @@ def half(container: str = "main", index: int = 0) -> Grant:
     return Grant(container, f"GPU-{index}", 3000 * MIB, 50)
 
 
-def test_the_volcano_guides_pod_gets_its_share(place: Place) -> None:
+def test_the_volcano_guides_pod_gets_its_share(place: RuntimeNode) -> None:
     pods, ledgers = placed("volcano-hami-core.yaml")
     pod = pods["hami-pod"]
-    place.host.book(ledgers[pod.node])
+    place.host.write_ledger(ledgers[pod.node])
     place.agent()
 
     sandbox = place.cri.sandbox("hami-pod", pod.uid, pod.annotations)
@@ -79,10 +79,10 @@ def test_the_volcano_guides_pod_gets_its_share(place: Place) -> None:
     place.cri.exec(container, ["/bin/sh", "-c", f"exec 3<{place.host.folder}/dev/nvidiactl"])
 
 
-def test_the_koordinator_guides_pod_gets_its_share(place: Place) -> None:
+def test_the_koordinator_guides_pod_gets_its_share(place: RuntimeNode) -> None:
     pods, ledgers = placed("koordinator-gpu-share.yaml")
     pod = pods["pod-example"]
-    place.host.book(ledgers[pod.node])
+    place.host.write_ledger(ledgers[pod.node])
     place.agent()
 
     sandbox = place.cri.sandbox("pod-example", pod.uid, pod.annotations)
@@ -95,13 +95,13 @@ def test_the_koordinator_guides_pod_gets_its_share(place: Place) -> None:
     assert env["CUDA_DEVICE_SM_LIMIT"] == str(grant.compute)
 
 
-def test_the_mig_guides_pod_gets_its_slice(place: Place) -> None:
+def test_the_mig_guides_pod_gets_its_slice(place: RuntimeNode) -> None:
     pods, ledgers = placed("volcano-mig.yaml")
     pod = pods["mig-pod"]
     held = ledgers[pod.node]
     (grant,) = held.allocations[pod.uid].grants
     assert grant.slice is not None
-    place.host.book(held)
+    place.host.write_ledger(held)
     cards = [{"uuid": c.uuid, "index": c.index, "mode": "mig"} for c in held.node.cards]
     for each in cards:
         if each["uuid"] == grant.card:
@@ -120,10 +120,10 @@ def test_the_mig_guides_pod_gets_its_slice(place: Place) -> None:
     assert "/etc/ld.so.preload" not in place.cri.mounts(container)
 
 
-def test_a_slice_that_is_not_cut_keeps_its_container_back(place: Place) -> None:
+def test_a_slice_that_is_not_cut_keeps_its_container_back(place: RuntimeNode) -> None:
     pods, ledgers = placed("volcano-mig.yaml")
     pod = pods["mig-pod"]
-    place.host.book(ledgers[pod.node])
+    place.host.write_ledger(ledgers[pod.node])
     place.agent()
 
     sandbox = place.cri.sandbox("mig-pod", pod.uid, pod.annotations)
@@ -132,10 +132,10 @@ def test_a_slice_that_is_not_cut_keeps_its_container_back(place: Place) -> None:
         place.cri.create(sandbox, pod.containers[0])
 
 
-def test_the_metax_guides_pod_is_left_to_metax_and_sees_no_other_card(place: Place) -> None:
+def test_the_metax_guides_pod_is_left_to_metax_and_sees_no_other_card(place: RuntimeNode) -> None:
     pods, ledgers = placed("metax-share.yaml")
     pod = pods["sample-pod"]
-    place.host.book(ledgers[pod.node])
+    place.host.write_ledger(ledgers[pod.node])
     place.agent()
 
     sandbox = place.cri.sandbox("sample-pod", pod.uid, pod.annotations)
@@ -146,10 +146,10 @@ def test_the_metax_guides_pod_is_left_to_metax_and_sees_no_other_card(place: Pla
     assert not any(name.startswith("CUDA_") for name in env)
 
 
-def test_the_metax_guides_pod_gets_what_a_profile_says(place: Place) -> None:
+def test_the_metax_guides_pod_gets_what_a_profile_says(place: RuntimeNode) -> None:
     pods, ledgers = placed("metax-share.yaml")
     pod = pods["sample-pod"]
-    place.host.book(ledgers[pod.node])
+    place.host.write_ledger(ledgers[pod.node])
     configuration = place.host.configuration(place.runtime)
     configuration["profiles"]["metax"] = {
         "served": True,
@@ -171,8 +171,8 @@ def test_the_metax_guides_pod_gets_what_a_profile_says(place: Place) -> None:
     assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
-def test_containers_of_one_pod_get_their_own_share_and_others_none(place: Place) -> None:
-    place.host.book(ledger(half("first", 0), half("second", 1)))
+def test_containers_of_one_pod_get_their_own_share_and_others_none(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half("first", 0), half("second", 1)))
     place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
 
@@ -185,8 +185,8 @@ def test_containers_of_one_pod_get_their_own_share_and_others_none(place: Place)
     assert "CUDA_DEVICE_MEMORY_LIMIT" not in seen["third"]
 
 
-def test_what_stands_on_the_pod_buys_nothing(place: Place) -> None:
-    place.host.book(ledger())
+def test_annotations_of_a_pod_grant_nothing(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger())
     agent = place.agent()
     sandbox = place.cri.sandbox(
         "forged", "uid-forged", {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1,1"}
@@ -198,21 +198,23 @@ def test_what_stands_on_the_pod_buys_nothing(place: Place) -> None:
     assert agent.wait_for("container.rejected")["pod"] == "ai/forged"
 
 
-def test_a_grant_that_comes_late_is_waited_for(place: Place) -> None:
+def test_a_grant_that_comes_late_is_waited_for(place: RuntimeNode) -> None:
     place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
 
     with ThreadPoolExecutor() as pool:
         creating = pool.submit(place.cri.run, sandbox, "main")
-        time.sleep(0.2)  # shorter by far than what is waited for a grant
+        time.sleep(0.2)  # much shorter than the wait for a grant
         assert not creating.done()
-        place.host.book(ledger(half()))
+        place.host.write_ledger(ledger(half()))
         container = creating.result(30)
 
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place: Place) -> None:
+def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(
+    place: RuntimeNode,
+) -> None:
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
 
@@ -228,13 +230,13 @@ def test_a_grant_that_never_comes_is_an_error_before_the_runtime_gives_up(place:
     assert 1.2 < first < 2
     assert second < 0.5
     assert len(agent.events("nri.active")) == 1
-    place.host.book(ledger(half()))
+    place.host.write_ledger(ledger(half()))
     container = place.retried(sandbox)
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_a_node_without_the_library_keeps_the_container_back(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_a_node_without_the_library_keeps_the_container_back(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     configuration = place.host.configuration(place.runtime)
     configuration["profiles"]["nvidia"]["hamiCore"]["library"] = "/nowhere/libvgpu.so"
     start_agent(place.runtime, place.host, configuration)
@@ -244,9 +246,9 @@ def test_a_node_without_the_library_keeps_the_container_back(place: Place) -> No
         place.cri.create(sandbox, "main")
 
 
-def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
+def test_a_killed_agent_is_noticed_at_its_return(place: RuntimeNode) -> None:
     """What the runtime starts while no agent answers is found by the audit: NRI is fail-open."""
-    place.host.book(ledger(half()))
+    place.host.write_ledger(ledger(half()))
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
     agent.process.identity.signal_group(signal.SIGKILL)
@@ -262,8 +264,8 @@ def test_a_killed_agent_is_noticed_at_its_return(place: Place) -> None:
     assert "NVIDIA_VISIBLE_DEVICES" in logged["reason"]
 
 
-def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
     agent.process.identity.signal_group(signal.SIGSTOP)
@@ -278,8 +280,8 @@ def test_an_agent_that_hangs_is_cut_off_and_comes_back_by_itself(place: Place) -
     assert place.cri.env(place.cri.run(second, "main"))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_two_copies_of_the_agent_do_not_disturb_each_other(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_two_copies_of_the_agent_do_not_disturb_each_other(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     place.agent()
     place.agent(plugin={"name": "dragoman", "index": "51"})
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
@@ -291,14 +293,14 @@ def test_two_copies_of_the_agent_do_not_disturb_each_other(place: Place) -> None
     assert env["LD_PRELOAD"] == "/mine.so"
 
 
-def test_fifty_pods_at_once_all_get_their_share(place: Place) -> None:
+def test_fifty_pods_at_once_all_get_their_share(place: RuntimeNode) -> None:
     held = ledger()
     for number in range(50):
         grant = Grant("main", f"GPU-{number % 2}", GIB, 2)
         held = held.adopt(
             Allocation(f"uid-p{number}", f"ai/p{number}", "volcano", "real", (grant,))
         )
-    place.host.book(held)
+    place.host.write_ledger(held)
     agent = place.agent()
 
     def one(number: int) -> str:
@@ -315,8 +317,10 @@ def test_fifty_pods_at_once_all_get_their_share(place: Place) -> None:
     assert again.wait_for("nri.active")["containers"] == 50
 
 
-def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(place: Place) -> None:
-    place.host.book(ledger(Grant("main", "GPU-0", 80 * GIB, 100, exclusive=True)))
+def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(
+    place: RuntimeNode,
+) -> None:
+    place.host.write_ledger(ledger(Grant("main", "GPU-0", 80 * GIB, 100, exclusive=True)))
     (place.runtime.folder / "cdi" / "nvidia.json").write_text(
         '{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "GPU-0",'
         ' "containerEdits": {"env": ["FROM_CDI=yes"]}}]}'
@@ -339,8 +343,8 @@ def test_a_runtime_that_takes_cdi_gets_cdi_and_an_older_one_device_nodes(place: 
     assert "CUDA_DEVICE_MEMORY_LIMIT" not in env
 
 
-def test_the_daemon_may_be_restarted(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_the_daemon_may_be_restarted(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     agent = place.agent()
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
     first = place.cri.run(sandbox, "main")
@@ -358,8 +362,8 @@ def test_the_daemon_may_be_restarted(place: Place) -> None:
     assert place.cri.env(again)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_an_adjustment_larger_than_the_runtimes_buffer_arrives_whole(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_an_adjustment_larger_than_the_runtimes_buffer_arrives_whole(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     configuration = place.host.configuration(place.runtime)
     configuration["profiles"]["nvidia"]["env"] = {"LONG": "x" * 60_000}
     start_agent(place.runtime, place.host, configuration)
@@ -370,8 +374,8 @@ def test_an_adjustment_larger_than_the_runtimes_buffer_arrives_whole(place: Plac
     assert len(place.cri.env(container)["LONG"]) == 60_000
 
 
-def test_a_stale_second_copy_cannot_give_another_card(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_a_stale_second_copy_cannot_give_another_card(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     place.agent()
     stale = place.host.folder / "stale.json"
     stale.write_bytes(encode(ledger(half(index=1))))
@@ -383,10 +387,10 @@ def test_a_stale_second_copy_cannot_give_another_card(place: Place) -> None:
 
 
 def test_koordinators_hook_beside_the_agent_is_refused_where_it_says_otherwise(
-    place: Place,
+    place: RuntimeNode,
 ) -> None:
     """Its part is played by a second copy that sets a minor, as that hook does."""
-    place.host.book(ledger(half(index=1)))
+    place.host.write_ledger(ledger(half(index=1)))
     configuration = place.host.configuration(place.runtime)
     profile: dict[str, Any] = {"names": "0", "devices": [], "cardDevices": [], "hamiCore": None}
     configuration["profiles"]["nvidia"] |= profile
@@ -403,8 +407,8 @@ def test_koordinators_hook_beside_the_agent_is_refused_where_it_says_otherwise(
         place.cri.create(sandbox, "main")
 
 
-def test_wrong_bytes_on_the_socket_do_not_disturb_the_agent(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_wrong_bytes_on_the_socket_do_not_disturb_the_agent(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     place.agent()
     with socket.socket(socket.AF_UNIX) as other:
         other.connect(str(place.runtime.nri))
@@ -416,8 +420,8 @@ def test_wrong_bytes_on_the_socket_do_not_disturb_the_agent(place: Place) -> Non
     assert place.cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
 
 
-def test_the_guides_curl_shows_the_share(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_the_guides_curl_shows_the_share(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     (port,) = free_ports(1)
     place.agent(monitor={"listen": f"127.0.0.1:{port}"})
     sandbox = place.cri.sandbox("train", "uid-1", RESULT)
@@ -441,8 +445,8 @@ def test_the_guides_curl_shows_the_share(place: Place) -> None:
     within(30, lambda: not own.exists())
 
 
-def test_the_command_becomes_the_agent(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_the_command_becomes_the_agent(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     configuration = place.host.configuration(place.runtime)
     command = [sys.executable, "-P", "-c", ENTRY, "node", "--config"]
     agent = start_agent(place.runtime, place.host, configuration, command=command)
@@ -455,8 +459,8 @@ def test_the_command_becomes_the_agent(place: Place) -> None:
     assert agent.events("agent.ended")
 
 
-def test_the_agent_needs_no_capability(place: Place) -> None:
-    place.host.book(ledger(half()))
+def test_the_agent_needs_no_capability(place: RuntimeNode) -> None:
+    place.host.write_ledger(ledger(half()))
     without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
     command = [*without, sys.executable, "-P", "-m", "adapters.node"]
     configuration = place.host.configuration(place.runtime)

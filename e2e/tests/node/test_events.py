@@ -1,4 +1,4 @@
-"""What goes wrong with a share stands in the events of its pod, on a real API server."""
+"""Failures of a share are Events of its pod, on a real API server."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A pod on a real kubelet: it starts when its grant is there, with its share, and not before."""
+"""A pod on a real kubelet: it starts with its share once its grant is there, and not before."""
 
 import json
 import os

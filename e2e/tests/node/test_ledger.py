@@ -1,4 +1,4 @@
-"""The agent follows its node's record on a real API server, with the least of permissions."""
+"""The agent follows its node's record on a real API server, with the least permissions."""
 
 import asyncio
 import json

@@ -26,12 +26,12 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     install,
     kube_like,
     ledger,
     start_service,
+    with_decisions,
 )
 
 pytestmark = pytest.mark.local
@@ -47,7 +47,7 @@ KOORDINATOR = {
 
 @dataclass(slots=True)
 class Agent:
-    """An agent whose cards stand in a file.
+    """An agent whose cards are in a file.
 
     Attributes:
         plane: the cluster.
@@ -154,7 +154,7 @@ def test_an_agents_cards_are_advertised_in_the_dialects_that_its_operator_names(
     plane.api.create(PODS, pod("volcano", "kube", VOLCANO))
     plane.api.create(PODS, pod("koordinator", "kube", KOORDINATOR))
     both = ("volcano", "koordinator")
-    explained(
+    with_decisions(
         service, lambda: within(90, lambda: all(node_of(plane.api, each) == "own" for each in both))
     )
 
@@ -174,7 +174,7 @@ def test_an_agents_cards_are_advertised_in_the_dialects_that_its_operator_names(
     assert record(plane, "own")["status"]["problems"][0] == {"card": "GPU-0", "text": "Xid 79"}
 
     agent.find([card(0), card(1)])
-    explained(service, lambda: within(90, lambda: node_of(plane.api, "late") == "own"))
+    with_decisions(service, lambda: within(90, lambda: node_of(plane.api, "late") == "own"))
     assert health(plane, "own") == [True, True]
 
 
@@ -185,7 +185,7 @@ def test_what_an_agent_published_outlives_it_until_the_status_is_cleared(
     process.stop()
 
     plane.api.create(PODS, pod("after", "kube", VOLCANO))
-    explained(service, lambda: within(90, lambda: node_of(plane.api, "after") == "own"))
+    with_decisions(service, lambda: within(90, lambda: node_of(plane.api, "after") == "own"))
     # As docs/node-agent.md says: kubectl patch --subresource=status --type=merge
     plane.api.merge(f"{LEDGERS}/own/status", {"status": None})
     within(60, lambda: health(plane, "own") == [])

@@ -32,7 +32,7 @@ def test_a_container_that_requires_the_agent_waits_for_it() -> None:
         host = Host.make(this.folder / "host")
         cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
         grant = Grant("main", "GPU-0", GIB, 50)
-        host.book(
+        host.write_ledger(
             NodeLedger.of(Node("real", cards)).adopt(
                 Allocation("uid-1", "ai/train", "volcano", "real", (grant,))
             )
@@ -54,7 +54,7 @@ def test_a_container_that_requires_the_agent_waits_for_it() -> None:
             other = cri.sandbox("other", "uid-2")
             with pytest.raises(CriError, match='required plugin "dragoman" not present'):
                 cri.create(sandbox, "main", attempt=1)
-            # Who does not require it starts: the agent's own pod, and the node's other ones.
+            # Pods that do not require it start: the agent's own pod, and the node's other ones.
             beside = cri.run(other, "main")
 
             assert cri.env(container)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"

@@ -61,7 +61,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def read(pod: Pod) -> Request | str:
-    """What the pod asks for, or why the product refuses it."""
+    """What the pod requests, or why the product rejects it."""
     try:
         return replace(Koordinator.configured({}, Defaults()).read_request(pod), uid="", notes=())
     except DialectError as error:

@@ -17,18 +17,18 @@ from e2e.harness.schedulers.full_stack import (
     KOORD,
     KUBE,
     Planes,
-    furnish,
+    add_ready_nodes,
     prepare,
     starter,
     wait_for_cards,
 )
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     start_service,
     wait_until_free,
     webhooks,
+    with_decisions,
 )
 from e2e.harness.workloads.inventory import described, gpus, koordinator, volcano
 
@@ -43,7 +43,7 @@ def service(planes: Planes) -> Iterator[Service]:
     """Two schedulers on one node: koord-scheduler does not know what the other allocates."""
     with planes() as plane:
         prepare(plane)
-        furnish(plane, [described(NODE, volcano(CARDS), koordinator(CARDS))])
+        add_ready_nodes(plane, [described(NODE, volcano(CARDS), koordinator(CARDS))])
         made = start_service(plane)
         wait_for_cards(plane, [NODE])
         koord = starter(made, KOORD, file="koord-scheduler-config-with-deviceshare.yaml")
@@ -63,7 +63,7 @@ def place(service: Service, name: str, scheduler: str, resources: dict[str, str]
     api = service.plane.api
     api.create(PODS, pod(name, service.plane.scheduler(scheduler), resources))
     try:
-        explained(service, lambda: within(60, lambda: node_of(api, name) != ""))
+        with_decisions(service, lambda: within(60, lambda: node_of(api, name) != ""))
     except AssertionError as late:
         raise AssertionError(f"{late}\n{events(api, name)}") from late
     (grant,) = held(service.plane, NODE)[name]["grants"]
@@ -122,7 +122,7 @@ def test_what_does_not_fit_anywhere_is_refused_with_a_reason_and_placed_later(
     print(events(plane.api, "waits"))
     assert node_of(plane.api, "waits") == ""
     plane.api.delete(f"{PODS}/large-0?gracePeriodSeconds=0")
-    explained(service, lambda: within(60, lambda: node_of(plane.api, "waits") == NODE))
+    with_decisions(service, lambda: within(60, lambda: node_of(plane.api, "waits") == NODE))
     assert CARDS[minor(plane, "waits")].uuid == held(plane, NODE)["waits"]["grants"][0]["card"]
 
 

@@ -76,7 +76,7 @@ def place(plane: ControlPlane, *names: str) -> None:
 
 
 def refusals(plane: ControlPlane) -> list[str]:
-    """Wait for the first thing that is said about the pod ``wanted``."""
+    """Wait for the first Event of the pod ``wanted``."""
     within(20, lambda: bool(events(plane.api, "wanted")))
     return events(plane.api, "wanted")
 

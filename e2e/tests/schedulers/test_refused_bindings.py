@@ -52,7 +52,7 @@ def hook(plane: ControlPlane) -> Iterator[Recorder]:
 def refused_twice(
     plane: ControlPlane, hook: Recorder, name: str, resources: dict[str, str]
 ) -> tuple[list[Call], list[str]]:
-    """Refuse a pod's binding twice, then let it pass; the reviews, and what was said about it."""
+    """Refuse a pod's binding twice, then allow it; the reviews, and the Events of the pod."""
     hook.calls.clear()
 
     def answer(call: Call) -> Any:
@@ -107,7 +107,7 @@ def volcano(plane: ControlPlane, extender: Recorder) -> AbstractContextManager[P
     return turn(partial(start_volcano, plane, configuration(extender, managed=[])), plane)
 
 
-def test_kube_scheduler_says_so_and_tries_again_later(
+def test_kube_scheduler_reports_it_and_tries_again_later(
     plane: ControlPlane, hook: Recorder, rewrite_golden: bool
 ) -> None:
     with kube(plane):
@@ -118,7 +118,7 @@ def test_kube_scheduler_says_so_and_tries_again_later(
     assert "annotations" not in calls[0].json()["request"]["object"]["metadata"]
 
 
-def test_koord_scheduler_says_so_and_tries_again_later(
+def test_koord_scheduler_reports_it_and_tries_again_later(
     plane: ControlPlane, hook: Recorder, rewrite_golden: bool
 ) -> None:
     add_devices = [partial(add_device, plane.api, f"gpu-{number}", 1) for number in range(2)]
@@ -139,7 +139,7 @@ def test_koord_scheduler_says_so_and_tries_again_later(
     assert ALLOCATED in plane.api.get(f"{PODS}/koord-devices")["metadata"]["annotations"]
 
 
-def test_volcano_says_so_and_tries_again_in_the_next_session(
+def test_volcano_reports_it_and_tries_again_in_the_next_session(
     plane: ControlPlane, hook: Recorder, rewrite_golden: bool
 ) -> None:
     with recorder() as extender:
@@ -148,7 +148,7 @@ def test_volcano_says_so_and_tries_again_in_the_next_session(
             calls, said = refused_twice(plane, hook, "volcano", {"cpu": "1"})
 
     print("to its extender", story(extender.calls))
-    # The extender hears nothing of the refusal; the next session allocates again.
+    # Nothing reports the refusal to the extender; the next session allocates again.
     assert len(extender.of("allocate")) == 3
     assert extender.of("deallocate") == []
 

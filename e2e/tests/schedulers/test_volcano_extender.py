@@ -290,7 +290,7 @@ def test_reclaimable_is_asked_in_the_first_tier_only(
     assert len(left.intersection(victims)) == len(victims) - 1
 
 
-def test_a_pod_without_a_managed_resource_is_none_of_its_business(
+def test_a_pod_without_a_managed_resource_never_reaches_the_extender(
     plane: ControlPlane, extender: Recorder
 ) -> None:
     with scheduler(plane, extender):
@@ -312,7 +312,7 @@ def test_managed_resources_as_a_string_end_the_scheduler(
     assert "Could not parse argument for key extender.managedResources" in line
 
 
-def test_a_node_of_which_the_stock_device_plugin_knows_can_be_sent_too(
+def test_a_node_with_devices_of_the_stock_plugin_can_be_sent_too(
     plane: ControlPlane, extender: Recorder, rewrite_golden: bool
 ) -> None:
     text = json.loads(configuration(extender, plugins=["deviceshare"]))

@@ -1,4 +1,4 @@
-"""The service asked as schedulers ask it, and what pods and their authors learn of it."""
+"""Calls to the service as schedulers make them, and what Events say of the pods."""
 
 import signal
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, explained
+from e2e.harness.schedulers.service import Service, with_decisions
 
 
 def bind_by(service: Service, name: str, node: str, pods: str = PODS) -> str:
-    """Ask the service to bind a pod, as schedulers do; what it says against it."""
+    """Ask the service to bind a pod, as schedulers do; its error, or nothing."""
     found = service.plane.api.get(f"{pods}/{name}")["metadata"]
     question = {
         "PodName": name,
@@ -39,7 +39,7 @@ def wait_until_bound(service: Service, *names: str, patience: float = 60) -> flo
     """
     api = service.plane.api
     try:
-        return explained(
+        return with_decisions(
             service, lambda: within(patience, lambda: all(node_of(api, name) for name in names))
         )
     except AssertionError as late:
@@ -65,7 +65,7 @@ def started(plane: ControlPlane, name: str) -> Process:
 
 @contextmanager
 def asleep(process: Process) -> Iterator[None]:
-    """A process gets no processor for a block; what it is sent waits until it wakes."""
+    """Stop a process by SIGSTOP for a block; requests to it wait until it continues."""
     process.identity.signal_group(signal.SIGSTOP)
     try:
         yield

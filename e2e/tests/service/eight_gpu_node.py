@@ -25,7 +25,7 @@ METAX = {
 }
 
 
-def eight(name: str) -> Described:
+def eight_gpu_node(name: str) -> Described:
     """A node with eight cards that two dialects describe."""
     cards = gpus(name, CARDS, MEMORY)
     found = described(name, volcano(cards), metax(cards))
@@ -54,7 +54,7 @@ def cards_of(found: Object) -> list[tuple[str, int]]:
     return [(card, int(memory)) for card, _, memory, _ in rows]
 
 
-def unsound(plane: ControlPlane, node: str) -> list[str]:
+def violations(plane: ControlPlane, node: str) -> list[str]:
     """Where two pods hold the same part of a card, or pods and ledger do not agree."""
     found = bound(plane.api, node)
     booked = held(plane, node)

@@ -1,6 +1,6 @@
-"""The acceptance list, from what users of the peers complain of: a test for each case, by number.
+"""The acceptance list, from problems that users of the peers report: one test a case, by number.
 
-Cases 1, 12, 13 and 14 are about containers and stand in ``node/test_acceptance.py``.
+Cases 1, 12, 13 and 14 are about containers and are in ``node/test_acceptance.py``.
 """
 
 import time
@@ -23,19 +23,19 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KUBE,
     Planes,
-    furnish,
+    add_ready_nodes,
     prepare,
     starter,
     wait_for_cards,
 )
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     ledger,
     start_service,
     wait_until_free,
     webhooks,
+    with_decisions,
 )
 from e2e.harness.workloads.inventory import Described, Gpu, described, gpus, koordinator
 from e2e.harness.workloads.inventory import metax as metax_says
@@ -57,7 +57,7 @@ MIB, GIB = 1 << 20, 1 << 30
 CONFLICTS, FAILED = ("ledger_conflicts_total ",), ('verb="bind"', 'result="error"')
 """Words by which the service's counters are found."""
 NO_SCHEDULER = "no-scheduler"
-"""A scheduler that does not exist: the test asks the service itself, as a scheduler would."""
+"""A scheduler that does not exist: the test calls the service itself, as a scheduler would."""
 
 
 def all_nodes() -> dict[str, Described]:
@@ -81,7 +81,7 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
     with planes() as plane:
         add_priorities(plane.api)
         prepare(plane)
-        furnish(plane, all_nodes().values())
+        add_ready_nodes(plane, all_nodes().values())
         yield plane
 
 
@@ -127,7 +127,7 @@ def waiting(plane: ControlPlane, made: Object) -> Object:
 
 
 def scheduling_events(plane: ControlPlane, name: str, home: str) -> str:
-    """What was said about a pod of another namespace."""
+    """The Events of a pod of another namespace."""
     rows = plane.api.get(f"{home}/events")["items"]
     return "\n".join(row["message"] for row in rows if row["involvedObject"]["name"] == name)
 
@@ -165,8 +165,8 @@ def test_case_02_a_binding_that_fails_once_or_always_allocates_no_card_twice(
 
         veto.answers["veto"] = partial(fail, times=1, code=500)
         add(plane, on(2, "once", whole()), path=pods)
-        explained(service, lambda: within(60, lambda: bound("once")))
-        # The cards are committed before the Binding is sent; an error that says nothing keeps them.
+        with_decisions(service, lambda: within(60, lambda: bound("once")))
+        # The cards are committed before the Binding is sent; an unclear error keeps them.
         assert refused == [["once"], ["once"]]
         plane.api.delete(f"{pods}/once?gracePeriodSeconds=0")
         wait_until_free(plane, node)
@@ -177,7 +177,7 @@ def test_case_02_a_binding_that_fails_once_or_always_allocates_no_card_twice(
         within(60, lambda: len(refused) >= 2)
         add(plane, on(2, "other", whole(), NO_SCHEDULER))
         # A clear refusal releases them for the next pod.
-        explained(service, lambda: within(60, lambda: bind_by(service, "other", node) == ""))
+        with_decisions(service, lambda: within(60, lambda: bind_by(service, "other", node) == ""))
         print(f"refused {len(refused)} times, then another pod had the card")
         within(60, lambda: "short" in scheduling_events(plane, "always", home))
         assert not bound("always")
@@ -221,7 +221,7 @@ def test_case_04_cards_come_back_wherever_a_pod_ends_on_its_way(
             remove(plane, name)
         else:
             plane.api.merge(f"{PODS}/{name}/status", {"status": {"phase": end}})
-        return explained(service, lambda: within(30, lambda: not held(plane, node)))
+        return with_decisions(service, lambda: within(30, lambda: not held(plane, node)))
 
     add(plane, on(4, "filtered", whole(), NO_SCHEDULER))
     found = plane.api.get(f"{PODS}/filtered")
@@ -259,7 +259,7 @@ def test_case_06_all_dialects_and_whole_cards_on_one_node_never_exceed_a_card(
             made = random_pod(random, kind, f"{kind}-{number}", KUBE)
             made["spec"]["nodeSelector"] = selector
             add(plane, made)
-        explained(service, lambda: within(90, lambda: not unanswered(plane.api)))
+        with_decisions(service, lambda: within(90, lambda: not unanswered(plane.api)))
         left = watcher.problems()
 
     bound = [row for row in plane.api.get(PODS)["items"] if "nodeName" in row["spec"]]
@@ -269,7 +269,7 @@ def test_case_06_all_dialects_and_whole_cards_on_one_node_never_exceed_a_card(
     assert len(held(plane, "case-6")) == len(bound)
 
 
-def test_case_07_a_koordinator_pod_that_names_metaxs_trigger_too_is_booked_once(
+def test_case_07_a_koordinator_pod_that_names_metaxs_trigger_too_is_allocated_once(
     plane: ControlPlane, service: Service
 ) -> None:
     half = {SHARED: "1", CORE: "50", RATIO: "50", SGPU: "1"}
@@ -421,7 +421,7 @@ def test_case_16_a_hundred_pods_at_once_are_bound_without_locks_and_without_retr
         rows = plane.api.get(PODS)["items"]
         return {row["metadata"]["name"] for row in rows if "nodeName" in row["spec"]}
 
-    explained(service, lambda: within(90, lambda: bound() == set(names)))
+    with_decisions(service, lambda: within(90, lambda: bound() == set(names)))
     print(f"{len(names)} pods bound after {time.monotonic() - started_at:.1f} s")
 
     writes = ledger(plane, node)["changes"] - before

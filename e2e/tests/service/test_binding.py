@@ -218,7 +218,7 @@ def ledger(plane: ControlPlane, node: str) -> dict[str, Any]:
 
 
 def wait_for(plane: ControlPlane, *names: str, patience: float = 30) -> None:
-    """Wait until the pods have a node; what was said about them stands in the failure."""
+    """Wait until the pods have a node; a failure includes their Events."""
     try:
         within(patience, lambda: all(node_of(plane.api, name) for name in names))
     except Exception as error:
@@ -276,7 +276,7 @@ def test_cards_that_are_full_for_one_dialect_are_full_for_the_other_and_free_aga
 
 
 @pytest.mark.usefixtures("service", "clean")
-def test_what_cannot_be_meant_is_refused_at_once_with_a_sentence(plane: ControlPlane) -> None:
+def test_an_invalid_request_is_refused_at_once_with_a_sentence(plane: ControlPlane) -> None:
     from e2e.harness.cluster.api import ApiError
 
     with pytest.raises(ApiError, match="must be 1 to 100"):

@@ -24,7 +24,15 @@ from e2e.harness.schedulers.service import (
     start_service,
     wait_until_free,
 )
-from e2e.tests.service.eight_gpu_node import CARDS, FIT, METAX, VOLCANO, bound, eight, unsound
+from e2e.tests.service.eight_gpu_node import (
+    CARDS,
+    FIT,
+    METAX,
+    VOLCANO,
+    bound,
+    eight_gpu_node,
+    violations,
+)
 
 pytestmark = pytest.mark.local
 
@@ -37,7 +45,7 @@ Pair = tuple[Service, Service]
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """One node, and two schedulers that ask the service."""
-    with cluster([eight(NODE).node]) as plane:
+    with cluster([eight_gpu_node(NODE).node]) as plane:
         install(plane)
         yield plane
 
@@ -76,7 +84,7 @@ def pods(plane: ControlPlane, services: Pair) -> Iterator[None]:
 
 def is_sound(plane: ControlPlane) -> int:
     """See that no card is allocated twice; how many pods are bound."""
-    assert unsound(plane, NODE) == []
+    assert violations(plane, NODE) == []
     return len(bound(plane.api))
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong around the service, and what becomes of cards and pods."""
+"""Faults around the service, and what happens to cards and pods."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ from e2e.harness.doubles.faults import (
     Request,
     answered,
     cut,
-    denying,
+    failing_after,
     refusing,
     silent,
     slow,
@@ -39,7 +39,7 @@ from e2e.harness.schedulers.service import (
     start_service,
     wait_until_free,
 )
-from e2e.tests.service.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight, unsound
+from e2e.tests.service.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight_gpu_node, violations
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 
@@ -70,7 +70,7 @@ class World:
     clocks: tuple[Clock, Clock]
 
     def is_bound(self, *names: str, patience: float = 60) -> float:
-        """Wait until pods are bound; see that all is as it should be. How long it took."""
+        """Wait until pods are bound; check cards and ledger. The seconds that took."""
 
         def missing() -> list[str]:
             return [name for name in names if not node_of(self.plane.api, name)]
@@ -86,9 +86,9 @@ class World:
 
     def is_settled(self, patience: float = FREED) -> None:
         """No card is allocated twice now, and after a while only bound pods hold one."""
-        assert unsound(self.plane, NODE) == []
+        assert violations(self.plane, NODE) == []
         within(patience, lambda: held(self.plane, NODE).keys() == bound(self.plane.api).keys())
-        assert unsound(self.plane, NODE) == []
+        assert violations(self.plane, NODE) == []
 
     def kill(self) -> None:
         """Kill -9 the service, from wherever this is called; ``Service.kill`` must follow."""
@@ -96,7 +96,7 @@ class World:
         self.service.process.identity.signal_group(signal.SIGKILL)
 
     def said(self) -> str:
-        """All that the service has said so far."""
+        """All that the service has logged so far."""
         assert self.service.process is not None
         return self.service.process.log.read_text()
 
@@ -104,7 +104,7 @@ class World:
 @pytest.fixture(scope="module")
 def built() -> Iterator[World]:
     with ExitStack() as stack:
-        plane = stack.enter_context(cluster([eight(NODE).node]))
+        plane = stack.enter_context(cluster([eight_gpu_node(NODE).node]))
         install(plane)
         folder = plane.run.folder
         mine, others = Clock.create(folder, "mine"), Clock.create(folder, "others")
@@ -194,7 +194,7 @@ def test_a_pod_whose_binder_is_killed_is_bound_by_the_next_attempt(
     where, act = KILLS[point]
 
     with killed_with(world, Fault(where("one"), act(world.kill))):
-        assert unsound(world.plane, NODE) == []
+        assert violations(world.plane, NODE) == []
         left = sorted(held(world.plane, NODE))
 
     seconds = world.is_bound("one")
@@ -218,8 +218,8 @@ ANSWERS: dict[str, tuple[Where, Act]] = {
     "ledger-429": (ledger, refusing(429, after_seconds=1)),
     "ledger-500": (ledger, refusing(500)),
     "ledger-503": (ledger, refusing(503, after_seconds=1)),
-    "ledger-500-done": (ledger, denying(500)),
-    "ledger-504-done": (ledger, denying(504)),
+    "ledger-500-done": (ledger, failing_after(500)),
+    "ledger-504-done": (ledger, failing_after(504)),
     "ledger-cut": (ledger, cut(done=False)),
     "ledger-cut-done": (ledger, cut(done=True)),
     "ledger-slow": (ledger, slow(3)),
@@ -229,8 +229,8 @@ ANSWERS: dict[str, tuple[Where, Act]] = {
     "binding-429": (binding, refusing(429, after_seconds=1)),
     "binding-500": (binding, refusing(500)),
     "binding-503": (binding, refusing(503, after_seconds=1)),
-    "binding-500-done": (binding, denying(500)),
-    "binding-504-done": (binding, denying(504)),
+    "binding-500-done": (binding, failing_after(500)),
+    "binding-504-done": (binding, failing_after(504)),
     "binding-cut": (binding, cut(done=False)),
     "binding-cut-done": (binding, cut(done=True)),
     "binding-slow": (binding, slow(3)),
@@ -239,7 +239,7 @@ ANSWERS: dict[str, tuple[Where, Act]] = {
 }
 
 
-def test_whatever_the_api_server_answers_the_pod_is_bound_in_the_end(world: World) -> None:
+def test_the_pod_is_bound_in_the_end_for_each_answer_of_the_api_server(world: World) -> None:
     faults = {name: Fault(where(name), act) for name, (where, act) in ANSWERS.items()}
     world.proxy.faults += faults.values()
 
@@ -253,7 +253,7 @@ def test_whatever_the_api_server_answers_the_pod_is_bound_in_the_end(world: Worl
     assert "no good answer to the Binding" in said
 
 
-def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World) -> None:
+def test_after_an_outage_of_the_api_server_all_pods_are_bound(world: World) -> None:
     before = [f"before-{number}" for number in range(10)]
     add(world, *before)
     within(60, lambda: len(bound(world.plane.api)) >= 3)
@@ -296,7 +296,7 @@ def test_watches_that_have_expired_begin_again(world: World) -> None:
     assert "410 Expired: too old" in world.said()
 
 
-def test_a_service_that_sees_what_was_minutes_ago_gives_away_no_card_twice(world: World) -> None:
+def test_a_service_with_a_stale_cache_allocates_no_card_twice(world: World) -> None:
     api = world.plane.api
     world.proxy.held |= {"pods", "nodeledgers"}
     by_other = [f"other-{number}" for number in range(FIT - 4)]
@@ -307,14 +307,14 @@ def test_a_service_that_sees_what_was_minutes_ago_gives_away_no_card_twice(world
     add(world, *(f"mine-{number}" for number in range(8)))
     within(60, lambda: len(bound(api)) == FIT)
     within(60, lambda: sum("short" in str(events(api, f"mine-{n}")) for n in range(8)) >= 4)
-    assert unsound(world.plane, NODE) == []
+    assert violations(world.plane, NODE) == []
     for name in by_other[:10]:
         api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
     add(world, by_other[0], scheduler="no-scheduler")
     again = api.get(f"{PODS}/{by_other[0]}")
     within(60, lambda: len(held(world.plane, NODE)) == FIT - 10)
     assert asked_to_bind(world.service, again) == ""
-    assert unsound(world.plane, NODE) == []
+    assert violations(world.plane, NODE) == []
 
     world.proxy.held.clear()
 

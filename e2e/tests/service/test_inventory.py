@@ -22,8 +22,8 @@ from e2e.harness.schedulers.schedulers import define
 from e2e.harness.workloads.inventory import (
     MIB,
     SLOTS,
+    DialectRecords,
     Gpu,
-    Saying,
     add_inventory,
     described,
     gpus,
@@ -47,7 +47,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def read_all(api: Api) -> dict[str, Node]:
-    """Every node of the cluster as the product reads it; it has nothing to complain of."""
+    """Every node of the cluster as the product reads it; the product reports no problem."""
     words = dialects({}, Defaults())
     devices = {
         device.metadata.name: device
@@ -61,14 +61,14 @@ def read_all(api: Api) -> dict[str, Node]:
     return nodes
 
 
-def add_one(plane: ControlPlane, name: str, *sayings: Saying) -> Node:
+def add_one(plane: ControlPlane, name: str, *sayings: DialectRecords) -> Node:
     add_inventory(plane.api, [described(name, *sayings)])
     return read_all(plane.api)[name]
 
 
 @pytest.mark.parametrize("saying", [volcano, koordinator, metax])
 def test_every_dialect_gives_the_cards_that_were_asked_for(
-    plane: ControlPlane, saying: Callable[[Sequence[Gpu]], Saying]
+    plane: ControlPlane, saying: Callable[[Sequence[Gpu]], DialectRecords]
 ) -> None:
     name = f"one-{saying.__name__}"
     first, *others = gpus(name, 8)

@@ -14,12 +14,12 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     install,
     kube_like,
     ledger,
     start_service,
+    with_decisions,
 )
 from e2e.harness.workloads.inventory import described, gpus, metax
 
@@ -54,7 +54,7 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Iterator[Service]:
     made = start_service(plane, nodeLock="auto")
-    explained(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
+    with_decisions(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
     start = partial(
         start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml", "kube")
     )
@@ -88,7 +88,7 @@ def test_of_two_pods_at_once_the_second_is_bound_when_the_plugin_has_served_the_
     names = ("one", "two")
     create_all(plane.api, PODS, [pod(n, "kube", SHARE, tolerations=ANYWHERE) for n in names])
 
-    explained(service, lambda: within(30, lambda: lock(plane) in names))
+    with_decisions(service, lambda: within(30, lambda: lock(plane) in names))
     first = lock(plane)
     (second,) = {*names} - {first}
     within(20, lambda: node_of(plane.api, first) == NODE)
@@ -99,7 +99,9 @@ def test_of_two_pods_at_once_the_second_is_bound_when_the_plugin_has_served_the_
     assert any(f"default/{first}" in said for said in events(plane.api, second))
 
     serve(plane)
-    seconds = explained(service, lambda: within(60, lambda: node_of(plane.api, second) == NODE))
+    seconds = with_decisions(
+        service, lambda: within(60, lambda: node_of(plane.api, second) == NODE)
+    )
 
     print(f"the second pod was bound {seconds:.1f} s after the lock was released")
     assert lock(plane) == second
@@ -111,11 +113,11 @@ def test_the_lock_of_a_pod_that_was_deleted_before_it_started_keeps_no_pod_waiti
     plane: ControlPlane, service: Service
 ) -> None:
     plane.api.create(PODS, pod("gone", "kube", SHARE, tolerations=ANYWHERE))
-    explained(service, lambda: within(30, lambda: lock(plane) == "gone"))
+    with_decisions(service, lambda: within(30, lambda: lock(plane) == "gone"))
 
     clear(plane.api)
     plane.api.create(PODS, pod("three", "kube", SHARE, tolerations=ANYWHERE))
 
-    explained(service, lambda: within(30, lambda: node_of(plane.api, "three") == NODE))
+    with_decisions(service, lambda: within(30, lambda: node_of(plane.api, "three") == NODE))
 
     assert lock(plane) == "three"

@@ -1,4 +1,4 @@
-"""Preemption through stock schedulers: the least pods go, and the cards are whose they were for.
+"""Preemption through stock schedulers: the fewest pods go, and the preemptor gets the cards.
 
 The schedulers have ``configs/*-scheduler-preemption-config.yaml``, and the nodes state nothing but
 what the service publishes.
@@ -31,17 +31,17 @@ from e2e.harness.schedulers.schedulers import (
 )
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     install,
     kube_like,
     start_service,
     wait_until_free,
+    with_decisions,
 )
 from e2e.harness.workloads.inventory import (
     SLOTS,
     Described,
-    Saying,
+    DialectRecords,
     add_inventory,
     described,
     gpus,
@@ -91,12 +91,12 @@ KOORDINATOR = Words("koordinator", koordinator_words(50), koordinator_words(100)
 METAX = Words("metax", metax_words(50, MEMORY // 2048), metax_words(100, MEMORY // 1024))
 
 
-def bare(name: str, saying: Saying) -> Described:
+def bare(name: str, saying: DialectRecords) -> Described:
     """A node that describes its cards and states no resources."""
     return described(name, replace(saying, resources={}))
 
 
-def of_two_sharers(saying: Saying) -> Saying:
+def of_two_sharers(saying: DialectRecords) -> DialectRecords:
     """MetaX's cards; sharers are all that its nodes state, so their sum has to be what is short."""
     (key, text), *_ = saying.annotations.items()
     return replace(saying, annotations={key: text.replace(f": {SLOTS},", ": 2,")})
@@ -143,7 +143,7 @@ def card_of(plane: ControlPlane, node: str, name: str) -> str:
 
 
 def guard(plane: ControlPlane, *names: str) -> None:
-    """Forbid that any of the pods goes, and wait until that is in force."""
+    """Protect these pods by a PodDisruptionBudget, and wait until it is in force."""
     for name in names:
         plane.api.merge(f"{PODS}/{name}", {"metadata": {"labels": {"guarded": "yes"}}})
     plane.api.create(
@@ -165,7 +165,7 @@ def guard(plane: ControlPlane, *names: str) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["kube", "koord"])
-def test_the_least_pods_that_no_budget_guards_go_and_their_card_is_the_one_that_is_got(
+def test_the_fewest_unprotected_pods_go_and_the_preemptor_gets_their_card(
     plane: ControlPlane, service: Service, scheduler: str
 ) -> None:
     starts: dict[str, Start] = {"kube": start_kube, "koord": start_koord}
@@ -181,7 +181,9 @@ def one_goes_for_another(
     names = [f"low-{number}" for number in range(4)]
     create_all(plane.api, PODS, [pod(n, scheduler, words.half, priority="low") for n in names])
     try:
-        explained(service, lambda: within(60, lambda: held(plane, words.node).keys() == {*names}))
+        with_decisions(
+            service, lambda: within(60, lambda: held(plane, words.node).keys() == {*names})
+        )
     except AssertionError as late:
         raise AssertionError(f"{late} {[events(plane.api, name) for name in names]}") from late
     within(30, lambda: all(node_of(plane.api, name) for name in names))
@@ -192,7 +194,7 @@ def one_goes_for_another(
 
     plane.api.create(PODS, pod("wanted", scheduler, words.whole, priority="high"))
     try:
-        seconds = explained(
+        seconds = with_decisions(
             service, lambda: within(60, lambda: node_of(plane.api, "wanted") == words.node)
         )
     except AssertionError as late:

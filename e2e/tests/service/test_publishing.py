@@ -1,4 +1,4 @@
-"""Extended resources that the service writes to the status of nodes, when it is asked to."""
+"""Extended resources that the service writes to the status of nodes, where it is configured."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ WANTED = {"volcano.sh/vgpu-number", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-me
 
 @dataclass(slots=True)
 class Publishing(Service):
-    """A service that is asked to."""
+    """A service that publishes."""
 
     def _settings(self) -> Path:
         file = Service._settings(self)

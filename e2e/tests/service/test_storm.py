@@ -21,7 +21,7 @@ from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import DEVICES
 from e2e.harness.node.image import NAME
 from e2e.harness.node.real_node import RealNode, real_node
-from e2e.harness.oracles.from_annotations import given
+from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.oracles.observed_in_container import ContainerWatcher
 from e2e.harness.oracles.pod_watcher import PodWatcher as PodWatcher
 from e2e.harness.processes.waiting import within
@@ -30,7 +30,7 @@ from e2e.harness.schedulers.full_stack import (
     KUBE,
     VOLCANO,
     Planes,
-    furnish,
+    add_ready_nodes,
     prepare,
     start_schedulers,
     wait_for_cards,
@@ -62,7 +62,7 @@ def service(planes: Planes) -> Iterator[Service]:
     """The service and the three schedulers, as configured for it; the node is kwok's."""
     with planes() as plane:
         prepare(plane)
-        furnish(plane, [described_by_all(NODE, CARDS)])
+        add_ready_nodes(plane, [described_by_all(NODE, CARDS)])
         made = start(plane)
         with webhooks(made):
             yield made
@@ -78,7 +78,7 @@ def start(plane: ControlPlane) -> Service:
 
 @pytest.fixture
 def random(request: pytest.FixtureRequest) -> Random:
-    """Chance that can be had again: ``--randomly-seed`` with the seed that is printed."""
+    """A random generator; ``--randomly-seed`` with the printed seed repeats it."""
     seed = request.config.getoption("randomly_seed", None) or time.time_ns()
     print(f"seed {seed}")
     return Random(seed)  # noqa: S311
@@ -153,7 +153,7 @@ def said_of(api: Api) -> dict[str, str]:
 
 
 def unexplained(api: Api) -> dict[str, str]:
-    """Pods that wait and whose authors do not know why, with what they do know."""
+    """Pods that wait without an Event that says why, with their Events."""
     return {name: said for name, said in said_of(api).items() if not WHY.search(said)}
 
 
@@ -211,7 +211,7 @@ def test_what_containers_find_inside_never_exceeds_a_card(
     assert unexplained(api) == {}
     inside.look()
     for container, uid in node.cri.running().items():
-        shares, written = inside.seen[container], given(found[uid], minors)
+        shares, written = inside.seen[container], shares_of_pod(found[uid], minors)
         assert [(s.card, s.memory) for s in shares] == [(s.card, s.memory) for s in written]
     assert len(found) >= len(CARDS)
 

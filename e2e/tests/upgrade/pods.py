@@ -7,7 +7,7 @@ from e2e.harness.schedulers.stock_sharing import CARD, HANDSHAKE
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import (
     Described,
-    Saying,
+    DialectRecords,
     described,
     gpus,
     koordinator,
@@ -67,7 +67,7 @@ BEFORE = (*VOLCANO_PODS, *KOORD_PODS, *HAMI_PODS)
 
 def nodes() -> list[Described]:
     counts = {"gpu-v": 3, "gpu-lost": 2, "gpu-h": 2, "gpu-p": 2}
-    handshake = Saying(annotations=HANDSHAKE)
+    handshake = DialectRecords(annotations=HANDSHAKE)
     return [
         *(described(name, volcano(gpus(name, n)), handshake) for name, n in counts.items()),
         described("gpu-m", metax(gpus("gpu-m", 3))),

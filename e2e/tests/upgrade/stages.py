@@ -14,12 +14,12 @@ from e2e.harness.schedulers.full_stack import KOORD, KUBE, VOLCANO, starter
 from e2e.harness.schedulers.schedulers import CRDS
 from e2e.harness.schedulers.service import (
     Service,
-    explained,
     held,
     install,
     ledger,
     start_service,
     webhooks,
+    with_decisions,
 )
 from e2e.harness.schedulers.stock_sharing import on, peers, runs, shares
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
@@ -42,7 +42,7 @@ class Before:
     """What ran under the peers.
 
     Attributes:
-        pods: as they stood, by name.
+        pods: as they were, by name.
         lost: the card that a pod has and the node no longer registers.
     """
 
@@ -52,14 +52,14 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What the service made of it.
+    """What the service did with them.
 
     Attributes:
         adopted: what the ledgers said of the pods that ran before.
         changed: what differed then on those pods.
         bound: what the ledgers said of the pods that came later and fitted.
-        refused: what was said of those that did not fit.
-        problems: what the ledgers' keeper said of the node that has lost a card.
+        refused: the Events of those that did not fit.
+        problems: the Events of the node that has lost a card.
         unknown: Events of the pod whose cards no record names.
         metrics: of the service.
         pods: all that ran in the end.
@@ -77,7 +77,7 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What the peers made of it when the service was gone.
+    """What the peers did when the service was gone.
 
     Attributes:
         changed: what differed on the pods that ran.
@@ -91,7 +91,7 @@ class After:
 
 
 def facts(plane: ControlPlane, names: Iterable[str]) -> dict[str, Object]:
-    """All that stands on pods, but for how often they were written."""
+    """All fields of pods, except how often they were written."""
     found = {}
     for name in names:
         this = plane.api.get(f"{PODS}/{name}")
@@ -146,7 +146,7 @@ def with_us(plane: ControlPlane, before: Before) -> Ours:
     install(plane)
     service = start_service(plane)
     all_are_there = partial(within, 60, lambda: set(BEFORE) <= everything(plane).keys())
-    seconds = explained(service, all_are_there)
+    seconds = with_decisions(service, all_are_there)
     print(f"all pods were in the ledgers {seconds:.1f} s after the service was ready")
     adopted = everything(plane)
     changed = differences(plane, before.pods)
@@ -204,7 +204,9 @@ def come(service: Service, *pods: Object) -> dict[str, Object]:
         plane.api.create(PODS, made)
     names = [made["metadata"]["name"] for made in pods]
     try:
-        explained(service, lambda: within(90, lambda: all(runs(plane, name) for name in names)))
+        with_decisions(
+            service, lambda: within(90, lambda: all(runs(plane, name) for name in names))
+        )
     except AssertionError as late:
         raise AssertionError(f"{late}\n{[events(plane.api, name) for name in names]}") from late
     rows = everything(plane)
@@ -212,7 +214,7 @@ def come(service: Service, *pods: Object) -> dict[str, Object]:
 
 
 def stay_away(service: Service, *pods: Object) -> dict[str, str]:
-    """Pods that do not fit: what is said of them. They are deleted again."""
+    """Pods that do not fit: their Events. They are deleted again."""
     plane = service.plane
     for made in pods:
         plane.api.create(PODS, made)

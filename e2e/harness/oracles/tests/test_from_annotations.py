@@ -4,7 +4,7 @@ import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.names import ALLOCATED
-from e2e.harness.oracles.from_annotations import METAX, VOLCANO, Share, given
+from e2e.harness.oracles.from_annotations import METAX, VOLCANO, Share, shares_of_pod
 from e2e.harness.oracles.observed_in_container import shares_inside
 from e2e.harness.oracles.pod_watcher import PodWatcher as Watcher
 from e2e.harness.workloads.inventory import Gpu
@@ -34,14 +34,14 @@ def pod(name: str, version: int, annotations: dict[str, str], **spec: str) -> Ob
 def test_what_the_ecosystems_write_is_read(
     annotations: dict[str, str], shares: list[Share]
 ) -> None:
-    assert given(pod("p", 1, annotations)) == shares
+    assert shares_of_pod(pod("p", 1, annotations)) == shares
 
 
 def test_koordinators_minors_are_cards_and_its_quantities_mebibytes() -> None:
     resources = {"koordinator.sh/gpu-memory": "2Gi", "koordinator.sh/gpu-core": "50"}
     written = json.dumps({"gpu": [{"minor": 1, "resources": resources}]})
 
-    assert given(pod("p", 1, {ALLOCATED: written}), ["u0", "u1"]) == [Share("u1", 2048, 50)]
+    assert shares_of_pod(pod("p", 1, {ALLOCATED: written}), ["u0", "u1"]) == [Share("u1", 2048, 50)]
 
 
 def test_the_watcher_sees_a_card_that_is_given_away_twice_and_only_as_long_as_it_is() -> None:
