@@ -1,32 +1,32 @@
-"""Time, for whoever is not allowed to look at a clock himself."""
+"""System clock behind the ``Clock`` port."""
 
 import asyncio
 import random
 import time
 
 FIRST = 0.002
-"""Seconds, the longest first pause."""
+"""Seconds: upper bound of the first pause."""
 
 LONGEST = 0.25
-"""Seconds."""
+"""Seconds: upper bound of every pause."""
 
 
 class SystemClock:
-    """The machine's clocks; implements ``ports.Clock``."""
+    """Implements ``ports.Clock``."""
 
     def now(self) -> int:
-        """Nanoseconds on a clock that nobody sets."""
+        """Return monotonic nanoseconds."""
         return time.monotonic_ns()
 
     def wall(self) -> int:
-        """Nanoseconds since 1970."""
+        """Return nanoseconds since 1970."""
         return time.time_ns()
 
     async def pause(self, attempt: int) -> None:
-        """Wait up to twice as long after each attempt; how long in fact is chance."""
+        """Wait a random time, up to a bound that doubles with each attempt."""
         longest = min(FIRST * 2**attempt, LONGEST)
         await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - only spreads the writers
 
     async def sleep(self, nanoseconds: int) -> None:
-        """Wait."""
+        """Wait for some nanoseconds."""
         await asyncio.sleep(nanoseconds / 1e9)

@@ -1,41 +1,35 @@
-"""The composition root: puts the service together, serves it, and ends it in order."""
+"""The composition root: composes the service, serves it, and stops it in order."""
 
 import asyncio
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+import uvicorn
 
 from adapters.dialects.dialect import DialectError, Documents
 from adapters.sidecar.certificates.tls_context import (
     CertificateFiles,
-    CertificateText,
     ServingCertificate,
     serving,
 )
+from adapters.sidecar.compose import Composition, Task, in_cluster, without_cluster
 from adapters.sidecar.observe.decision_log import Logger, logger
-from adapters.sidecar.runtime import Cluster, ServiceRuntime, Tasks
+from adapters.sidecar.runtime import ServiceRuntime, Tasks
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
-from adapters.sidecar.standalone import cluster as local
-from adapters.sidecar.standalone.seed import StaticInventory, seed
+from adapters.sidecar.standalone.seed import StaticInventory
 from adapters.sidecar.web import server
-from adapters.sidecar.web.app import Route
-from adapters.stores.memory import MemoryStore
-from adapters.stores.sqlite import SqliteStore
-from adapters.stores.store import Store
+from adapters.sidecar.web.app import App
 from adapters.wire.ledger import LedgerRecordError
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""
-
-
-Task = Coroutine[Any, Any, Any]
 
 
 class StartError(RuntimeError):
@@ -49,94 +43,145 @@ class StartOptions:
     Attributes:
         config: the settings file; None for the defaults.
         overrides: settings that win over file and environment, by the names of variables.
-        given: the inventory, where there is no cluster.
+        inventory: nodes and pods, where there is no cluster.
         documents: the schedulers' own settings files.
-        announce: called with the address once it answers.
+        announce: called with the URL of each port once it accepts requests.
     """
 
     config: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    given: StaticInventory = field(default_factory=StaticInventory)
+    inventory: StaticInventory = field(default_factory=StaticInventory)
     documents: Documents = field(default_factory=dict)
     announce: Callable[[str], None] = lambda _: None
 
     def settings(self) -> Settings:
-        """The settings as they are now.
+        """Read the settings as they are now.
 
         Raises:
-            SettingsError: a value cannot be meant.
+            SettingsError: a setting is invalid.
         """
         return read(self.config, {**os.environ, **self.overrides})
 
 
-def serve(wish: StartOptions) -> None:
-    """Serve until a signal says stop.
+def serve(options: StartOptions) -> None:
+    """Serve until SIGTERM or SIGINT.
 
     Raises:
-        StartError: it cannot start, or cannot go on.
+        StartError: the service cannot start, or cannot go on.
     """
     sys.setswitchinterval(0.0005)
     try:
-        settings = wish.settings()
+        settings = options.settings()
         log = logger(settings.log.level, settings.log.format)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(wish, settings, log))
+            runner.run(_serve(options, settings, log))
     except (SettingsError, DialectError, LedgerRecordError, OSError) as error:
         raise StartError(str(error)) from error
 
 
-async def _serve(wish: StartOptions, settings: Settings, log: Logger) -> None:
+async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None:
     async with AsyncExitStack() as stack:
-        ports = _ports(settings)
+        ports = _open_ports(settings)
         for port in ports:
             stack.callback(port.listener.close)
-        shown = [port.certificate for port in ports if port.certificate is not None]
-        runtime, routes, work = await _composed(wish, settings, log, stack, shown)
-        app = runtime.app(routes)
+        certificates = [port.certificate for port in ports if port.certificate is not None]
+        composition = await _compose(options, settings, certificates, log, stack)
+        runtime = composition.runtime
         tasks = Tasks(log)
         stack.push_async_callback(tasks.stop)
         stack.callback(runtime.service.committer.close)
 
-        def started(address: str) -> None:
-            log.info("service.started", address=address, store=settings.store)
-            wish.announce(address)
+        servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
+        stop = partial(_stop, servers)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
 
-        servers = [
-            server.server(app, port.certificate, partial(started, port.address)) for port in ports
-        ]
-
-        def stop() -> None:
-            for one in servers:
-                one.should_exit = True
-
-        loop = asyncio.get_running_loop()
-        for one in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(one, stop)
-        for task in (*work, runtime.follow(), runtime.tick(), _follow_policy(wish, runtime, log)):
+        for task in (*composition.tasks, runtime.follow(), runtime.tick()):
             tasks.start(task, stop)
-        if settings.grpc != "off":
-            for task in await _grpc(settings, runtime, stack, log):
-                tasks.start(task, stop)
-        for each in shown:
-            if isinstance(each, CertificateFiles):
-                tasks.start(server.renew(each, POLL, _unusable(log)), stop)
+        tasks.start(_follow_settings(options, runtime, log), stop)
+        for task in await _start_grpc(settings, runtime, stack, log):
+            tasks.start(task, stop)
+        for certificate in certificates:
+            if isinstance(certificate, CertificateFiles):
+                tasks.start(server.renew(certificate, POLL, _unusable(log)), stop)
+
         await asyncio.gather(
-            *(one.serve(sockets=[port.listener]) for one, port in zip(servers, ports, strict=True))
+            *(
+                each.serve(sockets=[port.listener])
+                for each, port in zip(servers, ports, strict=True)
+            )
         )
         log.info("service.stopped")
 
 
-async def _grpc(
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An open HTTP port.
+
+    Attributes:
+        listener: the socket.
+        certificate: for TLS; None for plaintext.
+    """
+
+    listener: socket.socket
+    certificate: ServingCertificate | None
+
+    @property
+    def address(self) -> str:
+        """The URL."""
+        return server.address(self.listener, self.certificate)
+
+
+def _open_ports(settings: Settings) -> list[Port]:
+    if settings.tls is None:
+        return [Port(server.listener(settings.listen), None)]
+    certificate = serving(settings.tls)
+    if settings.tls.listen is None:
+        return [Port(server.listener(settings.listen), certificate)]
+    plaintext = Port(server.listener(settings.listen), None)
+    return [plaintext, Port(server.listener(settings.tls.listen), certificate)]
+
+
+async def _compose(
+    options: StartOptions,
+    settings: Settings,
+    certificates: Sequence[ServingCertificate],
+    log: Logger,
+    stack: AsyncExitStack,
+) -> Composition:
+    if settings.store == "kubernetes":
+        return await in_cluster(settings, options.documents, certificates, log, stack)
+    return await without_cluster(settings, options.documents, options.inventory, log, stack)
+
+
+def _http_servers(
+    ports: Sequence[Port], app: App, options: StartOptions, settings: Settings, log: Logger
+) -> list[uvicorn.Server]:
+    def started(address: str) -> None:
+        log.info("service.started", address=address, store=settings.store)
+        options.announce(address)
+
+    return [server.server(app, port.certificate, partial(started, port.address)) for port in ports]
+
+
+def _stop(servers: Sequence[uvicorn.Server]) -> None:
+    for each in servers:
+        each.should_exit = True
+
+
+async def _start_grpc(
     settings: Settings, runtime: ServiceRuntime, stack: AsyncExitStack, log: Logger
 ) -> Sequence[Task]:
-    """Answer over gRPC as well; what must run beside it.
+    """Start the gRPC server, if there is to be one; return the tasks that it needs.
 
     Raises:
-        OSError, SettingsError: the port that is set cannot be had.
+        OSError, SettingsError: the port in the settings cannot be opened.
     """
+    if settings.grpc == "off":
+        return ()
     try:
         from adapters.sidecar.grpc import credentials  # slow to import, and an optional extra
-        from adapters.sidecar.grpc import server as port
+        from adapters.sidecar.grpc import server as grpc_server
     except ModuleNotFoundError as missing:
         text = f"{missing.name} is not installed: pip install 'dragoman[grpc]', or set grpc: off"
         if settings.grpc != "auto":
@@ -148,116 +193,44 @@ async def _grpc(
     listen = settings.grpc
     try:
         if listen == "auto":
-            listen = f"{UNIX}{port.default_socket(os.environ)}"
-        made = port.GrpcServer(runtime.service, listen, runtime.decision_log.failed, proof)
+            listen = f"{UNIX}{grpc_server.default_socket(os.environ)}"
+        started = grpc_server.GrpcServer(
+            runtime.service, listen, runtime.decision_log.failed, proof
+        )
     except OSError as error:
         if settings.grpc != "auto":
             raise
         log.info("grpc.off", text=f"{error}; set grpc to unix:PATH, or to off")
         return ()
-    await made.start()
-    stack.push_async_callback(made.stop)
+    await started.start()
+    stack.push_async_callback(started.stop)
     log.info("grpc.started", address=listen)
-    return (made.run(),)
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """Where the service answers.
-
-    Attributes:
-        listener: the socket.
-        certificate: for TLS; None in the clear.
-    """
-
-    listener: socket.socket
-    certificate: ServingCertificate | None
-
-    @property
-    def address(self) -> str:
-        """As a URL."""
-        return server.address(self.listener, self.certificate)
-
-
-def _ports(settings: Settings) -> list[Port]:
-    if settings.tls is None:
-        return [Port(server.listener(settings.listen), None)]
-    certificate = serving(settings.tls)
-    if settings.tls.listen is None:
-        return [Port(server.listener(settings.listen), certificate)]
-    clear = Port(server.listener(settings.listen), None)
-    return [clear, Port(server.listener(settings.tls.listen), certificate)]
-
-
-async def _composed(
-    wish: StartOptions,
-    settings: Settings,
-    log: Logger,
-    stack: AsyncExitStack,
-    shown: Sequence[ServingCertificate],
-) -> tuple[ServiceRuntime, Mapping[tuple[str, str], Route], Sequence[Task]]:
-    """The service, the routes that only this composition has, and what must run beside it."""
-    if settings.store == "kubernetes":
-        from adapters.sidecar.in_cluster.tasks import InCluster
-
-        there = InCluster(settings, log)
-        stack.push_async_callback(there.close)
-        await there.check()
-        runtime = ServiceRuntime(settings, wish.documents, there.store, there.cluster(), log)
-        work = there.tasks(runtime)
-        for each in shown:
-            if isinstance(each, CertificateText) and settings.tls and settings.tls.managed:
-                work += there.certificate(runtime, each, settings.tls.managed)
-        return runtime, {}, work
-    store = open_store(settings.store)
-    stack.push_async_callback(store.close)
-    table = local.LocalCluster(wish.given.pods)
-    runtime = ServiceRuntime(settings, wish.documents, store, Cluster(table, table, table), log)
-    problems = await seed(wish.given, table.pods(), store, runtime.service.pod_requests.dialects)
-    for problem in problems:
-        log.warning("inventory.problem", text=problem)
-    await runtime.load()
-    return runtime, local.routes(table, runtime.service), ()
+    return (started.run(),)
 
 
 def _unusable(log: Logger) -> Callable[[str], None]:
     return lambda text: log.error("certificate.unusable", text=text)
 
 
-def open_store(place: str) -> Store:
-    """The store that a setting names.
-
-    Raises:
-        SettingsError: it cannot be had without a cluster.
-    """
-    kind, _, path = place.partition(":")
-    if kind == "memory":
-        return MemoryStore()
-    if kind == "sqlite":
-        return SqliteStore(Path(path))
-    raise SettingsError(
-        f"store: {place!r}: must be memory or sqlite:PATH where there is no cluster"
-    )
-
-
-async def _follow_policy(wish: StartOptions, runtime: ServiceRuntime, log: Logger) -> None:
-    """Apply the settings file again whenever it changes; what needs a restart is left."""
-    seen = _stamp(wish.config)
+async def _follow_settings(options: StartOptions, runtime: ServiceRuntime, log: Logger) -> None:
+    """Apply the settings file when it changes; most settings take effect at a restart only."""
+    applied = _modified(options.config)
     while True:
         await asyncio.sleep(POLL)
-        now = _stamp(wish.config)
-        if now == seen:
+        now = _modified(options.config)
+        if now == applied:
             continue
-        seen = now
+        applied = now
         try:
-            runtime.configure(wish.settings())
+            runtime.configure(options.settings())
         except (SettingsError, DialectError) as error:
-            log.warning("settings.unusable", text=f"the earlier ones stay: {error}")
+            log.warning("settings.invalid", text=f"the earlier settings stay in use: {error}")
         else:
             log.info("settings.applied")
 
 
-def _stamp(file: Path | None) -> object:
+def _modified(file: Path | None) -> int | None:
+    """Return when a file was written, in nanoseconds; None without one."""
     try:
         return None if file is None else file.stat().st_mtime_ns
     except OSError:
@@ -265,7 +238,7 @@ def _stamp(file: Path | None) -> object:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where it is installed: it is faster, and nothing else."""
+    """Return uvloop's factory where it is installed: it is faster, and does nothing else."""
     try:
         import uvloop
     except ImportError:

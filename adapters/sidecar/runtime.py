@@ -1,4 +1,4 @@
-"""One running service with all around it but its port."""
+"""One running service: its ports' values, its metrics, and the tasks that keep it up to date."""
 
 import asyncio
 import gc
@@ -30,28 +30,28 @@ from adapters.sidecar.web.routes import people, schedulers
 from adapters.stores.store import Store
 
 LEDGERS = "ledgers"
-"""What is missing until the store's records are known."""
+"""What ``/readyz`` waits for until the ledgers were loaded from the store."""
 
 TICK = 1.0
-"""Seconds between two looks at holds that may lapse."""
+"""Seconds between two checks for expired reservations."""
 
 RETRY = 2.0
-"""Seconds until the store is asked again after it failed."""
+"""Seconds between two attempts to watch the store after an error."""
 
 BATCH = 64
-"""Changes of ledgers that are taken note of before others get a turn."""
+"""Changes of ledgers that are applied before the event loop gets its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What stands for the cluster.
+    """The service's ports to a cluster.
 
     Attributes:
         binder: binds pods.
-        pods: knows them.
-        events: tells people.
-        locks: of nodes whose device plugins go by them.
-        budgets: of pods that preemption may put off.
+        pods: reads pods.
+        events: emits Events.
+        locks: locks nodes for device plugins that need it.
+        budgets: reads the PodDisruptionBudgets of preemption victims.
     """
 
     binder: Binder
@@ -62,12 +62,12 @@ class Cluster:
 
 
 class ServiceRuntime:
-    """A service, what it tells, and the tasks that keep it up to date.
+    """A service with its metrics, its HTTP application and its tasks.
 
     Attributes:
-        service: which decides.
+        service: decides.
         metrics: of this process.
-        journal: of its decisions.
+        decision_log: of the service.
         ledger_deleted: called with the name of a node whose ledger was deleted.
         ledger_changed: called with the name of a node whose ledger was written.
     """
@@ -75,10 +75,10 @@ class ServiceRuntime:
     def __init__(
         self, settings: Settings, documents: Documents, store: Store, cluster: Cluster, log: Logger
     ) -> None:
-        """Put it together.
+        """Compose it.
 
         Raises:
-            DialectError: a scheduler's settings file cannot be meant.
+            DialectError: a scheduler's settings file is invalid.
         """
         self._documents = documents
         self._settings = settings
@@ -102,11 +102,11 @@ class ServiceRuntime:
         self.ledger_changed: Callable[[str], None] = lambda _: None
         self._cards = CardMetrics(self.service.ledgers, peers=settings.peer_metrics)
         self._required_plugin = settings.required_plugin
-        self._seen = monotonic()
-        self._show()
+        self._updated = monotonic()
+        self._export()
 
     def app(self, more: Mapping[tuple[str, str], Route] | None = None) -> App:
-        """The application over HTTP.
+        """Return the HTTP application.
 
         Args:
             more: routes that only this composition has.
@@ -119,39 +119,39 @@ class ServiceRuntime:
         return App(routes, self.decision_log)
 
     def configure(self, settings: Settings) -> None:
-        """Read pods by another policy from now on.
+        """Apply the settings that need no restart.
 
         Raises:
-            DialectError: nothing was changed.
+            DialectError: the settings are invalid and were not applied.
         """
-        found = self._dialects(settings)
+        configured = self._dialects(settings)
         self._settings = settings
-        self.service.pod_requests.configure(found)
+        self.service.pod_requests.configure(configured)
         self.service.hold_seconds = settings.hold_seconds
 
     def learn(self, documents: Documents) -> None:
-        """Read pods and nodes by other settings of the schedulers from now on.
+        """Apply the schedulers' own settings files.
 
         Raises:
-            DialectError: nothing was changed.
+            DialectError: the settings are invalid and were not applied.
         """
-        found = dialects(documents, self._settings.policy.defaults())
+        configured = dialects(documents, self._settings.policy.defaults())
         self._documents = documents
-        self.service.pod_requests.configure(found)
+        self.service.pod_requests.configure(configured)
 
     async def load(self) -> None:
-        """Learn all records of the store, and be ready.
+        """Load all ledgers from the store.
 
         Raises:
             OSError: the store did not answer.
         """
         self.service.ledgers.load(await self._store.load())
-        self._seen = monotonic()
+        self._updated = monotonic()
         self.service.readiness.mark_synced(LEDGERS)
         settle()
 
     async def follow(self) -> NoReturn:
-        """Learn all records if that has not been done, and every change from then on, for ever."""
+        """Load all ledgers if that was not done, and apply every change, until cancelled."""
         count = 0
         while True:
             try:
@@ -165,46 +165,48 @@ class ServiceRuntime:
                         self.ledger_deleted(change.node)
                     else:
                         self.ledger_changed(change.node)
-                    self._seen = monotonic()
+                    self._updated = monotonic()
                     count += 1
                     if count % BATCH == 0:
                         await asyncio.sleep(0)
             except OSError as error:
-                self._log.warning("store.silent", text=str(error))
+                self._log.warning("store.unavailable", text=str(error))
             await asyncio.sleep(RETRY)
 
     async def tick(self) -> NoReturn:
-        """Let go of holds whose time has come, for ever."""
+        """Release expired reservations, until cancelled."""
         while True:
             await asyncio.sleep(TICK)
             over = self.service.ledgers.expire(self.service.ports.clock.now())
             if over:
-                self._log.info("holds.expired", count=over)
+                self._log.info("reservations.expired", count=over)
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
         return dialects(self._documents, settings.policy.defaults())
 
-    def _show(self) -> None:
-        book = self.service.ledgers
+    def _export(self) -> None:
+        ledgers = self.service.ledgers
         gauge = self.metrics.gauge
         gauge(
             "dragoman_holds",
-            "Pods for which cards are held without a commit.",
-            book.reservation_count,
+            "Pods with a reservation that is not committed.",
+            ledgers.reservation_count,
         )
-        gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(book.inventory))
+        gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
         gauge(
             "dragoman_nodes_unreadable",
-            "Nodes whose ledger cannot be read; they get no pods.",
-            lambda: len(book.problems()),
+            "Nodes whose ledger cannot be read; the service rejects them.",
+            lambda: len(ledgers.problems()),
         )
-        gauge("dragoman_allocations", "Pods with cards.", lambda: _allocations(self.service))
+        gauge(
+            "dragoman_allocations", "Pods with allocated cards.", lambda: _allocations(self.service)
+        )
         gauge(
             "dragoman_allocations_unknown",
-            "Pods whose cards cannot be told, so they hold all that they may hold.",
+            "Pods whose cards are unknown; all that they may use count as allocated.",
             lambda: _unknown(self.service),
         )
-        self.metrics.watch("ledgers", lambda: monotonic() - self._seen)
+        self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
 
     async def _metrics(self) -> bytes:
         return b"".join((self.metrics.text(), *await self._cards.text()))
@@ -212,17 +214,17 @@ class ServiceRuntime:
 
 @dataclass(slots=True)
 class Tasks:
-    """Tasks that run until they are stopped; one that fails is told and ends the others' wait."""
+    """Tasks that run until they are stopped; the error of one is logged and stops the service."""
 
     log: Logger
     running: list["asyncio.Task[Any]"] = field(default_factory=list)
 
     def start(self, work: Coroutine[Any, Any, Any], failed: Callable[[], None]) -> None:
-        """Run a task beside the others.
+        """Start a task.
 
         Args:
-            work: what it does.
-            failed: called when it ends by an error.
+            work: of the task.
+            failed: called when the task ends with an error.
         """
 
         def ended(task: "asyncio.Task[Any]") -> None:
@@ -235,16 +237,16 @@ class Tasks:
         self.running.append(task)
 
     async def stop(self) -> None:
-        """End them all."""
+        """Cancel all tasks and wait for their end."""
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)
 
 
 def settle() -> None:
-    """Take what is there now out of the garbage collector's sight, and let it look rarely.
+    """Freeze long-lived objects out of the garbage collector and raise its thresholds.
 
-    A full collection over 500,000 objects stops everything for 0.2 seconds; this way the longest
+    A full collection over 500,000 objects stops the process for 0.2 seconds; this way the longest
     stop is 5 ms.
     """
     gc.collect()
@@ -258,7 +260,7 @@ def _allocations(service: Service) -> int:
 
 def _unknown(service: Service) -> int:
     return sum(
-        held.unread is not None
+        allocation.unread is not None
         for ledger in service.ledgers.inventory
-        for held in ledger.allocations.values()
+        for allocation in ledger.allocations.values()
     )

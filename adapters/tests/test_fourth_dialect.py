@@ -23,8 +23,8 @@ from adapters.node.hook.facts import gather
 from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.tests.builders import card as node_card
 from adapters.sidecar import settings as service_settings
+from adapters.sidecar.compose import open_store
 from adapters.sidecar.in_cluster.scheduler_config import config_map_names
-from adapters.sidecar.main import open_store
 from adapters.sidecar.observe.decision_log import logger
 from adapters.sidecar.reconcile.node_resources import amounts
 from adapters.sidecar.runtime import Cluster, ServiceRuntime

@@ -1,4 +1,4 @@
-"""The schedulers' own settings files, as the cluster's config maps have them. No I/O."""
+"""The schedulers' own settings files, from the cluster's config maps. No I/O."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -14,12 +14,12 @@ Key = tuple[str, str]
 
 
 def config_map_names() -> frozenset[str]:
-    """Names of the config maps that any dialect reads, in whatever namespace they are."""
+    """Return the names of the config maps that a dialect reads, in any namespace."""
     return frozenset(name for name, _ in registry.documents())
 
 
 class NamespacedObject(Protocol):
-    """Which config map."""
+    """Identity of a config map."""
 
     @property
     def namespace(self) -> str:
@@ -33,48 +33,48 @@ class NamespacedObject(Protocol):
 
 
 class SchedulerConfig:
-    """What is known of the config maps; whoever uses them is told once all have been looked for."""
+    """Collects the config maps; applies them when every name was listed, and after each change."""
 
-    def __init__(self, learn: Callable[[Documents], None], complain: Callable[[str], None]) -> None:
-        """Nothing is known yet.
+    def __init__(self, apply: Callable[[Documents], None], reject: Callable[[str], None]) -> None:
+        """Begin without a config map.
 
         Args:
-            learn: told all settings files whenever one has changed; a ``ValueError`` of its means
-                that the earlier ones stay.
-            complain: told in a sentence what cannot be used.
+            apply: called with all settings files when one has changed; where it raises
+                ``ValueError``, the earlier ones stay in use.
+            reject: called with a sentence about a file that is not used.
         """
-        self._learn = learn
-        self._complain = complain
+        self._apply = apply
+        self._reject = reject
         self._maps: dict[Key, Mapping[str, str]] = {}
-        self._unseen = set(config_map_names())
-        self._learned: Mapping[Key, Mapping[str, str]] | None = None
+        self._unlisted = set(config_map_names())
+        self._applied: Mapping[Key, Mapping[str, str]] | None = None
 
     def put(self, found: ConfigMap) -> None:
-        """A config map is new, or not what it was."""
+        """Add or replace a config map."""
         self._maps[(found.metadata.namespace, found.metadata.name)] = dict(found.data or {})
-        self._tell()
+        self._apply_if_changed()
 
     def drop(self, what: NamespacedObject) -> None:
-        """A config map is gone."""
+        """Remove a deleted config map."""
         self._maps.pop((what.namespace, what.name), None)
-        self._tell()
+        self._apply_if_changed()
 
     def synced(self, name: str) -> None:
-        """All config maps of this name have been told."""
-        self._unseen.discard(name)
-        self._tell()
+        """Note that all config maps of this name were listed."""
+        self._unlisted.discard(name)
+        self._apply_if_changed()
 
-    def _tell(self) -> None:
-        if self._unseen or self._learned == self._maps:
+    def _apply_if_changed(self) -> None:
+        if self._unlisted or self._applied == self._maps:
             return
-        self._learned = dict(self._maps)
+        self._applied = dict(self._maps)
         try:
-            self._learn(self._documents())
+            self._apply(self._documents())
         except ValueError as error:
-            self._complain(f"the earlier ones stay: {error}")
+            self._reject(f"the earlier settings stay in use: {error}")
 
     def _documents(self) -> Documents:
-        """All settings files, parsed.
+        """Return all settings files, parsed.
 
         Raises:
             ValueError: one of them is not YAML.
@@ -86,8 +86,7 @@ class SchedulerConfig:
             place = f"ConfigMap {namespace}/{name}"
             for key in sorted(key for key in data if (name, key) in read):
                 if (name, key) in places:
-                    told = f"{place}: passed over, since {places[name, key]} is there too"
-                    self._complain(told)
+                    self._reject(f"{place}: ignored, because {places[name, key]} exists too")
                     continue
                 places[name, key] = place
                 found[name, key] = _parsed(data[key], f"{place}, data[{key}]")
@@ -95,25 +94,25 @@ class SchedulerConfig:
 
 
 class SchedulerConfigHandler:
-    """Hands what a reflector tells of the config maps of one name to the settings."""
+    """Hands the config maps of one name from a reflector to the settings."""
 
     def __init__(self, name: str, settings: SchedulerConfig) -> None:
         self._name = name
         self._settings = settings
 
     def on_update(self, thing: ConfigMap) -> None:
-        """It is new, or not what it was."""
+        """Add or replace a config map."""
         self._settings.put(thing)
 
     def on_delete(self, what: NamespacedObject) -> None:
-        """It is no more."""
+        """Remove a deleted config map."""
         self._settings.drop(what)
 
     def on_unreadable(self, what: NamespacedObject, problem: str) -> None:
-        """It is there, and nobody can read it: what was known of it stays."""
+        """Keep the earlier state of a config map that cannot be decoded."""
 
     def on_synced(self) -> None:
-        """All that there was has been told."""
+        """Note that all config maps of this name were listed."""
         self._settings.synced(self._name)
 
 

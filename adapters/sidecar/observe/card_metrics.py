@@ -1,7 +1,8 @@
-"""What Prometheus is told of every card: our names, and those of the peers' dashboards of today.
+"""The metrics of every card, under our names and under those of HAMi's and Volcano's dashboards.
 
-A node's lines are made once and kept until its ledger changes, so a scrape of 40,000 cards costs
-what has changed since the last one.
+Not a prometheus_client collector: that would build every sample of 40,000 cards in each scrape, on
+the event loop. Here the lines of a node are made once and kept until its ledger changes, so that a
+scrape costs what has changed since the last one.
 """
 
 from asyncio import sleep
@@ -14,7 +15,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 
 BATCH = 50
-"""Nodes whose lines are made before others get a turn."""
+"""Nodes whose lines are made before the event loop gets its turn."""
 
 _OURS = ("node", "uuid", "index", "vendor", "model")
 # Source: HAMi v2.10.0 cmd/scheduler/metrics.go:106-397; all of them have its constant zone.
@@ -23,7 +24,7 @@ _HAMI = ("zone", "node", "device_uuid", "device_index", "device_type")
 _HAMI_CORES = (*_HAMI, "device_cores")
 _HAMI_OVERVIEW = (*_HAMI_CORES, "device_memory_limit")
 _HAMI_POD = ("zone", "namespace", "node", "pod", "container_index", "device_uuid")
-# Its ids of instances are the node's to know.
+# HAMi also has the id of the GPU instance, which only the node knows.
 _HAMI_SLICE = (
     "zone", "node", "device_uuid", "device_index", "profile", "placement_start", "placement_size",
 )  # fmt: skip
@@ -36,18 +37,18 @@ _CARDS: tuple[tuple[str, str, tuple[str, ...], Value], ...] = (
     ("dragoman_card_memory_bytes", "Memory of a card.", _OURS, lambda c, _: c.memory),
     (
         "dragoman_card_memory_granted_bytes",
-        "Memory of a card that is given away.",
+        "Allocated memory of a card.",
         _OURS,
         lambda _, u: u.memory,
     ),
     (
         "dragoman_card_compute_granted_ratio",
-        "Compute of a card that is given away, 0 to 1.",
+        "Allocated compute of a card, 0 to 1.",
         _OURS,
         lambda _, u: u.compute / FULL,
     ),
     ("dragoman_card_sharers", "Pods on a card.", _OURS, lambda _, u: len(u.shares)),
-    ("dragoman_card_healthy", "1 for a healthy card.", _OURS, lambda c, _: int(c.healthy)),
+    ("dragoman_card_healthy", "1 for a healthy card, else 0.", _OURS, lambda c, _: int(c.healthy)),
     ("hami_gpu_memory_limit_bytes", "As HAMi names it.", _HAMI, lambda c, _: c.memory),
     ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda _c, _u: FULL),
     ("hami_gpu_memory_allocated_bytes", "As HAMi names it.", _HAMI_CORES, lambda _, u: u.memory),
@@ -90,7 +91,7 @@ _PODS = (
     ("volcano_vgpu_device_core_allocation_for_a_certain_pod", "As Volcano names it."),
 )
 
-_SLICES = ("hami_node_gpu_mig_instance_info", "As HAMi names it: 1 for a slice that is given away.")
+_SLICES = ("hami_node_gpu_mig_instance_info", "As HAMi names it: 1 for an allocated MIG slice.")
 
 Lines = tuple[bytes, ...]
 """The lines of one node, family by family."""
@@ -100,37 +101,37 @@ class CardMetrics:
     """The lines of all nodes."""
 
     def __init__(self, book: LedgerCache, *, peers: bool = True) -> None:
-        """Nothing is made yet.
+        """Make no lines yet.
 
         Args:
-            book: whose cards are told.
-            peers: whether under the peers' names too.
+            book: all ledgers.
+            peers: whether to export under the names of HAMi and Volcano too.
         """
         self._book = book
         self._peers = peers
         self._cards = _CARDS if peers else tuple(each for each in _CARDS if each[2] is _OURS)
-        self._known: dict[str, tuple[NodeLedger, Lines]] = {}
+        self._current: dict[str, tuple[NodeLedger, Lines]] = {}
 
     async def text(self) -> list[bytes]:
-        """All of it in pieces, as Prometheus reads it; others get their turns while it is made."""
-        fresh = 0
+        """Return all lines in the Prometheus text format; yields to the event loop meanwhile."""
+        made = 0
         ledgers = [*self._book.inventory]
-        known: dict[str, tuple[NodeLedger, Lines]] = {}
+        current: dict[str, tuple[NodeLedger, Lines]] = {}
         for ledger in ledgers:
-            earlier = self._known.get(ledger.node.name)
+            earlier = self._current.get(ledger.node.name)
             if earlier is None or earlier[0] is not ledger:
                 earlier = (ledger, self._lines(ledger))
-                fresh += 1
-                if fresh % BATCH == 0:
+                made += 1
+                if made % BATCH == 0:
                     await sleep(0)
-            known[ledger.node.name] = earlier
-        self._known = known
+            current[ledger.node.name] = earlier
+        self._current = current
         heads = [(name, text) for name, text, _, _ in self._cards]
         heads += [*_PODS, _SLICES] if self._peers else []
         pieces: list[bytes] = []
         for place, (name, text) in enumerate(heads):
             pieces.append(f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode())
-            pieces.append(b"".join([lines[place] for _, lines in known.values()]))
+            pieces.append(b"".join([lines[place] for _, lines in current.values()]))
             await sleep(0)
         return pieces
 
@@ -161,7 +162,7 @@ def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
             volcano = _labels((*_VOLCANO, "podName"), facts)
             held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)
             labels = (hami, hami, volcano, volcano)
-            # Volcano's have no namespace: pods of one name on a card are one line, as must be.
+            # Volcano's have no namespace: pods of the same name on a card must be one line.
             for family, label, amount in zip(amounts, labels, held, strict=True):
                 family[label] = family.get(label, 0) + amount
     return tuple(
@@ -188,7 +189,7 @@ def _of_slices(ledger: NodeLedger) -> bytes:
 
 
 def _facts(card: Card) -> dict[str, str]:
-    """The values of all labels that a card has."""
+    """Return the values of all labels of a card."""
     index, model = str(card.index), card.model
     return {
         "node": card.node,

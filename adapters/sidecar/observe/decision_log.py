@@ -1,4 +1,4 @@
-"""Decisions as log lines, metrics, and the latest of them for people to look at."""
+"""The log of decisions: log lines, metrics, and the latest decisions for the dashboard."""
 
 import secrets
 import sys
@@ -15,16 +15,16 @@ from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.request_timer import RequestTimer
 
 LATEST = 100
-"""Decisions that are remembered."""
+"""Decisions that the dashboard shows."""
 
 Logger = structlog.typing.FilteringBoundLogger
 
 
 def logger(level: str, form: str) -> Logger:
-    """A logger to standard error.
+    """Return a logger to standard error.
 
     Args:
-        level: the least that is written, such as ``info``.
+        level: the lowest level that is written, such as ``info``.
         form: ``json`` for one object a line, ``text`` for people.
     """
     shared: list[structlog.typing.Processor] = [
@@ -47,7 +47,7 @@ def logger(level: str, form: str) -> Logger:
 
 
 class StructuredDecisionLog:
-    """Tells decisions; implements ``ports.Journal`` and counts calls for ``web.app``."""
+    """Logs and counts decisions; implements ``ports.DecisionLog`` and ``RequestMetrics``."""
 
     def __init__(self, log: Logger, metrics: Metrics) -> None:
         self._log = log
@@ -57,9 +57,9 @@ class StructuredDecisionLog:
         self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
 
     def record(self, decided: DecisionRecord) -> None:
-        """Tell a decision: one line, one count."""
+        """Log and count a decision."""
         self._metrics.decided(decided)
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "decision": self._number(),
             "pod": decided.pod,
             "uid": decided.uid,
@@ -67,15 +67,15 @@ class StructuredDecisionLog:
             "node": decided.node,
         }
         if decided.cause:
-            told["reason"] = decided.cause
+            entry["reason"] = decided.cause
         if decided.text:
-            told["text"] = decided.text
+            entry["text"] = decided.text
         if decided.nodes_evaluated:
-            told["nodes"], told["asked"] = decided.nodes_fitting, decided.nodes_evaluated
-        self._log.info(f"{decided.verb}.{decided.outcome.value}", **told)
+            entry["nodes"], entry["asked"] = decided.nodes_fitting, decided.nodes_evaluated
+        self._log.info(f"{decided.verb}.{decided.outcome.value}", **entry)
         self._latest.appendleft(
             {
-                **told,
+                **entry,
                 "verb": decided.verb,
                 "outcome": decided.outcome.value,
                 "text": decided.text or _count(decided),
@@ -83,20 +83,20 @@ class StructuredDecisionLog:
         )
 
     def conflict(self, node: str) -> None:
-        """Count a lost race."""
+        """Count a ledger write that lost a race."""
         self._metrics.conflict()
         self._log.debug("ledger.conflict", node=node)
 
     def latest(self) -> list[Mapping[str, object]]:
-        """The latest decisions, newest first."""
+        """Return the latest decisions, newest first."""
         return list(self._latest)
 
     def __call__(self, verb: str) -> RequestTimer:
-        """Time a call, if it has a name."""
+        """Return a timer of one request; it measures nothing without an endpoint."""
         return _Call(verb, self._metrics) if verb else RequestTimer()
 
     def failed(self, path: str, error: Exception) -> str:
-        """Tell of a failure that nobody foresaw, with all that is known of it."""
+        """Log an unexpected error with its traceback; return the number of the log line."""
         number = self._number()
         self._log.error("call.failed", path=path, decision=number, exc_info=error)
         return number
@@ -129,11 +129,11 @@ def _json(value: object, **_: object) -> bytes:
 
 
 def _sentence(_: object, __: str, event: structlog.typing.EventDict) -> str:
-    """``12:00:00 bind.bound  pod=default/a node=n1``; what is empty is left out."""
+    """Return ``12:00:00 bind.bound  pod=default/a node=n1``, without empty values."""
     trace = event.pop("exception", "")
     clock = str(event.pop("timestamp"))[11:19]
     level = str(event.pop("level"))
     name = str(event.pop("event"))
-    said = " ".join(f"{key}={value}" for key, value in event.items() if value not in ("", None))
+    fields = " ".join(f"{key}={value}" for key, value in event.items() if value not in ("", None))
     mark = "" if level == "info" else f"{level}: "
-    return f"{clock} {mark}{name:<20} {said}" + (f"\n{trace}" if trace else "")
+    return f"{clock} {mark}{name:<20} {fields}" + (f"\n{trace}" if trace else "")

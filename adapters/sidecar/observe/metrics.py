@@ -1,4 +1,4 @@
-"""What Prometheus is told, but for the cards (``card_metrics``)."""
+"""The metrics of the service but for those of cards (``card_metrics``)."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,28 +18,28 @@ from prometheus_client import (
 from adapters.sidecar.decide.ports import DecisionRecord
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-"""Seconds. kube-scheduler gives up after 5, vc-scheduler after 1, if nothing else is set."""
+"""Seconds. By default kube-scheduler times out after 5, vc-scheduler after 1."""
 
 
 class Metrics:
-    """All counters of one process. Children are kept: finding one costs a third of a microsecond.
+    """All metrics of one process. Children are cached: a lookup costs a third of a microsecond.
 
     Attributes:
-        registry: for those who add their own.
+        registry: takes the metrics of other modules too.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         decisions = Counter(
             "dragoman_decisions",
-            "Decisions by vocabulary, question, answer and the cause of a no.",
+            "Decisions by dialect, endpoint, result and the reason of a rejection.",
             ["dialect", "verb", "result", "reason"],
             registry=self.registry,
         )
         self._decision = cache(decisions.labels)
         calls = Histogram(
             "dragoman_call_seconds",
-            "Time from the whole request to the answer.",
+            "Time from the end of the request to the response.",
             ["verb"],
             buckets=_BUCKETS,
             registry=self.registry,
@@ -47,31 +47,31 @@ class Metrics:
         self._call = cache(calls.labels)
         answers = Counter(
             "dragoman_calls",
-            "Calls by question and HTTP status; 0 where the asker had gone.",
+            "HTTP requests by endpoint and status code; 0 = client disconnected.",
             ["verb", "status"],
             registry=self.registry,
         )
         self._answer = cache(answers.labels)
         sizes = Counter(
             "dragoman_call_bytes",
-            "Bytes of the bodies of calls; vc-scheduler sends a whole node with each question.",
+            "Bytes of request bodies; vc-scheduler sends a whole node with each request.",
             ["verb"],
             registry=self.registry,
         )
         self._size = cache(sizes.labels)
         self._conflicts = Counter(
             "dragoman_ledger_conflicts",
-            "Writes of a ledger that somebody else was faster with.",
+            "Ledger writes rejected because the resourceVersion had changed.",
             registry=self.registry,
         )
         self._staleness = Gauge(
             "dragoman_watch_staleness_seconds",
-            "Time since a watch was last known to be up to date.",
+            "Time since a watch was last up to date.",
             ["watch"],
             registry=self.registry,
         )
         ProcessCollector(registry=self.registry)
-        Info("dragoman_build", "Which Dragoman this is.", registry=self.registry).info(
+        Info("dragoman_build", "Version of Dragoman and of Python.", registry=self.registry).info(
             {"version": version("dragoman"), "python": python_version()}
         )
 
@@ -81,23 +81,23 @@ class Metrics:
         self._decision(decided.dialect, decided.verb, result, reason).inc()
 
     def conflict(self) -> None:
-        """Count a lost race."""
+        """Count a ledger write that lost a race."""
         self._conflicts.inc()
 
     def called(self, verb: str, status: int, seconds: float, size: int = 0) -> None:
-        """Count a call."""
+        """Count a request."""
         self._call(verb).observe(seconds)
         self._size(verb).inc(size)
         self._answer(verb, str(status)).inc()
 
     def watch(self, name: str, staleness: Callable[[], float]) -> None:
-        """Show how old a watch's knowledge is, in seconds, whenever it is asked for."""
+        """Export the staleness of a watch, in seconds; computed at each scrape."""
         self._staleness.labels(name).set_function(staleness)
 
     def gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
-        """Show a number whenever it is asked for."""
+        """Export a number; computed at each scrape."""
         Gauge(name, help_, registry=self.registry).set_function(value)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

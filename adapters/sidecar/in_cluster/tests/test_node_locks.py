@@ -1,4 +1,4 @@
-"""The turn of a pod at MetaX's device plugin: when it is taken, refused and given back."""
+"""The lock of MetaX's device plugin: when the service takes it, waits for it, releases it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -59,7 +59,7 @@ class Rig:
         self.objects.put("/api/v1/nodes/mx", node)
 
     async def bind(self, pod: str, node: str = "mx") -> str:
-        """What kube-scheduler is answered; empty where the pod is bound."""
+        """Return the error for kube-scheduler; empty where the pod is bound."""
         question = {"PodName": pod, "PodNamespace": "default", "PodUID": f"uid-{pod}", "Node": node}
         answer = await asked(KubeExtender(self.bench.service).bind(body(question)))
         error = answer["Error"]
@@ -67,7 +67,7 @@ class Rig:
         return error
 
     async def review(self, pod: str, *, dry: bool = False) -> Json:
-        """What the API server is answered when somebody else binds a pod."""
+        """Return the response to the API server when another scheduler binds a pod."""
         question = review(a_binding(pod, "mx"), sub="binding", dry=dry)
         return (await asked(Admission(self.bench.service).bindings(question)))["response"]
 
@@ -105,26 +105,26 @@ def a_share(name: str) -> Json:
     return a_pod(name, limits=SHARE)
 
 
-def test_the_node_is_the_pods_when_it_is_bound_and_stays_so_for_the_plugin_to_give_back() -> None:
+def test_a_bind_locks_the_node_and_leaves_the_lock_to_the_device_plugin() -> None:
     async def work(rig: Rig) -> tuple[str, str | None]:
         return await rig.bind("a"), rig.lock
 
     assert rigged(work, a_share("a")) == ("", text("a"))
 
 
-def test_a_second_pod_is_refused_with_a_reason_until_the_plugin_has_served_the_first() -> None:
+def test_a_second_pod_is_rejected_until_the_plugin_has_served_the_first() -> None:
     async def work(rig: Rig) -> tuple[str, int, str, str | None, Outcome]:
         assert await rig.bind("a") == ""
         refused = await rig.bind("b")
         held = len(rig.bench.service.ledgers.inventory.ledger("mx").allocations)
-        told = rig.bench.decision_log.decisions[-1].outcome
+        outcome = rig.bench.decision_log.decisions[-1].outcome
         rig.lock = None
-        return refused, held, await rig.bind("b"), rig.lock, told
+        return refused, held, await rig.bind("b"), rig.lock, outcome
 
-    refused, held, then, lock, told = rigged(work, a_share("a"), a_share("b"))
+    refused, held, then, lock, outcome = rigged(work, a_share("a"), a_share("b"))
 
     assert "node mx has not served pod default/a yet" in refused
-    assert (held, told) == (1, Outcome.REFUSED)
+    assert (held, outcome) == (1, Outcome.REFUSED)
     assert (then, lock) == ("", text("b"))
 
 
@@ -186,7 +186,7 @@ def test_other_pods_and_unknown_nodes_are_bound_without_the_lock(
     assert writes <= 1
 
 
-def test_whoever_binds_a_pod_has_to_wait_for_its_turn() -> None:
+def test_a_bind_by_another_scheduler_waits_for_the_lock_too() -> None:
     async def work(rig: Rig) -> tuple[Json, str | None, Json]:
         rig.lock = text("b")
         refused = await rig.review("a")
@@ -202,7 +202,7 @@ def test_whoever_binds_a_pod_has_to_wait_for_its_turn() -> None:
     assert allowed["allowed"]
 
 
-def test_the_setting_has_two_words() -> None:
+def test_the_setting_is_auto_or_never() -> None:
     assert read(None, {}).node_lock == "auto"
     assert read(None, {"DRAGOMAN_NODELOCK": "never"}).node_lock == "never"
     with pytest.raises(SettingsError, match="nodeLock"):

@@ -14,23 +14,23 @@ from adapters.wire.kube import ConfigMap, Metadata
 NAME, KEY = DEVICE_CONFIG
 
 
-class Which(NamedTuple):
+class Key(NamedTuple):
     namespace: str
     name: str
 
 
-class Learner:
-    """Who uses the settings, and cannot use every one."""
+class Service:
+    """Applies settings, but for some that it rejects."""
 
     def __init__(self) -> None:
-        self.learned: list[Documents] = []
-        self.told: list[str] = []
-        self.settings = SchedulerConfig(self.learn, self.told.append)
+        self.applied: list[Documents] = []
+        self.problems: list[str] = []
+        self.settings = SchedulerConfig(self.apply, self.problems.append)
 
-    def learn(self, documents: Documents) -> None:
+    def apply(self, documents: Documents) -> None:
         if "nonsense" in documents.values():
             raise ValueError("nonsense")
-        self.learned.append(documents)
+        self.applied.append(documents)
 
     def sync(self) -> None:
         for name in config_map_names():
@@ -38,71 +38,78 @@ class Learner:
 
 
 @pytest.fixture
-def learner() -> Learner:
-    return Learner()
+def service() -> Service:
+    return Service()
 
 
 def config_map(text: str, namespace: str = "kube-system", key: str = KEY) -> ConfigMap:
     return ConfigMap(Metadata(name=NAME, namespace=namespace), {key: text, "other": "{"})
 
 
-def test_nothing_is_learned_before_all_have_been_looked_for(learner: Learner) -> None:
-    learner.settings.put(config_map("a: 1"))
+def test_no_config_map_is_applied_before_all_names_were_listed(service: Service) -> None:
+    service.settings.put(config_map("a: 1"))
     first, *others = sorted(config_map_names())
     for name in others:
-        learner.settings.synced(name)
-    assert learner.learned == []
+        service.settings.synced(name)
+    assert service.applied == []
 
-    learner.settings.synced(first)
+    service.settings.synced(first)
 
-    assert learner.learned == [{(NAME, KEY): {"a": 1}}]
-
-
-def test_a_cluster_without_any_has_the_defaults(learner: Learner) -> None:
-    learner.sync()
-
-    assert learner.learned == [{}]
+    assert service.applied == [{(NAME, KEY): {"a": 1}}]
 
 
-def test_every_change_is_learned_once(learner: Learner) -> None:
-    learner.sync()
-    sink = SchedulerConfigHandler(NAME, learner.settings)
+def test_a_cluster_without_config_maps_has_the_defaults(service: Service) -> None:
+    service.sync()
+
+    assert service.applied == [{}]
+
+
+def test_every_change_is_applied_once(service: Service) -> None:
+    service.sync()
+    sink = SchedulerConfigHandler(NAME, service.settings)
 
     for _ in range(3):
         sink.on_update(config_map("a: 1"))
         sink.on_synced()
     sink.on_update(config_map("a: 2"))
-    sink.on_delete(Which("kube-system", NAME))
+    sink.on_delete(Key("kube-system", NAME))
 
-    assert [found.get((NAME, KEY)) for found in learner.learned] == [None, {"a": 1}, {"a": 2}, None]
-
-
-def test_what_cannot_be_used_is_told_and_the_earlier_ones_stay(learner: Learner) -> None:
-    learner.sync()
-    learner.settings.put(config_map("a: 1"))
-    learner.settings.put(config_map("a: ["))
-    learner.settings.put(config_map("nonsense"))
-
-    assert learner.learned[-1] == {(NAME, KEY): {"a": 1}}
-    assert f"ConfigMap kube-system/{NAME}, data[{KEY}]: is not YAML" in learner.told[0]
-    assert learner.told[1] == "the earlier ones stay: nonsense"
-
-
-def test_of_two_namespaces_the_first_counts_and_it_is_told(learner: Learner) -> None:
-    learner.settings.put(config_map("from: b", "b"))
-    learner.settings.put(config_map("from: a", "a"))
-    learner.sync()
-
-    assert learner.learned == [{(NAME, KEY): {"from": "a"}}]
-    assert learner.told == [
-        f"ConfigMap b/{NAME}: passed over, since ConfigMap a/{NAME} is there too"
+    assert [documents.get((NAME, KEY)) for documents in service.applied] == [
+        None,
+        {"a": 1},
+        {"a": 2},
+        None,
     ]
 
 
-def test_one_that_cannot_be_read_changes_nothing(learner: Learner) -> None:
-    learner.sync()
-    learner.settings.put(config_map("a: 1"))
+def test_an_invalid_config_map_is_reported_and_the_earlier_settings_stay(service: Service) -> None:
+    service.sync()
+    service.settings.put(config_map("a: 1"))
+    service.settings.put(config_map("a: ["))
+    service.settings.put(config_map("nonsense"))
 
-    SchedulerConfigHandler(NAME, learner.settings).on_unreadable(Which("kube-system", NAME), "odd")
+    assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
+    assert f"ConfigMap kube-system/{NAME}, data[{KEY}]: is not YAML" in service.problems[0]
+    assert service.problems[1] == "the earlier settings stay in use: nonsense"
 
-    assert learner.learned[-1] == {(NAME, KEY): {"a": 1}}
+
+def test_of_config_maps_in_two_namespaces_the_first_is_applied_and_the_other_reported(
+    service: Service,
+) -> None:
+    service.settings.put(config_map("from: b", "b"))
+    service.settings.put(config_map("from: a", "a"))
+    service.sync()
+
+    assert service.applied == [{(NAME, KEY): {"from": "a"}}]
+    assert service.problems == [
+        f"ConfigMap b/{NAME}: ignored, because ConfigMap a/{NAME} exists too"
+    ]
+
+
+def test_an_unreadable_config_map_changes_nothing(service: Service) -> None:
+    service.sync()
+    service.settings.put(config_map("a: 1"))
+
+    SchedulerConfigHandler(NAME, service.settings).on_unreadable(Key("kube-system", NAME), "odd")
+
+    assert service.applied[-1] == {(NAME, KEY): {"a": 1}}

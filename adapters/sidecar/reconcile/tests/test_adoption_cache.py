@@ -1,4 +1,4 @@
-"""Pods are read once, and anew when anything about them is another."""
+"""A pod's annotations are read once, and again after a change of what they are read with."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from adapters.dialects.adopt import adopt
 from adapters.dialects.merge import read_node
-from adapters.sidecar.reconcile import adoption_cache as said
+from adapters.sidecar.reconcile import adoption_cache as module
 from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
 from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.wire.kube import Pod
@@ -24,7 +24,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(pod.metadata.name)
         return adopt(pod, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(said, "adopt", counting)
+    monkeypatch.setattr(module, "adopt", counting)
     return names
 
 
@@ -34,36 +34,36 @@ def a_described_node() -> Node:
     return node
 
 
-def test_a_pod_is_read_once_for_as_long_as_it_is_looked_at(read: list[str]) -> None:
+def test_a_pod_is_read_once_while_each_reconciliation_reads_it(read: list[str]) -> None:
     node = a_described_node()
     pods = [read_pod(a_pod(name, annotations=CHOICE)) for name in ("a", "b")]
     first = AdoptionCache()
-    found = [first(pod, node, DIALECTS) for pod in pods]
+    allocations = [first(pod, node, DIALECTS) for pod in pods]
 
     second = AdoptionCache(first)
     again = [second(pod, replace(node), DIALECTS) for pod in pods for _ in range(2)]
     third = AdoptionCache(AdoptionCache(second))
     last = third(pods[0], node, DIALECTS)
 
-    assert again == [found[0], found[0], found[1], found[1]]
-    assert found[0] is not None
-    assert found[0].grants[0].card == "GPU-n1-0"
-    assert last == found[0]
+    assert again == [allocations[0], allocations[0], allocations[1], allocations[1]]
+    assert allocations[0] is not None
+    assert allocations[0].grants[0].card == "GPU-n1-0"
+    assert last == allocations[0]
     assert read == ["a", "b", "a"]
 
 
-def test_a_pod_a_node_or_a_policy_that_is_another_is_read_anew(read: list[str]) -> None:
+def test_a_changed_pod_node_or_policy_is_read_again(read: list[str]) -> None:
     node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
     one = AdoptionCache()
     one(pod, node, DIALECTS)
 
     other = AdoptionCache(one)
-    found = [
+    allocations = [
         other(read_pod(a_pod()), node, DIALECTS),
         other(pod, replace(node, cards=()), DIALECTS),
         other(pod, node, (*DIALECTS,)[::-1]),
     ]
 
     assert len(read) == 4
-    assert found[0] is not None
-    assert found[0].unread is not None
+    assert allocations[0] is not None
+    assert allocations[0].unread is not None

@@ -12,22 +12,22 @@ HARDWARE = NodeHardware((Card("GPU-0", "a", 0, "nvidia", "A", GIB, 1),))
 
 
 class Inner:
-    """A sink that counts."""
+    """A handler that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def on_update(self, thing: LedgerObject) -> None:
-        self.told.append(f"changed {thing.metadata.name}")
+        self.calls.append(f"changed {thing.metadata.name}")
 
     def on_delete(self, what: NamedObject) -> None:
-        self.told.append(f"gone {what.name}")
+        self.calls.append(f"gone {what.name}")
 
     def on_unreadable(self, what: NamedObject, problem: str) -> None:
-        self.told.append(f"{what.name}: {problem}")
+        self.calls.append(f"{what.name}: {problem}")
 
     def on_synced(self) -> None:
-        self.told.append("synced")
+        self.calls.append("synced")
 
 
 def thing(status: bytes) -> LedgerObject:
@@ -49,7 +49,7 @@ def test_the_cache_gets_each_change_of_an_agents_report_once() -> None:
 
     assert named == ["a"] * 4
     assert cache.hardware == {}
-    assert inner.told == ["changed a", "synced", *["changed a"] * 3, "gone a"]
+    assert inner.calls == ["changed a", "synced", *["changed a"] * 3, "gone a"]
 
 
 def test_a_status_that_cannot_be_read_is_reported_and_leaves_the_earlier_one() -> None:
@@ -66,4 +66,4 @@ def test_a_status_that_cannot_be_read_is_reported_and_leaves_the_earlier_one() -
 
     assert cache.hardware == {"a": HARDWARE}
     assert unread[0].startswith("a: the status of the ledger cannot be read")
-    assert inner.told == ["changed a", "changed a", "a: what a mess"]
+    assert inner.calls == ["changed a", "changed a", "a: what a mess"]

@@ -1,4 +1,4 @@
-"""Many things at once, and never more than are allowed."""
+"""Bounded concurrency."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from adapters.sidecar.reconcile.concurrency import LIMIT, for_each_limited
 
 
-def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
+def test_every_item_is_worked_on_once_and_never_more_than_the_limit_at_a_time() -> None:
     async def main() -> tuple[list[int], int]:
         done: list[int] = []
         running = most = 0
@@ -30,7 +30,7 @@ def test_all_are_worked_on_once_and_never_too_many_at_a_time() -> None:
     assert most == LIMIT
 
 
-def test_one_that_hangs_does_not_hold_the_others() -> None:
+def test_an_item_that_hangs_does_not_delay_the_others() -> None:
     async def main() -> list[int]:
         done: list[int] = []
         others = asyncio.Event()
@@ -48,7 +48,7 @@ def test_one_that_hangs_does_not_hold_the_others() -> None:
     assert asyncio.run(main())[-1] == 0
 
 
-def test_a_failure_ends_it() -> None:
+def test_a_failure_cancels_the_rest() -> None:
     async def work(thing: int) -> None:
         await asyncio.sleep(0)
         if thing == 3:

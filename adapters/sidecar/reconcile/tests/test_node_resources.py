@@ -70,7 +70,7 @@ def test_metax_counts_sharers_alone() -> None:
     assert amounts(a_metax_node("n"), None, DIALECTS, ALL) == {"metax-tech.com/sgpu": 32}
 
 
-def test_only_what_is_asked_for_is_stated() -> None:
+def test_only_published_dialects_have_amounts() -> None:
     assert amounts(a_node("n"), a_device("n", "y"), DIALECTS, ()) == {}
     assert amounts(a_node("n"), None, DIALECTS, {"metax"}) == {}
 
@@ -84,7 +84,7 @@ def test_cards_that_a_kubelet_reset_to_none_come_back() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**15)))
-def test_a_node_that_states_it_in_any_form_is_not_written_to(stated: dict[str, int]) -> None:
+def test_a_node_that_has_the_amount_in_any_form_is_not_written_to(stated: dict[str, int]) -> None:
     forms = {
         name: f"{amount // 1000}k" if amount % 1000 == 0 else str(amount)
         for name, amount in stated.items()
@@ -93,11 +93,11 @@ def test_a_node_that_states_it_in_any_form_is_not_written_to(stated: dict[str, i
     assert patch(stating(a_node("n"), forms), stated) == {}
 
 
-def test_garbage_in_a_status_is_written_over() -> None:
+def test_an_invalid_amount_in_a_status_is_overwritten() -> None:
     assert patch(stating(a_node("n"), {"a": "lots"}), {"a": 1, "b": 0}) == {"a": "1", "b": "0"}
 
 
-def test_what_is_published_is_set_by_file_and_environment() -> None:
+def test_published_dialects_are_set_by_file_and_environment() -> None:
     assert read(None, {}).publish == ()
     assert read(None, {"DRAGOMAN_PUBLISH": "volcano, metax"}).publish == ("volcano", "metax")
 
@@ -178,7 +178,7 @@ def test_a_node_is_written_to_once_and_again_after_a_reset() -> None:
     asyncio.run(tried())
 
 
-def test_who_sets_something_else_again_and_again_is_answered_less_and_less() -> None:
+def test_a_controller_that_keeps_overwriting_amounts_is_answered_ever_more_rarely() -> None:
     async def tried() -> None:
         rig = a_rig()
         rig.status.ignored = True
@@ -192,7 +192,7 @@ def test_who_sets_something_else_again_and_again_is_answered_less_and_less() -> 
     asyncio.run(tried())
 
 
-def test_a_write_that_fails_is_told_and_made_again() -> None:
+def test_a_failed_write_is_reported_and_repeated() -> None:
     async def tried() -> None:
         rig = a_rig()
         rig.status.failures = 1
@@ -209,7 +209,7 @@ def test_a_write_that_fails_is_told_and_made_again() -> None:
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_a_publisher_that_is_woken_just_before_its_end_ends(turns: int) -> None:
+def test_a_publisher_that_is_woken_just_before_it_is_cancelled_ends(turns: int) -> None:
     async def main() -> None:
         rig = a_rig()
         running = asyncio.create_task(rig.publisher.run())
@@ -227,7 +227,7 @@ def test_a_publisher_that_is_woken_just_before_its_end_ends(turns: int) -> None:
 
 
 def without_cards(node: KubeNode) -> KubeNode:
-    """The node after its plugin has taken back what it said of the cards."""
+    """The node after its plugin has withdrawn its cards."""
     kept = {key: value for key, value in (node.metadata.annotations or {}).items() if key == MARK}
     metadata = msgspec.structs.replace(node.metadata, annotations=kept)
     return msgspec.structs.replace(node, metadata=metadata)
@@ -236,11 +236,11 @@ def without_cards(node: KubeNode) -> KubeNode:
 def left_by(
     *before: KubeNode, after: Mapping[str, str | int | float] | None = None
 ) -> tuple[Rig, Mapping[str, str | int | float]]:
-    """What a node states after its cards have gone.
+    """Return the status of a node after its cards were removed.
 
     Args:
-        before: the node as it was told one time after the other, while it had its cards.
-        after: what somebody else states by then, in the place of what was published.
+        before: the states of the node while it had its cards, in order.
+        after: amounts by another controller, in place of the published ones.
     """
 
     async def tried() -> tuple[Rig, Mapping[str, str | int | float]]:
@@ -260,7 +260,7 @@ def left_by(
     return asyncio.run(tried())
 
 
-def test_a_node_that_lost_its_cards_states_none_and_is_left_alone_then() -> None:
+def test_a_node_that_lost_its_cards_gets_zeros_once() -> None:
     rig, stated = left_by(a_node("n"))
 
     assert stated == dict.fromkeys(amounts(a_node("n"), None, DIALECTS, ALL), "0")
@@ -268,7 +268,7 @@ def test_a_node_that_lost_its_cards_states_none_and_is_left_alone_then() -> None
     assert MARK not in (rig.mirror.nodes["n"].metadata.annotations or {})
 
 
-def test_what_a_device_plugin_states_in_the_place_of_ours_stays() -> None:
+def test_amounts_that_a_device_plugin_wrote_over_ours_stay() -> None:
     theirs = {
         name: amount + 1 for name, amount in amounts(a_node("n"), None, DIALECTS, ALL).items()
     }
@@ -278,7 +278,7 @@ def test_what_a_device_plugin_states_in_the_place_of_ours_stays() -> None:
     assert stated == theirs
 
 
-def test_what_a_device_plugin_stated_before_us_stays() -> None:
+def test_amounts_that_a_device_plugin_wrote_before_us_stay() -> None:
     theirs = amounts(a_node("n"), None, DIALECTS, ALL)
 
     rig, stated = left_by(stating(a_node("n"), theirs))
@@ -287,7 +287,7 @@ def test_what_a_device_plugin_stated_before_us_stays() -> None:
     assert rig.status.writes == []
 
 
-def test_one_resource_that_is_not_wanted_any_more_is_taken_back_and_the_others_stay() -> None:
+def test_one_resource_that_is_not_wanted_any_more_is_withdrawn_and_the_others_stay() -> None:
     both = msgspec.structs.replace(
         a_node("n"),
         metadata=msgspec.structs.replace(
@@ -314,5 +314,5 @@ def test_one_resource_that_is_not_wanted_any_more_is_taken_back_and_the_others_s
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a":"b"}', "\x00"])
-def test_a_mark_that_nobody_can_read_is_none(text: str) -> None:
+def test_an_unreadable_mark_counts_as_none(text: str) -> None:
     assert written(KubeNode(Metadata(name="n", annotations={MARK: text}))) == {}

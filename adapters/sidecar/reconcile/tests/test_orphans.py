@@ -10,44 +10,46 @@ def booked(*uids: str) -> NodeLedger:
     return ledger
 
 
-def test_a_pod_that_is_gone_or_runs_elsewhere_holds_nothing_here() -> None:
-    vigil = OrphanTracker(grace=10)
+def test_a_pod_that_was_deleted_or_runs_elsewhere_is_abandoned_at_once() -> None:
+    tracker = OrphanTracker(grace=10)
 
-    found = vigil.abandoned(booked("gone", "here", "there"), {"here": "n", "there": "m"}, now=0)
+    abandoned = tracker.abandoned(
+        booked("gone", "here", "there"), {"here": "n", "there": "m"}, now=0
+    )
 
-    assert found == ("gone", "there")
-
-
-def test_an_unbound_pod_keeps_its_cards_for_the_length_of_the_grace() -> None:
-    vigil, ledger = OrphanTracker(grace=10), booked("p")
-
-    found = [vigil.abandoned(ledger, {"p": ""}, now) for now in (100, 109, 110)]
-
-    assert found == [(), (), ("p",)]
+    assert abandoned == ("gone", "there")
 
 
-def test_every_attempt_to_bind_begins_the_grace_anew() -> None:
-    vigil, ledger = OrphanTracker(grace=10), booked("p")
-    vigil.abandoned(ledger, {"p": ""}, 100)
+def test_an_unbound_pod_keeps_its_cards_during_the_grace() -> None:
+    tracker, ledger = OrphanTracker(grace=10), booked("p")
+
+    abandoned = [tracker.abandoned(ledger, {"p": ""}, now) for now in (100, 109, 110)]
+
+    assert abandoned == [(), (), ("p",)]
+
+
+def test_every_attempt_to_bind_restarts_the_grace() -> None:
+    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker.abandoned(ledger, {"p": ""}, 100)
 
     again = ledger.renew("p")
-    found = [vigil.abandoned(again, {"p": ""}, now) for now in (110, 119, 120)]
+    abandoned = [tracker.abandoned(again, {"p": ""}, now) for now in (110, 119, 120)]
 
-    assert found == [(), (), ("p",)]
-
-
-def test_a_pod_that_was_bound_in_between_is_forgotten() -> None:
-    vigil, ledger = OrphanTracker(grace=10), booked("p")
-    vigil.abandoned(ledger, {"p": ""}, 100)
-    vigil.abandoned(ledger, {"p": "n"}, 105)
-
-    assert vigil.abandoned(ledger, {"p": ""}, 110) == ()
+    assert abandoned == [(), (), ("p",)]
 
 
-def test_other_changes_of_the_node_do_not_delay() -> None:
-    vigil, ledger = OrphanTracker(grace=10), booked("p")
-    vigil.abandoned(ledger, {"p": ""}, 100)
+def test_a_pod_that_was_bound_in_between_restarts_the_grace() -> None:
+    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker.abandoned(ledger, {"p": ""}, 100)
+    tracker.abandoned(ledger, {"p": "n"}, 105)
+
+    assert tracker.abandoned(ledger, {"p": ""}, 110) == ()
+
+
+def test_other_changes_of_the_node_do_not_extend_the_grace() -> None:
+    tracker, ledger = OrphanTracker(grace=10), booked("p")
+    tracker.abandoned(ledger, {"p": ""}, 100)
 
     other = ledger.reserve(tentative(held(a_grant(), uid="q"))).commit("q")
 
-    assert vigil.abandoned(other, {"p": "", "q": "n"}, 110) == ("p",)
+    assert tracker.abandoned(other, {"p": "", "q": "n"}, 110) == ("p",)

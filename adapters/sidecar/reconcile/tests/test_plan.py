@@ -38,7 +38,7 @@ from core.ledger.node_ledger import NodeLedger
 
 @st.composite
 def views(draw: st.DrawFn) -> NodeView:
-    """Any record, any pods: each in the record or not, bound or not, saying this or that."""
+    """Draw any ledger and any pods: each allocated or not, bound or not, with any annotations."""
     ledger = NodeLedger.of(NODE)
     pods: list[Pod] = []
     where: dict[str, str] = {}
@@ -60,10 +60,10 @@ def views(draw: st.DrawFn) -> NodeView:
                 other = placed(pod, NodeLedger.of(NODE))
                 assert other is not None
                 chosen = placement if says == "right" and placement else other
-                said = written(pod, chosen, NODE).annotations
-                said = {"garbled": GARBLED, "nothing": {}}.get(says, said)
+                values = written(pod, chosen, NODE).annotations
+                values = {"garbled": GARBLED, "nothing": {}}.get(says, values)
                 phase = draw(st.sampled_from(("Pending", "Running")))
-                pods.append(bound(pod, "n1", said, phase))
+                pods.append(bound(pod, "n1", values, phase))
                 where[uid] = "n1"
             case "there":
                 where[uid] = "n2"
@@ -118,12 +118,14 @@ def test_no_card_is_overcommitted_but_by_pods_that_other_schedulers_bound(
 ) -> None:
     repairs = reconcile(view, DIALECTS)
     strangers = {r.allocation.uid for r in repairs if isinstance(r, Adopt)}
-    known = {pod.metadata.uid for pod in view.pods} & view.ledger.allocations.keys() - strangers
+    allocated_here = {
+        pod.metadata.uid for pod in view.pods
+    } & view.ledger.allocations.keys() - strangers
 
     after = carried_out(view, repairs).ledger
 
     own = NodeLedger.of(after.node)
-    for uid in known:
+    for uid in allocated_here:
         if after.allocations[uid].unread is None and view.node != SMALLER:
             own = own.reserve(replace(after.allocations[uid], node="n1"))
     assert own.problems() == ()
@@ -133,13 +135,13 @@ def test_no_card_is_overcommitted_but_by_pods_that_other_schedulers_bound(
 def test_a_bound_pod_names_the_cards_of_its_ledger_or_is_reported(view: NodeView) -> None:
     after = carried_out(view, reconcile(view, DIALECTS))
 
-    told = {problem.pod for problem in drift(after.ledger, after.pods, DIALECTS)}
+    reported = {problem.pod for problem in drift(after.ledger, after.pods, DIALECTS)}
     for pod in after.pods:
-        known = after.ledger.allocations[pod.metadata.uid]
-        if known.unread is None and known.pod not in told:
+        allocation = after.ledger.allocations[pod.metadata.uid]
+        if allocation.unread is None and allocation.pod not in reported:
             found = adopt(pod, after.ledger.node, DIALECTS)
             assert found is not None
-            assert {*found.grants} == {*known.grants}
+            assert {*found.grants} == {*allocation.grants}
 
 
 def test_a_running_pod_gets_only_the_annotations_that_name_its_cards() -> None:
@@ -148,16 +150,16 @@ def test_a_running_pod_gets_only_the_annotations_that_name_its_cards() -> None:
     assert placement is not None
     ledger = NodeLedger.of(NODE).reserve(allocated(pod, placement)).commit(pod.metadata.uid)
 
-    def told(phase: str) -> frozenset[str]:
+    def keys(phase: str) -> frozenset[str]:
         here = bound(pod, "n1", phase=phase)
         view = NodeView(ledger, NODE, (here,), {pod.metadata.uid: "n1"})
         (repair,) = reconcile(view, DIALECTS)
         assert isinstance(repair, Annotate)
         return frozenset(repair.result.annotations)
 
-    assert "volcano.sh/bind-phase" in told("Pending")
-    assert told("Running") < told("Pending")
-    assert "volcano.sh/bind-phase" not in told("Running")
+    assert "volcano.sh/bind-phase" in keys("Pending")
+    assert keys("Running") < keys("Pending")
+    assert "volcano.sh/bind-phase" not in keys("Running")
 
 
 def test_a_pod_with_unreadable_annotations_blocks_cards_that_are_added_later_too() -> None:

@@ -1,4 +1,4 @@
-"""Refused pods are woken when room is made: all of them, in order, and not all at once."""
+"""Rejected pods are woken when a node has room: all of them, in order, a few at a time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -47,7 +47,7 @@ async def fill(bench: Bench) -> None:
     await bench.service.committer.commit(asking, "n1")
 
 
-def test_nobody_is_woken_before_there_is_room_and_each_once_then() -> None:
+def test_no_pod_is_woken_before_there_is_room_and_each_once_then() -> None:
     @on_one_card
     async def _(woken: Woken) -> None:
         await fill(woken.bench)
@@ -86,7 +86,7 @@ def test_many_that_fit_are_woken_a_few_at_a_time_and_in_order() -> None:
         assert woken.names == names
 
 
-def test_a_pod_that_could_not_be_woken_is_tried_again_unless_it_is_gone() -> None:
+def test_a_pod_that_could_not_be_woken_is_retried_unless_it_was_deleted() -> None:
     @on_one_card
     async def _(woken: Woken) -> None:
         woken.refuse("a")
@@ -103,7 +103,7 @@ def test_a_pod_that_could_not_be_woken_is_tried_again_unless_it_is_gone() -> Non
         assert woken.names == ["a"]
 
 
-def test_nobody_is_woken_while_something_is_not_known() -> None:
+def test_no_pod_is_woken_before_the_watches_have_synced() -> None:
     @on_one_card
     async def _(woken: Woken) -> None:
         woken.refuse("a")

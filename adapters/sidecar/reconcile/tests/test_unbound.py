@@ -1,4 +1,4 @@
-"""Whose ledgers are looked at because of cards that nobody came for."""
+"""Nodes that have an allocation whose Binding never came."""
 
 import msgspec
 
@@ -34,9 +34,9 @@ class Rig:
         self.named: list[str] = []
         self.book, self.mirror = LedgerCache(), ClusterCache()
         self.scanner = UnboundScanner(self.book, self.mirror, self.named.append)
-        self.tell(record)
+        self.written(record)
 
-    def tell(self, record: Change) -> None:
+    def written(self, record: Change) -> None:
         self.book.apply(record)
         self.scanner.changed(record.node)
 
@@ -45,7 +45,7 @@ class Rig:
         self.mirror.put_pod(msgspec.structs.replace(pod, spec=spec))
 
 
-def test_a_node_whose_pod_is_not_bound_a_turn_later_is_named_once() -> None:
+def test_a_node_whose_pod_is_not_bound_a_scan_later_is_found_once() -> None:
     rig = Rig(a_record(POD))
     rig.mirror.put_pod(POD)
 
@@ -58,7 +58,7 @@ def test_a_node_whose_pod_is_not_bound_a_turn_later_is_named_once() -> None:
     assert rig.named == ["n1"]
 
 
-def test_a_node_whose_pod_is_gone_is_named() -> None:
+def test_a_node_whose_pod_was_deleted_is_found() -> None:
     rig = Rig(a_record(POD))
 
     rig.scanner.scan()
@@ -67,7 +67,7 @@ def test_a_node_whose_pod_is_gone_is_named() -> None:
     assert rig.named == ["n1"]
 
 
-def test_a_node_whose_pods_are_all_bound_is_not_looked_at_for_its_ledgers_sake() -> None:
+def test_a_node_whose_pods_are_all_bound_is_not_found() -> None:
     rig = Rig(a_record(POD))
     rig.bind(POD)
 
@@ -77,7 +77,7 @@ def test_a_node_whose_pods_are_all_bound_is_not_looked_at_for_its_ledgers_sake()
     assert rig.named == []
 
 
-def test_a_record_that_is_gone_by_then_is_nobodys() -> None:
+def test_a_ledger_that_was_deleted_meanwhile_is_not_found() -> None:
     rig = Rig(a_record(POD))
 
     rig.scanner.scan()
