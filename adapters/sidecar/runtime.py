@@ -20,6 +20,7 @@ from adapters.sidecar.decide.ports import (
     PodReader,
     Ports,
 )
+from adapters.sidecar.decide.readiness import LEDGERS
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
@@ -28,9 +29,6 @@ from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.routes import people, schedulers
 from adapters.stores.store import Store
-
-LEDGERS = "ledgers"
-"""What ``/readyz`` waits for until the ledgers were loaded from the store."""
 
 TICK = 1.0
 """Seconds between two checks for expired reservations."""
