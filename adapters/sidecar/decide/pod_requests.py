@@ -1,4 +1,4 @@
-"""What a pod asks for, read once, and the pods whose wishes are known."""
+"""What pods request: read once, then from a cache."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod
 from core.requests.request import Request
 
-REMEMBERED = 20_000
-"""Pods whose wishes are remembered; those that were not asked about for longest are forgotten."""
+CACHED_PODS = 20_000
+"""Pods that are cached; the least recently used one is evicted first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod that asks for a share.
+    """A pod that requests a share.
 
     Attributes:
         pod: as it was when it was read.
-        dialect: in whose words it asks.
-        request: what it asks for.
+        dialect: of the request.
+        request: what the pod requests.
     """
 
     pod: Pod
@@ -29,32 +29,32 @@ class PodRequest:
 
 
 def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
-    """What a pod asks for; None where it asks for no share.
+    """What a pod requests; None where it requests no share.
 
     Raises:
-        DialectError: it cannot be meant.
+        DialectError: the request is invalid.
     """
     dialect = dialect_of(pod, dialects)
     return None if dialect is None else PodRequest(pod, dialect, dialect.read_request(pod))
 
 
 class PodRequestCache:
-    """Reads pods, and remembers those that it has read."""
+    """Reads pods, and caches what they request by uid."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._known: OrderedDict[str, PodRequest] = OrderedDict()
+        self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
-        """All vocabularies, as the operator's policy has them now."""
+        """All dialects, as the operator's policy configures them now."""
         return self._dialects
 
     def configure(self, dialects: Sequence[Dialect]) -> None:
-        """Read all pods by a new policy from now on."""
+        """Read all pods by a new policy from now on, those in the cache too."""
         self._dialects = tuple(dialects)
-        pods = [asking.pod for asking in self._known.values()]
-        self._known.clear()
+        pods = [each.pod for each in self._by_uid.values()]
+        self._by_uid.clear()
         for pod in pods:
             try:
                 self.read(pod)
@@ -62,28 +62,28 @@ class PodRequestCache:
                 continue
 
     def read(self, pod: Pod) -> PodRequest | None:
-        """What a pod asks for; None where it asks for no share.
+        """What a pod requests; None where it requests no share.
 
         Raises:
-            DialectError: it cannot be meant.
+            DialectError: the request is invalid.
         """
         uid = pod.metadata.uid
-        known = self._known.get(uid) if uid else None
-        if known is not None and known.pod == pod:
-            self._known.move_to_end(uid)
-            return known
-        found = read(pod, self._dialects)
-        if found is not None and uid:
-            self._known[uid] = found
-            self._known.move_to_end(uid)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+        cached = self._by_uid.get(uid) if uid else None
+        if cached is not None and cached.pod == pod:
+            self._by_uid.move_to_end(uid)
+            return cached
+        pod_request = read(pod, self._dialects)
+        if pod_request is not None and uid:
+            self._by_uid[uid] = pod_request
+            self._by_uid.move_to_end(uid)
+            if len(self._by_uid) > CACHED_PODS:
+                self._by_uid.popitem(last=False)
+        return pod_request
 
     def get(self, uid: str) -> PodRequest | None:
-        """What a pod asked for when it was last read."""
-        return self._known.get(uid)
+        """What a pod requested when it was last read."""
+        return self._by_uid.get(uid)
 
     def forget(self, uid: str) -> None:
-        """The pod has gone."""
-        self._known.pop(uid, None)
+        """Drop a pod that was deleted."""
+        self._by_uid.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Nodes' values as the small whole numbers that schedulers take."""
+"""Scores of nodes: the small whole numbers that schedulers accept."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from core.feasibility.arrays import Numbers
 
 
 def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:
-    """Scores by ``spread``, in the order of the values; None counts as worse than all."""
+    """Scores by ``spread``, in the order of the values; None is below every value."""
     keys = [(0,) if value is None else (1, *value) for value in values.values()]
     order = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     ranks = np.array([order[key] for key in keys], np.int64)

@@ -1,4 +1,4 @@
-"""Whether a choice of cards that somebody else made gives a request just what it asks for."""
+"""Whether a choice of cards that another scheduler made is valid for a request."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from core.requests.request import ContainerRequest, Request
 
 
 def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
-    """Whether grants are what a request asks for, and fit beside what others hold.
+    """Whether grants are exactly what a request asks for, and fit beside other allocations.
 
-    A choice that does not say which container has which share is not sound where several ask.
+    A choice that does not say which container has which share is invalid if several ask.
 
     Args:
-        request: what is asked.
-        grants: the choice, by whomever.
-        ledger: the node, with what the pod itself may hold there.
+        request: of the pod.
+        grants: the choice.
+        ledger: of the node; an allocation of the pod itself counts as free.
     """
     cards = {card.uuid: card for card in ledger.node.cards}
     asked = {ask.name for ask in request.containers}

@@ -1,4 +1,4 @@
-"""The gRPC port's certificate and its clients' authorities, read again when their files change."""
+"""The certificate of the gRPC port and its clients' authorities, reloaded when files change."""
 
 import ssl
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from adapters.sidecar.settings import GrpcTls, SettingsError
 
 
 def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCredentials:
-    """Credentials that look at their files at every connection.
+    """Credentials that check their files at every connection.
 
     Args:
         tls: the files.
-        unusable: told why files that have changed cannot be used; the earlier ones stay.
+        unusable: called with why changed files cannot be used; the earlier ones stay.
 
     Raises:
         SettingsError: the files cannot be used.
@@ -29,7 +29,7 @@ class _Files:
     """The three files.
 
     Attributes:
-        latest: what they said when they could last be used.
+        latest: their last usable content.
     """
 
     def __init__(self, tls: GrpcTls, unusable: Callable[[str], None]) -> None:
@@ -39,7 +39,7 @@ class _Files:
         self.latest = self._read()
 
     def now(self) -> grpc.ServerCertificateConfiguration:
-        """What the files say, or said before they could not be used any more."""
+        """The content of the files, or their last usable content."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp

@@ -65,22 +65,23 @@ class DragomanServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Allocate(self, request, context):
-        """Gives a pod its cards on the best node, for good: they are committed before the answer.
+        """Allocates cards of the best node to a pod; they are committed before the response.
 
-        Whoever does not let us bind must send a Binding with the annotations and labels of the answer;
-        what is not bound after two minutes is taken back. Asked again it gives the same answer.
+        Without bind, the client must send a Binding with the annotations and labels of the response;
+        the reconciler releases what is not bound after two minutes. A repeated call gives the same
+        response.
 
-        RESOURCE_EXHAUSTED: nothing fits, and why. NOT_FOUND: no such pod. INVALID_ARGUMENT: its
-        request cannot be meant. FAILED_PRECONDITION: it asks for no share, or is bound by others.
-        ALREADY_EXISTS: it has cards of a node that is not among the candidates. ABORTED: others were
-        faster again and again. UNAVAILABLE: not now; ask again.
+        RESOURCE_EXHAUSTED: the pod fits no candidate, and why. NOT_FOUND: there is no such pod.
+        INVALID_ARGUMENT: its request is invalid. FAILED_PRECONDITION: it requests no share, or is
+        bound already. ALREADY_EXISTS: it has cards of a node that is no candidate. ABORTED: other
+        replicas or pods were faster each time. UNAVAILABLE: try again later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Takes back what Allocate gave, if the pod was not bound and nobody tries to bind it.
+        """Releases what Allocate allocated, if the pod is not bound and no later attempt to bind it began.
 
         FAILED_PRECONDITION: the pod is bound, or a later attempt to bind it has begun.
         """
@@ -89,21 +90,21 @@ class DragomanServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Where a pod fits, and why not elsewhere; nothing is given away.
+        """Where a pod fits, and why it does not fit the other nodes; nothing is allocated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCards(self, request, context):
-        """Cards and who holds them, node by node in the order of their names.
+        """Cards with their sharers, node by node in the order of their names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchLedger(self, request, context):
-        """Every node as it is, then each that changes; of changes that follow quickly only the last.
+        """Every node as it is, then each that changes; of rapid changes only the last is sent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

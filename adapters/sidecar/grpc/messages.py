@@ -1,4 +1,4 @@
-"""The book as messages of ``dragoman.proto``."""
+"""Ledgers as messages of ``dragoman.proto``."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from core.requests.grant import Grant
 
 
 def cards(ledger: NodeLedger) -> list[pb.Card]:
-    """A node's cards, and who holds them."""
+    """A node's cards with their sharers."""
     return [
         _card(ledger, card, use) for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
 
 
-def grants(given: Iterable[Grant]) -> list[pb.Grant]:
-    """What a pod was given."""
+def grants(allocated: Iterable[Grant]) -> list[pb.Grant]:
+    """The grants of a pod."""
     return [
         pb.Grant(
             container=grant.container,
@@ -28,7 +28,7 @@ def grants(given: Iterable[Grant]) -> list[pb.Grant]:
             mig_profile=grant.slice.profile if grant.slice else "",
             mig_start=grant.slice.start if grant.slice else 0,
         )
-        for grant in given
+        for grant in allocated
     ]
 
 
@@ -58,15 +58,15 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> pb.Card:
         used_slots=use.slots,
         sharers=[
             pb.Sharer(
-                pod=held.pod,
-                uid=held.uid,
-                dialect=held.dialect,
+                pod=allocation.pod,
+                uid=allocation.uid,
+                dialect=allocation.dialect,
                 memory=holder.memory,
                 compute=holder.compute,
-                state=held.state.value,
+                state=allocation.state.value,
                 blocking=holder.blocked,
             )
             for holder in use.shares
-            for held in (ledger.allocations[holder.uid],)
+            for allocation in (ledger.allocations[holder.uid],)
         ],
     )

@@ -24,16 +24,16 @@ from adapters.sidecar.settings import UNIX, is_local
 from adapters.wire.body import BodyError
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
-"""The name under which health and reflection know it."""
+"""The service name in health checks and reflection."""
 
 POLL = 0.2
-"""Seconds between two looks at whether the service is ready."""
+"""Seconds between two checks whether the service is ready."""
 
-LAST = 2.0
-"""Seconds that calls in progress are given when the service ends."""
+SHUTDOWN_GRACE = 2.0
+"""Seconds that calls in progress may take when the service stops."""
 
 Failed = Callable[[str, Exception], str]
-"""Told the call and an error that nobody foresaw; gives the number under which it is logged."""
+"""Logs an unexpected error of a call; returns the number of the log entry."""
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -54,7 +54,7 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 
 
 class Servicer(pb_grpc.DragomanServicer):
-    """Answers calls; an error becomes a status code and a sentence, and never a yes."""
+    """Answers calls; every error becomes a status code with a sentence, never an approval."""
 
     def __init__(self, calls: Calls, failed: Failed) -> None:
         self._calls = calls
@@ -63,13 +63,13 @@ class Servicer(pb_grpc.DragomanServicer):
     async def Allocate(  # noqa: N802 - as in the proto file
         self, request: pb.AllocateRequest, context: "Context[object, object]"
     ) -> pb.AllocateResponse:
-        """Give a pod its cards."""
+        """Allocate cards to a pod."""
         return await self._answer(self._calls.allocate, request, context)
 
     async def Release(  # noqa: N802
         self, request: pb.ReleaseRequest, context: "Context[object, object]"
     ) -> pb.ReleaseResponse:
-        """Take back what was given."""
+        """Release an allocation."""
         return await self._answer(self._calls.release, request, context)
 
     async def Explain(  # noqa: N802
@@ -81,7 +81,7 @@ class Servicer(pb_grpc.DragomanServicer):
     async def ListCards(  # noqa: N802
         self, request: pb.ListCardsRequest, context: "Context[object, object]"
     ) -> pb.ListCardsResponse:
-        """Cards, page by page."""
+        """The cards, page by page."""
         return await self._answer(self._calls.list_cards, request, context)
 
     async def WatchLedger(  # noqa: N802
@@ -111,8 +111,8 @@ class Servicer(pb_grpc.DragomanServicer):
         code = _code(error)
         if code is None:
             number = self._failed(f"{SERVICE}/{call}", error)
-            told = f"an error that nobody foresaw; the log tells it under {number}"
-            await context.abort(grpc.StatusCode.INTERNAL, told)
+            text = f"unexpected error; it is in the log with decision {number}"
+            await context.abort(grpc.StatusCode.INTERNAL, text)
         await context.abort(code, str(error))
 
 
@@ -136,18 +136,18 @@ class GrpcServer:
         service: Service,
         listen: str,
         failed: Failed,
-        proof: grpc.ServerCredentials | None = None,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
-        """Take the port.
+        """Bind the port.
 
         Args:
             service: that answers.
             listen: ``unix:PATH`` or ``HOST:PORT``.
-            failed: told of errors that nobody foresaw.
-            proof: of who we are and who asks; where it is missing, a host must be this machine's.
+            failed: called with unexpected errors.
+            credentials: of the server and its clients; without them, a host must be loopback.
 
         Raises:
-            OSError: it is taken, or cannot be had.
+            OSError: the address is in use, or cannot be bound.
         """
         self._service = service
         self._path = Path(listen.removeprefix(UNIX)) if listen.startswith(UNIX) else None
@@ -165,82 +165,82 @@ class GrpcServer:
             ),
             self._server,
         )
-        self.port = self._listen(listen, proof)
+        self.port = self._listen(listen, credentials)
 
     async def start(self) -> None:
-        """Begin to answer; health says no until the service is ready."""
-        await self._tell(ready=False)
+        """Begin to serve; health is NOT_SERVING until the service is ready."""
+        await self._set_health(ready=False)
         await self._server.start()
 
     async def run(self) -> NoReturn:
-        """Keep the health up to date."""
+        """Update the health until cancelled."""
         ready = False
         while True:
             now = not self._service.readiness.awaited
             if now != ready:
                 ready = now
-                await self._tell(ready=ready)
+                await self._set_health(ready=ready)
             await asyncio.sleep(POLL)
 
     async def stop(self) -> None:
-        """Let calls in progress end, and give the port back."""
+        """Let calls in progress end, and close the port."""
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(LAST)
+        await self._server.stop(SHUTDOWN_GRACE)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    async def _tell(self, *, ready: bool) -> None:
+    async def _set_health(self, *, ready: bool) -> None:
         status = health_pb2.HealthCheckResponse
         for name in ("", SERVICE):
             await self._health.set(name, status.SERVING if ready else status.NOT_SERVING)
 
-    def _listen(self, listen: str, proof: grpc.ServerCredentials | None) -> int:
+    def _listen(self, listen: str, credentials: grpc.ServerCredentials | None) -> int:
         if self._path is not None:
             _check_free(self._path)
-        elif proof is None and not is_local(listen):
-            raise OSError(f"grpc: {listen}: must be a loopback address, or have grpcTls")
-        earlier = os.umask(0o177)  # the socket is its owner's
+        elif credentials is None and not is_local(listen):
+            raise OSError(f"grpc: {listen}: must be a loopback address, or grpcTls must be set")
+        earlier = os.umask(0o177)  # only the owner may connect
         try:
             where = listen if self._path is None else f"{UNIX}{self._path.absolute()}"
             port = (
                 self._server.add_insecure_port(where)
-                if proof is None
-                else self._server.add_secure_port(where, proof)
+                if credentials is None
+                else self._server.add_secure_port(where, credentials)
             )
         except RuntimeError as error:
-            raise OSError(f"grpc: {listen}: cannot be listened on: {error}") from error
+            raise OSError(f"grpc: {listen}: cannot listen: {error}") from error
         finally:
             os.umask(earlier)
         return port
 
 
 def _check_free(path: Path) -> None:
-    """See that no other service answers on a socket; one that is left over is taken.
+    """Check that no other service listens on a socket; one that was left behind is removed.
 
     Raises:
-        OSError: another one does, or something else is there.
+        OSError: another service listens, or the path is no socket.
     """
     if not path.exists():
         return
     if not path.is_socket():
-        raise OSError(f"grpc: unix:{path}: is there already, and is no socket")
+        raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
         except OSError:
             path.unlink(missing_ok=True)
             return
-    raise OSError(f"grpc: unix:{path}: another service answers there")
+    raise OSError(f"grpc: unix:{path}: another service listens there")
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:
-    """Where the socket is if nothing is said, in a directory that is made for it.
+    """The default path of the socket; its directory is created.
 
     Source: XDG Base Directory Specification 0.8, XDG_RUNTIME_DIR; for daemons, Filesystem
     Hierarchy Standard 3.0, section 3.15.
 
     Raises:
-        OSError: the directory cannot be made.
+        OSError: the directory cannot be created.
     """
     folder = Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dragoman"
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,7 +1,7 @@
-"""A cluster for one process without Kubernetes: a table of pods that lives as long as it does.
+"""A cluster for one process without Kubernetes: a table of pods in its memory.
 
-It takes the place of the API server for ``dragoman serve`` with an inventory from files: Bindings
-write into the table, and pods come and go over HTTP.
+It replaces the API server for ``dragoman serve`` with an inventory from files: Bindings write into
+the table, and clients create and delete pods over HTTP.
 """
 
 import uuid
@@ -20,14 +20,14 @@ from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotat
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
-"""In which a pod without a uid gets one: the same for the same namespace and name."""
+"""A pod without a uid gets one in this namespace: the same for the same namespace and name."""
 
 _POD = msgspec.json.Decoder(Pod)
 _BINDING = msgspec.json.Decoder(Binding)
 
 
 def with_uid(pod: Pod) -> Pod:
-    """The pod, with a uid if it has none, and in a namespace."""
+    """The pod with a uid and a namespace, those that it lacks added."""
     metadata = msgspec.structs.replace(
         pod.metadata,
         namespace=pod.metadata.namespace or "default",
@@ -37,7 +37,7 @@ def with_uid(pod: Pod) -> Pod:
 
 
 class LocalCluster:
-    """The table of pods; implements ``ports.Binder``, ``ports.Pods`` and ``ports.Events``."""
+    """The table of pods; implements ``Binder``, ``PodReader`` and ``EventEmitter``."""
 
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._pods = {full_name(pod): with_uid(pod) for pod in pods}
@@ -48,13 +48,13 @@ class LocalCluster:
         return list(self._pods.values())
 
     def put(self, pod: Pod) -> Pod:
-        """Create a pod, or put it in the place of the earlier one."""
+        """Create a pod, or replace the one of that name."""
         made = with_uid(pod)
         self._pods[full_name(made)] = made
         return made
 
     def remove(self, name: str) -> Pod | None:
-        """Forget a pod, by ``namespace/name``."""
+        """Delete a pod, by ``namespace/name``."""
         return self._pods.pop(name, None)
 
     async def get(self, pod: PodRef) -> Pod | None:
@@ -75,7 +75,7 @@ class LocalCluster:
         """Write the node, the annotations and the labels into the table.
 
         Raises:
-            BindError: the pod is bound already, or is another one.
+            BindError: the pod is bound already, does not exist, or has another uid.
         """
         name = str(pod)
         found = self._pods.get(name)
@@ -88,13 +88,13 @@ class LocalCluster:
         self._pods[name] = _bound(found, node, annotations, labels)
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
-        """Keep the last hundred."""
+        """Keep the last hundred Events."""
         del warning
         self.events = [*self.events[-99:], (full_name(pod), reason, message)]
 
 
 def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Route]:
-    """What stands in for the API server: pods come, are bound, are shown and go."""
+    """Routes in place of the API server: create, bind, show and delete pods."""
 
     async def create(call: Call) -> Answer:
         pod = body.read(call.body, _POD)

@@ -1,4 +1,4 @@
-"""The store's records of an inventory that comes from files."""
+"""Writes ledgers for an inventory that comes from files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,16 +13,17 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 
 ATTEMPTS = 20
+"""Writes of one ledger that may lose to another writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticInventory:
-    """What the files say.
+    """The content of the files.
 
     Attributes:
         nodes: all of them.
         devices: by the name of their node.
-        pods: bound ones hold their cards, the others wait to be scheduled.
+        pods: bound ones have their cards, the others wait to be scheduled.
     """
 
     nodes: Sequence[KubeNode] = ()
@@ -31,39 +32,39 @@ class StaticInventory:
 
 
 async def seed(
-    given: StaticInventory, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
+    inventory: StaticInventory, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
 ) -> list[str]:
-    """Write a record for each node, and adopt what bound pods hold.
+    """Write a ledger for each node, and adopt the allocations of bound pods.
 
-    What the store already has of a node's allocations stays.
+    Allocations that the store already has stay.
 
     Args:
-        given: the nodes and devices.
+        inventory: the nodes and devices.
         pods: with their uids.
-        store: where to.
-        dialects: the vocabularies.
+        store: that is written.
+        dialects: all of them.
 
     Returns:
-        what could not be read or does not hold together, as sentences.
+        what could not be read or is inconsistent, as sentences.
 
     Raises:
-        LedgerRecordError: a record that is there cannot be read.
+        LedgerRecordError: a record of the store cannot be read.
         OSError: the store did not answer.
     """
-    told: list[str] = []
-    for kube in given.nodes:
+    found: list[str] = []
+    for kube in inventory.nodes:
         name = kube.metadata.name
-        node, problems = read_node(kube, given.devices.get(name), dialects)
-        told += [f"node {name}: {problem}" for problem in problems]
+        node, problems = read_node(kube, inventory.devices.get(name), dialects)
+        found += [f"node {name}: {problem}" for problem in problems]
         here = [pod for pod in pods if pod.spec.node_name == name and may_use_cards(pod)]
         await _write(store, node, here, dialects)
-    known = {kube.metadata.name for kube in given.nodes}
-    told += [
+    known = {kube.metadata.name for kube in inventory.nodes}
+    found += [
         f"pod {full_name(pod)}: is bound to {pod.spec.node_name}, which is not among the input"
         for pod in pods
         if may_use_cards(pod) and pod.spec.node_name not in known
     ]
-    return told
+    return found
 
 
 async def _write(
@@ -75,9 +76,9 @@ async def _write(
         if ledger.node != node:
             ledger = ledger.with_node(node)
         for pod in pods:
-            held = adopt(pod, node, dialects)
-            if held is not None and pod.metadata.uid not in ledger.allocations:
-                ledger = ledger.adopt(held)
+            allocation = adopt(pod, node, dialects)
+            if allocation is not None and pod.metadata.uid not in ledger.allocations:
+                ledger = ledger.adopt(allocation)
         if stored is not None and ledger is stored.ledger:
             return
         try:
@@ -85,4 +86,4 @@ async def _write(
         except Conflict:
             continue
         return
-    raise LedgerRecordError(f"the ledger of node {node.name} is being written by others")
+    raise LedgerRecordError(f"the ledger of node {node.name} changes all the time")

@@ -362,7 +362,7 @@ def test_a_socket_is_taken_from_the_dead_and_not_from_the_living(folder: Path) -
 def test_nobody_on_the_network_can_ask(listen: str) -> None:
     async def main() -> None:
         bench = await a_service(a_node("n1"))
-        with pytest.raises(OSError, match="loopback address, or have grpcTls"):
+        with pytest.raises(OSError, match="loopback address, or grpcTls must be set"):
             GrpcServer(bench.service, listen, lambda *_: "")
 
     asyncio.run(main())
@@ -513,7 +513,7 @@ def test_a_socket_stands_in_the_runtime_directory_if_nothing_is_said(
         modes = [each.stat().st_mode & 0o777 for each in (path, path.parent)]
         (folder / "other").mkdir()
         with serving(folder / "other", "--store", "memory") as second:
-            within(10, lambda: "another service answers" in second.log.read_text())
+            within(10, lambda: "another service listens" in second.log.read_text())
             assert second.get("/api/nodes")
         assert running.stop() == 0
 

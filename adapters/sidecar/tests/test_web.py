@@ -181,7 +181,7 @@ def test_before_the_ledgers_are_known_decisions_are_refused_and_life_goes_on() -
 def test_wrong_paths_and_methods_are_told() -> None:
     assert once("GET", "/nothing").status == 404
     assert once("GET", "/extender/filter").status == 405
-    assert "POST is" in once("PUT", "/extender/filter").json["error"]
+    assert "only POST" in once("PUT", "/extender/filter").json["error"]
 
 
 def test_an_error_that_nobody_foresaw_is_a_500_with_a_number_and_never_a_pass() -> None:

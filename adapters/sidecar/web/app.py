@@ -1,4 +1,4 @@
-"""The ASGI application: reads a body, asks a handler, answers. Every failure is an error answer."""
+"""The ASGI application: reads a body, calls a handler, responds. Every failure is a response."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,8 +25,8 @@ class Call:
 
     Attributes:
         body: of the request.
-        query: its parameters; of one that stands twice, the last.
-        rest: what of the path follows the route.
+        query: its parameters; the last value of a repeated one.
+        rest: the part of the path that follows the route.
     """
 
     body: bytes = b""
@@ -36,7 +36,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """A response."""
 
     body: bytes
     status: int = 200
@@ -48,12 +48,12 @@ Handler = Callable[[Call], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who answers.
+    """What handles a path.
 
     Attributes:
-        handler: who.
-        verb: under which name the time that it takes is counted; empty for not at all.
-        most: bytes of the longest body that is read.
+        handler: that is called.
+        verb: the name in metrics; empty for a route that is not measured.
+        max_body: bytes of the longest body that is read.
     """
 
     handler: Handler
@@ -62,18 +62,18 @@ class Route:
 
 
 class App:
-    """All routes by path and method; a path that ends in a slash takes what follows."""
+    """All routes by path and method; one that ends in a slash matches every path below it."""
 
-    def __init__(self, routes: Mapping[tuple[str, str], Route], timed: RequestMetrics) -> None:
+    def __init__(self, routes: Mapping[tuple[str, str], Route], metrics: RequestMetrics) -> None:
         self._routes = dict(routes)
-        self._open = tuple(path for _, path in routes if path.endswith("/") and path != "/")
-        self._timed = timed
+        self._prefixes = tuple(path for _, path in routes if path.endswith("/") and path != "/")
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI says."""
+        """Handle one request, as ASGI defines it."""
         if scope["type"] != "http":
             return
-        answer = await self._answer(str(scope["method"]), str(scope["path"]), scope, receive)
+        answer = await self._respond(str(scope["method"]), str(scope["path"]), scope, receive)
         if answer is None:
             return
         headers = [
@@ -84,24 +84,24 @@ class App:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(
+    async def _respond(
         self, method: str, path: str, scope: Scope, receive: Receive
     ) -> Answer | None:
         base = path
         if ("GET", path) not in self._routes and ("POST", path) not in self._routes:
-            base = next((known for known in self._open if path.startswith(known)), path)
+            base = next((known for known in self._prefixes if path.startswith(known)), path)
         route = self._routes.get(("GET" if method == "HEAD" else method, base))
         if route is None:
             allowed = sorted(known for known, at in self._routes if at == base)
             if allowed:
-                return problem(405, f"{method} is not answered here, {' and '.join(allowed)} is")
-            return problem(404, f"there is nothing at {path}")
-        with self._timed(route.verb) as timing:
-            answer = await self._ask(route, scope, receive, path[len(base) :], timing)
+                return problem(405, f"method {method} is not allowed, only {' and '.join(allowed)}")
+            return problem(404, f"not found: {path}")
+        with self._metrics(route.verb) as timing:
+            answer = await self._handle(route, scope, receive, path[len(base) :], timing)
             timing.status = 0 if answer is None else answer.status
         return answer
 
-    async def _ask(
+    async def _handle(
         self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
     ) -> Answer | None:
         try:
@@ -116,12 +116,12 @@ class App:
         except NotReady as error:
             return problem(503, str(error))
         except Exception as error:
-            number = self._timed.failed(str(scope["path"]), error)
+            number = self._metrics.failed(str(scope["path"]), error)
             return problem(500, f"internal error {number}; nothing was decided")
 
 
 def problem(status: int, text: str) -> Answer:
-    """A no in a sentence."""
+    """An error response with a sentence."""
     return Answer(orjson.dumps({"error": text}), status)
 
 
@@ -135,11 +135,11 @@ def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else ""
 
 
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """The whole body; None where the asker has gone before its end.
+async def _read(receive: Receive, max_body: int) -> bytes | None:
+    """The whole body; None where the client disconnected before its end.
 
     Raises:
-        BodyError: it is longer than it may be.
+        BodyError: the body is too long.
     """
     parts: list[bytes] = []
     size = 0
@@ -151,7 +151,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
         if isinstance(part, bytes):
             parts.append(part)
             size += len(part)
-        if size > most:
-            raise BodyError(f"the body is longer than {most} bytes")
+        if size > max_body:
+            raise BodyError(f"the body is longer than {max_body} bytes")
         if not message.get("more_body"):
             return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -11,15 +11,15 @@ from adapters.sidecar import settings
 from adapters.sidecar.certificates.tls_context import CertificateFiles, ServingCertificate
 from adapters.sidecar.web.app import App
 
-IDLE = 120
-"""Seconds for which a connection is kept for the next call. Schedulers reuse theirs."""
+KEEP_ALIVE = 120
+"""Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
 
-LAST = 10
-"""Seconds that calls in progress are given when the service ends."""
+SHUTDOWN_GRACE = 10
+"""Seconds that calls in progress may take when the service stops."""
 
 
 class WebServer(uvicorn.Server):
-    """A server that leaves signals to us, and says when it answers."""
+    """A server that leaves signals to the composition root, and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -27,11 +27,11 @@ class WebServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: the composition root ends what stands around the server too."""
+        """Handle no signal: the composition root stops the server and its other tasks."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Begin to listen."""
         await super().startup(sockets)
         self._started()
 
@@ -40,7 +40,7 @@ def listener(listen: str) -> socket.socket:
     """A socket on ``HOST:PORT``.
 
     Raises:
-        OSError: it is taken, or there is no such address.
+        OSError: the address is in use, or does not exist.
     """
     host, port = settings.address(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -55,7 +55,7 @@ def listener(listen: str) -> socket.socket:
 
 
 def address(made: socket.socket, certificate: ServingCertificate | None) -> str:
-    """Where a socket answers, as a URL."""
+    """The URL of a socket."""
     host, port = made.getsockname()[:2]
     scheme = "https" if certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -68,8 +68,8 @@ def server(
 
     Args:
         app: the application.
-        certificate: for TLS; None for none.
-        started: called when it answers.
+        certificate: for TLS; None for plain HTTP.
+        started: called when the server listens.
     """
     config = uvicorn.Config(
         app,
@@ -79,8 +79,8 @@ def server(
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=IDLE,
-        timeout_graceful_shutdown=LAST,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE,
         backlog=2048,
         ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
     )
@@ -88,20 +88,20 @@ def server(
 
 
 async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:
-    """Look for a new certificate, for ever.
+    """Reload the certificate whenever its files change, until cancelled.
 
     Args:
         certificate: of the server.
-        every: seconds between two looks.
-        failed: told when the files cannot be used; the earlier certificate stays.
+        every: seconds between two checks.
+        failed: called with a new problem of the files; the earlier certificate stays.
     """
-    told = ""
+    reported = ""
     while True:
         await asyncio.sleep(every)
         try:
             certificate.renew()
-            told = ""
+            reported = ""
         except ValueError as error:
-            if str(error) != told:
-                told = str(error)
-                failed(told)
+            if str(error) != reported:
+                reported = str(error)
+                failed(reported)

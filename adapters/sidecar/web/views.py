@@ -1,4 +1,4 @@
-"""The book as JSON that people and the dashboard read. Memory is in MiB, compute in percent."""
+"""The ledgers as JSON for people and the dashboard. Memory is in MiB, compute in percent."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,8 +13,8 @@ from core.requests.grant import Allocation, Grant
 View = dict[str, object]
 
 
-def nodes(book: LedgerCache) -> list[View]:
-    """Every node, with what of it is in use and what a person should look at."""
+def nodes(cached: LedgerCache) -> list[View]:
+    """Every node: what is in use, and problems for an operator."""
     readable: list[View] = [
         {
             "name": ledger.node.name,
@@ -26,17 +26,19 @@ def nodes(book: LedgerCache) -> list[View]:
             "changes": ledger.version,
             "problems": [f"{p.pod}: {p.text}" if p.pod else p.text for p in ledger.problems()],
         }
-        for ledger in book.inventory
+        for ledger in cached.inventory
     ]
     unreadable: list[View] = [
-        {"name": name, "problems": [text]} for name, text in book.problems().items()
+        {"name": name, "problems": [text]} for name, text in cached.problems().items()
     ]
     return [*readable, *unreadable]
 
 
-def cards(book: LedgerCache, node: str | None = None, first: int | None = None) -> list[View]:
-    """Every card, and who shares it; of one node, or of the first so many nodes."""
-    ledgers = islice(book.inventory, first) if node is None else filter(None, [book.ledger(node)])
+def cards(cached: LedgerCache, node: str | None = None, first: int | None = None) -> list[View]:
+    """Every card with its sharers; of one node, or of the first so many nodes."""
+    ledgers = (
+        islice(cached.inventory, first) if node is None else filter(None, [cached.ledger(node)])
+    )
     return [
         _card(ledger, card, use)
         for ledger in ledgers
@@ -44,9 +46,9 @@ def cards(book: LedgerCache, node: str | None = None, first: int | None = None) 
     ]
 
 
-def pods(book: LedgerCache) -> list[View]:
-    """Every pod that holds anything."""
-    return list(_pods(book))
+def pods(cached: LedgerCache) -> list[View]:
+    """Every pod with an allocation."""
+    return list(_pods(cached))
 
 
 def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
@@ -66,42 +68,44 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
         "usedSlots": use.slots,
         "sharers": [
             {
-                "pod": held.pod,
-                "uid": held.uid,
-                "dialect": held.dialect,
+                "pod": allocation.pod,
+                "uid": allocation.uid,
+                "dialect": allocation.dialect,
                 "memoryMiB": holder.memory // MIB,
                 "compute": holder.compute,
-                "state": held.state.value,
+                "state": allocation.state.value,
                 "blocking": holder.blocked,
             }
             for holder in use.shares
-            for held in (ledger.allocations[holder.uid],)
+            for allocation in (ledger.allocations[holder.uid],)
         ],
     }
 
 
-def _pods(book: LedgerCache) -> Iterator[View]:
-    for ledger in book.inventory:
-        for held in ledger.allocations.values():
+def _pods(cached: LedgerCache) -> Iterator[View]:
+    for ledger in cached.inventory:
+        for allocation in ledger.allocations.values():
             yield {
-                "namespace": held.pod_ref.namespace,
-                "name": held.pod_ref.name,
-                "uid": held.uid,
-                "dialect": held.dialect,
-                "node": held.node,
-                "state": held.state.value,
-                "priority": held.priority,
-                "containers": _containers(held, ledger),
-                "unread": held.unread,
+                "namespace": allocation.pod_ref.namespace,
+                "name": allocation.pod_ref.name,
+                "uid": allocation.uid,
+                "dialect": allocation.dialect,
+                "node": allocation.node,
+                "state": allocation.state.value,
+                "priority": allocation.priority,
+                "containers": _containers(allocation, ledger),
+                "unread": allocation.unread,
             }
 
 
-def _containers(held: Allocation, ledger: NodeLedger) -> dict[str, list[View]]:
+def _containers(allocation: Allocation, ledger: NodeLedger) -> dict[str, list[View]]:
     indexes = {card.uuid: card.index for card in ledger.node.cards}
-    told: dict[str, list[View]] = {}
-    for grant in held.grants:
-        told.setdefault(grant.container or "*", []).append(_share(grant, indexes.get(grant.card)))
-    return told
+    by_container: dict[str, list[View]] = {}
+    for grant in allocation.grants:
+        by_container.setdefault(grant.container or "*", []).append(
+            _share(grant, indexes.get(grant.card))
+        )
+    return by_container
 
 
 def _share(grant: Grant, index: int | None) -> View:
