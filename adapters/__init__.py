@@ -1,4 +1,5 @@
-"""Everything that touches the world, and everything that speaks its languages.
+"""Everything that does I/O or knows the formats of other projects.
 
-Imports go one way: cli -> dialects -> wire -> core.
+Imports go one way: cli -> sidecar, node -> cluster, stores -> dialects -> wire -> core. A contract
+in ``pyproject.toml`` checks it; docs/architecture.md describes the rooms.
 """

@@ -1,5 +1,5 @@
-"""The scheduling service: one ledger beside stock schedulers.
+"""The scheduling service: keeps one ledger per node for stock schedulers.
 
-``main`` puts it together; ``http`` and ``grpc`` speak to the world; ``service`` and what it is
-made of decide, and see the world through ``ports``.
+``main`` composes it. ``endpoints``, ``web`` and ``grpc`` translate requests, ``decide`` decides
+without I/O, ``reconcile`` is what the leader does; docs/architecture.md describes the rooms.
 """
