@@ -41,7 +41,7 @@ def geometries() -> DeviceConfig:
     return read_device_config(settings, keys.DEVICE_CONFIG)
 
 
-def test_every_layout_of_the_mig_geometries_can_be_cut_as_nvidia_publishes_it() -> None:
+def test_every_layout_of_the_mig_geometries_is_possible_as_nvidia_publishes_it() -> None:
     for table in geometries().tables:
         for model in table.models:
             memory = max(slices.memory for group in table.groups for slices in group.slices)
@@ -65,7 +65,7 @@ def test_every_layout_of_the_mig_geometries_can_be_cut_as_nvidia_publishes_it() 
         ("NVIDIA-NVIDIA H200", "1g.18gb"),
     ],
 )
-def test_a_card_is_cut_by_the_table_that_is_meant_for_it(registered: str, smallest: str) -> None:
+def test_a_card_is_partitioned_by_the_table_of_its_model(registered: str, smallest: str) -> None:
     found = partitioning(geometries().tables, registered, 0)
 
     assert found.geometry.layouts[0].slices[0].profile == smallest
@@ -82,7 +82,7 @@ def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_bin
     assert own["extenders"] == without["extenders"]
 
 
-def test_every_scheduler_asks_about_the_same_resources() -> None:
+def test_every_scheduler_configuration_manages_the_same_resources() -> None:
     configuration = content("volcano-scheduler-configmap.yaml")["data"]["volcano-scheduler.conf"]
     plugins = [
         plugin for tier in yaml.safe_load(configuration)["tiers"] for plugin in tier["plugins"]

@@ -66,7 +66,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_yaml_is_told_with_file_and_line(name: str, tmp_path: Path) -> None:
+def test_bad_yaml_is_an_error_with_file_and_line(name: str, tmp_path: Path) -> None:
     text, line, problem = CASES[name]
     file = write(tmp_path, "input.yaml", text)
 
@@ -111,7 +111,7 @@ JSON_CASES = {
 
 
 @pytest.mark.parametrize("name", JSON_CASES)
-def test_bad_json_is_told_with_file_and_line(name: str, tmp_path: Path) -> None:
+def test_bad_json_is_an_error_with_file_and_line(name: str, tmp_path: Path) -> None:
     text, line, problem = JSON_CASES[name]
     file = write(tmp_path, "input.json", text)
 
@@ -122,7 +122,7 @@ def test_bad_json_is_told_with_file_and_line(name: str, tmp_path: Path) -> None:
     assert problem.replace("FILE", str(file)) in result.stderr
 
 
-def test_json_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+def test_json_that_is_nested_too_deeply_is_rejected(tmp_path: Path) -> None:
     text = '{"kind":"Node","metadata":{"name":"a"},"x":' + "[" * 5000 + "]" * 5000 + "}"
     file = write(tmp_path, "input.json", text)
 
@@ -130,7 +130,7 @@ def test_json_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n", "null\n"])
-def test_a_named_file_that_holds_nothing_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_named_file_without_manifests_is_rejected(text: str, tmp_path: Path) -> None:
     file = write(tmp_path, "input.yaml", text)
 
     result = run("-f", file)
@@ -139,7 +139,7 @@ def test_a_named_file_that_holds_nothing_is_refused(text: str, tmp_path: Path) -
     assert result.stderr == f"dragoman: {file}: contains no manifest\n"
 
 
-def test_an_empty_list_holds_nothing(tmp_path: Path) -> None:
+def test_an_empty_list_has_no_items(tmp_path: Path) -> None:
     for text in ("kind: List\nitems:\n", "kind: List\nitems: []\n", '{"kind":"List","items":null}'):
         result = run("-f", write(tmp_path, "input.yaml", text))
 
@@ -149,20 +149,20 @@ def test_an_empty_list_holds_nothing(tmp_path: Path) -> None:
         )
 
 
-def test_standard_input_that_holds_nothing_is_refused() -> None:
+def test_empty_standard_input_is_rejected() -> None:
     result = run("-f", "-", stdin="")
 
     assert (result.exit_code, result.stderr) == (2, "dragoman: stdin: contains no manifest\n")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     result = run("-f", tmp_path / "nothing.yaml")
 
     assert result.exit_code == 2
     assert "nothing.yaml: cannot be read: No such file or directory" in result.stderr
 
 
-def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_manifests_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "README.md", "kind: Node")
 
     result = run("-f", tmp_path)
@@ -171,7 +171,7 @@ def test_a_folder_without_manifests_is_refused(tmp_path: Path) -> None:
     assert result.stderr == f"dragoman: {tmp_path}: no .json, .yaml, .yml file in this folder\n"
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "input.yaml"
     file.write_bytes(b"kind: Node\n\xff\xfe")
 
@@ -180,7 +180,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (2, f"dragoman: {file}:2: is not UTF-8 text\n")
 
 
-def test_one_uid_for_two_pods_is_refused(tmp_path: Path) -> None:
+def test_one_uid_for_two_pods_is_rejected(tmp_path: Path) -> None:
     pods = [pod(name, metadata={"uid": "u"}) for name in ("a", "b")]
 
     result = run("-f", write(tmp_path, "input.json", stream(*pods)))
@@ -212,7 +212,7 @@ CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 DEVICE_CONFIG = "volcano-vgpu-device-config"
 
 
-def test_settings_that_are_not_yaml_are_refused_by_config_map_key_and_line() -> None:
+def test_settings_that_are_not_yaml_are_rejected_by_config_map_key_and_line() -> None:
     metadata = {"name": DEVICE_CONFIG, "namespace": "kube-system"}
     config = CONFIG | {"metadata": metadata, "data": {"device-config.yaml": "nvidia:\n  a: [\n"}}
 
@@ -224,7 +224,7 @@ def test_settings_that_are_not_yaml_are_refused_by_config_map_key_and_line() -> 
     )
 
 
-def test_a_setting_that_cannot_be_meant_is_refused_where_it_stands() -> None:
+def test_an_invalid_setting_is_rejected_with_its_path() -> None:
     text = "nvidia:\n  gpuMemoryFactor: many\n"
     config = CONFIG | {"metadata": {"name": DEVICE_CONFIG}, "data": {"device-config.yaml": text}}
 
@@ -235,7 +235,7 @@ def test_a_setting_that_cannot_be_meant_is_refused_where_it_stands() -> None:
     assert "gpuMemoryFactor" in result.stderr
 
 
-def test_settings_that_stand_in_two_namespaces_are_refused() -> None:
+def test_settings_in_two_namespaces_are_rejected() -> None:
     configs = [
         CONFIG
         | {

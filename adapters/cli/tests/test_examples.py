@@ -33,7 +33,7 @@ def cards(pod: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_gives_what_its_golden_file_says(example: str, rewrite_golden: bool) -> None:
+def test_an_example_gives_its_golden_file(example: str, rewrite_golden: bool) -> None:
     found = run("-f", FOLDER / f"{example}.yaml", "-o", "json")
 
     golden = GOLDEN / f"{example}.json"
@@ -54,7 +54,7 @@ def test_there_is_a_line_for_every_example() -> None:
     assert [name for name in EXAMPLES if f"[{name}.yaml]({name}.yaml)" not in told] == []
 
 
-def test_all_examples_can_be_given_at_once() -> None:
+def test_all_examples_can_be_passed_at_once() -> None:
     assert run("-f", FOLDER, "-o", "json").exit_code == 1
 
 
@@ -69,7 +69,7 @@ def test_an_example_is_what_kubectl_takes(example: str) -> None:
             )
 
 
-def test_volcano_gives_the_share_of_the_guide() -> None:
+def test_volcano_allocates_the_share_of_the_guide() -> None:
     pod = of("volcano-hami-core", "hami-pod")
 
     card = pod["containers"]["cuda-container"][0]["uuid"]
@@ -108,7 +108,7 @@ def test_koordinator_writes_the_annotation_of_the_guide() -> None:
     }
 
 
-def test_koordinator_gives_cards_that_are_close() -> None:
+def test_koordinator_allocates_cards_that_are_close() -> None:
     names = ("whole-pair", "same-numa", "best-partition")
 
     chosen = [cards(of("koordinator-whole-and-topology", name)) for name in names]
@@ -116,7 +116,7 @@ def test_koordinator_gives_cards_that_are_close() -> None:
     assert chosen == [[0, 1], [4, 5, 6, 7], [0, 1]]
 
 
-def test_metax_gives_the_share_of_the_manual() -> None:
+def test_metax_allocates_the_share_of_the_manual() -> None:
     pod = of("metax-share", "sample-pod")
 
     (share,) = pod["containers"]["ubuntu"]
@@ -131,14 +131,14 @@ def test_metax_policies_gather_on_a_node_and_spread_on_its_cards() -> None:
     assert cards(first) != cards(second)
 
 
-def test_metax_gives_the_card_that_is_named() -> None:
+def test_metax_allocates_the_named_card() -> None:
     named, elsewhere = outcome("metax-specific-card")["pods"]
 
     assert named["containers"]["ubuntu"][0]["uuid"] == "GPU-36beae85-c835-6b14-6ab2-02671837a59c"
     assert cards(named) != cards(elsewhere)
 
 
-def test_metax_takes_the_node_whose_link_zone_holds_all_cards() -> None:
+def test_metax_chooses_the_node_whose_link_zone_has_all_cards() -> None:
     pod = of("metax-topology", "sample-pod-topology")
 
     assert pod["node"] == "metax-topology-node-2"
@@ -156,7 +156,7 @@ def test_metax_takes_the_node_that_loses_least() -> None:
     assert of("metax-whole-card", "sample-pod-whole")["node"] == "metax-whole-node-2"
 
 
-def test_the_demo_puts_three_vocabularies_on_one_card_and_tells_why_two_pods_are_left() -> None:
+def test_the_mixed_example_puts_three_dialects_on_one_card_and_explains_two_rejected_pods() -> None:
     found = outcome("mixed")
 
     card = next(card for card in found["cards"] if card["node"] == "lab-1")

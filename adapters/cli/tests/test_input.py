@@ -45,7 +45,7 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
     assert placed("-f", nodes, "-f", "-", stdin=json.dumps(POD)) == ["pod-a"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert placed("-f", "-", stdin=stream(node(), POD).encode("utf-8-sig")) == ["pod-a"]
 
 
@@ -94,7 +94,7 @@ def test_a_thousand_documents_are_read() -> None:
     assert len(placed("-f", "-", stdin=stream(*nodes, *pods))) == 1000
 
 
-def test_every_object_is_known_by_its_name() -> None:
+def test_every_object_is_found_by_its_name() -> None:
     config: Plain = {"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
     text = stream(node(), device("node-a"), POD, config)
 
@@ -140,7 +140,7 @@ def test_merged_mappings_are_read() -> None:
     assert reader.get_single_data()["b"] == {"x": 1, "y": 3}
 
 
-def test_config_maps_of_others_are_passed_over() -> None:
+def test_other_config_maps_are_ignored() -> None:
     other: Plain = {"kind": "ConfigMap", "metadata": {"name": "other"}, "data": {"a": "[not YAML"}}
 
     assert placed("-f", "-", stdin=stream(node(), POD, other, {**other, "metadata": {"name": "b"}}))

@@ -26,7 +26,7 @@ def nodes(*options: str) -> list[str]:
     return [line["node"] for line in found["pods"]]
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
 
     assert (result.exit_code, result.stdout) == (0, f"dragoman {version('dragoman')}\n")
@@ -41,17 +41,17 @@ def test_the_help_lists_every_command_with_its_summary() -> None:
     assert "demo Start a service with a SQLite file" in shown
 
 
-def test_exit_status_0_says_that_all_are_placed() -> None:
+def test_exit_status_0_means_that_all_are_placed() -> None:
     assert run("-f", "-", stdin=stream(node(), pod(limits=volcano(1)))).exit_code == 0
 
 
-def test_exit_status_1_says_that_some_are_not() -> None:
+def test_exit_status_1_means_that_some_are_not() -> None:
     pods = [pod("a", volcano(1)), pod("b", volcano(99999))]
 
     assert run("-f", "-", stdin=stream(node(), *pods)).exit_code == 1
 
 
-def test_exit_status_1_counts_invalid_requests() -> None:
+def test_exit_status_1_includes_invalid_requests() -> None:
     assert run("-f", "-", stdin=stream(node(), pod(limits=volcano(1, cores=101)))).exit_code == 1
 
 
@@ -111,7 +111,7 @@ def test_no_time_is_now() -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-01-31T12:00:00", "-5", "1.5", ""])
-def test_a_time_that_is_none_is_bad_input(text: str) -> None:
+def test_an_invalid_time_is_bad_input(text: str) -> None:
     arguments = ["schedule", "-f", "-", f"--at={text}"]
 
     result = CliRunner().invoke(app, arguments, input=stream(node()))
@@ -130,7 +130,7 @@ def test_warnings_go_to_standard_error(output: str) -> None:
     assert "warning:" not in result.stdout
 
 
-def test_on_a_terminal_warnings_stand_in_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_warnings_are_in_the_table_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     bound = pod("bound", volcano(1), spec={"nodeName": "elsewhere"})
 
@@ -140,7 +140,7 @@ def test_on_a_terminal_warnings_stand_in_the_table_alone(monkeypatch: pytest.Mon
     assert result.stderr == ""
 
 
-def test_a_terminal_is_shown_how_far_a_long_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_the_progress_of_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     pods = [pod(f"pod-{i}", volcano(1)) for i in range(300)]
 
@@ -151,7 +151,7 @@ def test_a_terminal_is_shown_how_far_a_long_run_is(monkeypatch: pytest.MonkeyPat
     assert "Placing pods" not in result.stdout
 
 
-def test_nobody_is_shown_how_far_it_is_where_nobody_looks() -> None:
+def test_no_progress_is_shown_without_a_terminal() -> None:
     pods = [pod(f"pod-{i}", volcano(1)) for i in range(300)]
 
     assert run("-f", "-", stdin=stream(node(cards=30), *pods)).stderr == ""

@@ -87,7 +87,7 @@ def test_the_json_is_the_contract() -> None:
     assert found.stdout == orjson.dumps(EXPECTED, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def test_the_yaml_says_the_same() -> None:
+def test_the_yaml_has_the_same_content() -> None:
     found = run("-f", "-", "-o", "yaml", stdin=stream(node(cards=1), PLACED, REFUSED))
 
     assert yaml.safe_load(found.stdout) == EXPECTED
@@ -103,7 +103,7 @@ def test_the_same_input_gives_the_same_bytes(output: str) -> None:
     assert first.stdout_bytes == second.stdout_bytes
 
 
-def test_a_share_of_all_containers_stands_under_a_star() -> None:
+def test_a_share_of_all_containers_is_listed_under_a_star() -> None:
     half = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
     gpu = {
         "minor": 0,

@@ -26,7 +26,7 @@ def of(found: Plain, name: str) -> Any:
     return next(pod for pod in found["pods"] if pod["name"] == name)
 
 
-def test_a_bound_pod_holds_its_cards_wherever_it_stands_in_the_input() -> None:
+def test_a_bound_pod_keeps_its_cards_wherever_it_is_in_the_input() -> None:
     found = report(
         node(cards=1),
         pod("late", volcano(2000)),
@@ -43,7 +43,7 @@ def test_a_bound_pod_holds_its_cards_wherever_it_stands_in_the_input() -> None:
     assert found["cards"][0]["sharers"] == ["default/early", "default/small"]
 
 
-def test_a_terminating_pod_holds_its_cards() -> None:
+def test_a_terminating_pod_keeps_its_cards() -> None:
     going = {"deletionTimestamp": "2026-01-31T12:00:00Z", **HELD["metadata"]}
     bound = pod("going", volcano(9000, cores=50), metadata=going, **ON_A)
 
@@ -53,7 +53,7 @@ def test_a_terminating_pod_holds_its_cards() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_finished_pod_holds_nothing_and_is_left_alone(phase: str) -> None:
+def test_a_finished_pod_has_no_cards_and_is_skipped(phase: str) -> None:
     status = {"phase": phase}
     over = pod("over", volcano(9000), status=status, **HELD, **ON_A)
     never = pod("never", volcano(9000), status=status)
@@ -69,7 +69,7 @@ def test_a_finished_pod_holds_nothing_and_is_left_alone(phase: str) -> None:
     assert (of(found, "never")["placed"], of(found, "never")["node"]) == (False, None)
 
 
-def test_a_pending_pod_that_is_being_deleted_is_left_alone() -> None:
+def test_a_pending_pod_that_is_being_deleted_is_skipped() -> None:
     going = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
 
     found = report(node(), pod(limits=volcano(1000), metadata=going))
@@ -78,7 +78,7 @@ def test_a_pending_pod_that_is_being_deleted_is_left_alone() -> None:
     assert found["cards"][0]["sharers"] == found["cards"][1]["sharers"] == []
 
 
-def test_a_bound_pod_without_a_record_blocks_the_cards_and_is_told() -> None:
+def test_a_bound_pod_without_a_record_blocks_the_cards_and_is_reported() -> None:
     result = run(
         "-f",
         "-",
@@ -95,7 +95,7 @@ def test_a_bound_pod_without_a_record_blocks_the_cards_and_is_told() -> None:
     assert [card["sharers"] for card in found["cards"]] == [["default/bound"]] * 2
 
 
-def test_a_bound_pod_on_a_node_that_is_not_there_is_told() -> None:
+def test_a_bound_pod_on_a_missing_node_is_reported() -> None:
     bound = pod("bound", volcano(1), spec={"nodeName": "elsewhere"})
 
     result = run("-f", "-", "-o", "json", stdin=stream(node(), bound))
@@ -106,7 +106,7 @@ def test_a_bound_pod_on_a_node_that_is_not_there_is_told() -> None:
     assert of(json.loads(result.stdout), "bound")["explanation"]["summary"] == told
 
 
-def test_a_bound_pod_that_mixes_vocabularies_has_none() -> None:
+def test_a_bound_pod_that_mixes_dialects_has_none() -> None:
     mixed = volcano(1) | metax(10, 1)
 
     found = report(node(), pod("bound", mixed, **ON_A))
@@ -114,7 +114,7 @@ def test_a_bound_pod_that_mixes_vocabularies_has_none() -> None:
     assert of(found, "bound")["dialect"] is None
 
 
-def test_a_pod_that_asks_for_no_share_is_left_alone() -> None:
+def test_a_pod_that_requests_no_share_is_skipped() -> None:
     result = run("-f", "-", "-o", "json", stdin=stream(node(), pod(), pod("b", **ON_A)))
 
     found = json.loads(result.stdout)
@@ -139,7 +139,7 @@ def test_an_invalid_request_fails_at_admission() -> None:
     assert "150" in line["explanation"]["summary"]
 
 
-def test_a_pod_that_mixes_vocabularies_fails_at_admission() -> None:
+def test_a_pod_that_mixes_dialects_fails_at_admission() -> None:
     found = report(node(), pod(limits=volcano(1) | metax(10, 1)))
 
     line = of(found, "pod-a")
@@ -147,7 +147,7 @@ def test_a_pod_that_mixes_vocabularies_fails_at_admission() -> None:
     assert "mixes the dialects volcano, metax" in line["explanation"]["summary"]
 
 
-def test_a_node_that_takes_no_pods_is_left_out_and_told() -> None:
+def test_an_unschedulable_node_is_ignored_and_reported() -> None:
     closed = node(more={"spec": {"unschedulable": True}})
 
     line = of(report(closed, pod(limits=volcano(1))), "pod-a")
@@ -177,7 +177,7 @@ def test_a_node_selector_chooses_by_labels() -> None:
     )
 
 
-def test_why_not_elsewhere_is_told_of_placed_pods_only_on_demand() -> None:
+def test_reasons_against_other_nodes_are_reported_for_placed_pods_only_on_demand() -> None:
     things = (node("small", memory=10), node("large"), pod(limits=volcano(1000)))
 
     quiet, full = report(*things), report(*things, options=("--explain",))
@@ -196,13 +196,13 @@ def test_a_pod_without_a_uid_gets_the_same_one_every_time() -> None:
     assert of(report(pod(metadata={"uid": "own"})), "pod-a")["uid"] == "own"
 
 
-def test_a_device_without_its_node_is_told() -> None:
+def test_a_device_without_its_node_is_reported() -> None:
     result = run("-f", "-", stdin=stream(node(), device("elsewhere", "GPU-x")))
 
     assert "warning: Device elsewhere: no Node has this name" in result.stderr
 
 
-def test_what_a_node_says_unreadably_is_told_once() -> None:
+def test_an_invalid_description_of_a_node_is_reported_once() -> None:
     broken = node()
     broken["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "GPU-a,1:"
 
@@ -211,7 +211,7 @@ def test_what_a_node_says_unreadably_is_told_once() -> None:
     assert result.stderr.count("warning: node node-a: volcano.sh/node-vgpu-register") == 1
 
 
-def test_what_is_lost_in_translation_is_told() -> None:
+def test_settings_without_effect_are_noted() -> None:
     result = run("-f", "-", stdin=stream(node(), pod(limits={"volcano.sh/vgpu-memory": 1000})))
 
     assert (
@@ -219,7 +219,7 @@ def test_what_is_lost_in_translation_is_told() -> None:
     )
 
 
-def test_what_is_sold_twice_is_told() -> None:
+def test_over_allocation_is_reported() -> None:
     bound = [pod(name, volcano(9000, cores=50), **HELD, **ON_A) for name in ("a", "b")]
 
     result = run("-f", "-", stdin=stream(node(), *bound))
@@ -227,7 +227,7 @@ def test_what_is_sold_twice_is_told() -> None:
     assert f"warning: node node-a: card {uuid(0)}:" in result.stderr
 
 
-def test_one_card_in_three_vocabularies_is_one_card() -> None:
+def test_one_card_in_three_dialects_is_one_card() -> None:
     known = node(cards=1)
     known["metadata"]["annotations"]["metax-tech.com/node-gpu-devices"] = json.dumps(
         [
@@ -261,7 +261,7 @@ def test_one_card_in_three_vocabularies_is_one_card() -> None:
     assert not of(found, "too-much")["placed"]
 
 
-def test_a_card_on_two_nodes_is_told() -> None:
+def test_a_card_on_two_nodes_is_reported() -> None:
     twin = node("node-b", cards=1)
     twin["metadata"]["annotations"] = node(cards=1)["metadata"]["annotations"]
 

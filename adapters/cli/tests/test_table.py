@@ -44,7 +44,7 @@ def test_the_table_keeps_to_the_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_pods_cards_and_reasons_are_told(width: int) -> None:
+def test_pods_cards_and_reasons_are_shown(width: int) -> None:
     told = shown(reported(MIXED), width)
 
     assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in told
@@ -56,7 +56,7 @@ def test_pods_cards_and_reasons_are_told(width: int) -> None:
     assert "8 of 10 pods placed, 1 already bound, 1 skipped" in told
 
 
-def test_uuids_are_told_where_there_is_room() -> None:
+def test_uuids_are_shown_where_there_is_room() -> None:
     card = "GPU-1ab01ab0-0000-4000-8000-000000000000"
 
     assert card in shown(reported(MIXED), 140)
@@ -85,7 +85,7 @@ def test_names_with_brackets_stay_what_they_are() -> None:
     assert "a[red]b" in told
 
 
-def test_idle_nodes_and_cards_are_told_in_a_line() -> None:
+def test_idle_nodes_and_cards_are_listed_in_one_line() -> None:
     nodes = [node(f"node-{i}") for i in range(6)]
 
     told = table(*nodes, pod(limits=volcano(1)))
@@ -106,7 +106,7 @@ def test_containers_are_named_where_there_are_several() -> None:
     assert "right: #" in told
 
 
-def test_equal_reasons_are_told_once_and_many_are_cut_short() -> None:
+def test_equal_reasons_are_shown_once_and_a_long_list_is_shortened() -> None:
     nodes = [node(f"node-{i}", memory=100 + i // 4) for i in range(48)]
 
     told = table(*nodes, pod(limits=volcano(1000)))
@@ -115,18 +115,18 @@ def test_equal_reasons_are_told_once_and_many_are_cut_short() -> None:
     assert "    and 4 more reasons; -o json has all" in told
 
 
-def test_a_pod_without_any_node_says_so() -> None:
+def test_a_pod_without_any_node_reports_it() -> None:
     assert "no node to choose from" in table(pod(limits=volcano(1)))
 
 
-def test_what_cannot_be_read_is_told_where_it_is_held() -> None:
+def test_an_unknown_allocation_is_shown_at_its_card() -> None:
     told = table(node(cards=1), pod("bound", volcano(1), spec={"nodeName": "node-a"}))
 
     assert "bound (unknown: blocks the card)" in told
     assert "Warnings\n  pod default/bound: runs on node-a without a record" in told
 
 
-def test_a_card_that_the_node_has_not_is_told_without_a_number() -> None:
+def test_a_card_that_the_node_does_not_have_is_shown_without_a_number() -> None:
     lost = {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-lost,NVIDIA,1024,0:"}}
     bound = pod(limits=volcano(1024), metadata=lost, spec={"nodeName": "node-a"})
 
@@ -152,7 +152,9 @@ def line(*sharers: tuple[str, int], memory: int = 10 * GIB) -> CardLine:
         ((("unknown", 5),), "■■■■■░░░░░"),
     ],
 )
-def test_a_bar_is_as_long_as_what_is_held(sharers: tuple[tuple[str, int], ...], drawn: str) -> None:
+def test_a_bar_is_as_long_as_the_allocated_part(
+    sharers: tuple[tuple[str, int], ...], drawn: str
+) -> None:
     assert bar(line(*sharers), 10, colored=False, ascii_only=False).plain == drawn
 
 

@@ -48,7 +48,7 @@ def adopted(limits: dict[str, Amount], annotations: Text | None = None) -> Alloc
     return found
 
 
-def test_a_bound_pod_holds_what_its_record_says() -> None:
+def test_a_bound_pod_has_the_allocation_of_its_record() -> None:
     found = adopted(SHARE, {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:"})
 
     assert found.unread is None
@@ -56,43 +56,43 @@ def test_a_bound_pod_holds_what_its_record_says() -> None:
     assert (found.pod, found.uid, found.dialect) == ("d/p", "7", "volcano")
 
 
-def test_a_pod_that_asks_for_no_share_holds_nothing() -> None:
+def test_a_pod_that_requests_no_share_has_no_allocation() -> None:
     assert adopt(bound({"cpu": 1}), NODE, ALL) is None
 
 
-def test_a_pod_without_a_record_holds_every_card_that_it_may_hold() -> None:
+def test_a_pod_without_a_record_blocks_every_card_that_it_may_use() -> None:
     found = adopted(SHARE)
 
     assert found.unread == "runs on n without a record of its cards"
     assert found.blocked == {"u0", "u1"}
 
 
-def test_whole_cards_of_another_scheduler_are_held_although_nobody_says_which() -> None:
+def test_whole_cards_of_another_scheduler_are_blocked_although_no_record_names_them() -> None:
     assert adopted({"nvidia.com/gpu": 1}).blocked == {"u0", "u1"}
 
 
-def test_a_record_that_cannot_be_read_is_held_and_told() -> None:
+def test_an_unparsable_record_blocks_the_cards_and_is_reported() -> None:
     found = adopted(SHARE, {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,much,0:"})
 
     assert "volcano.sh/vgpu-ids-new" in (found.unread or "")
     assert found.blocked == {"u0", "u1"}
 
 
-def test_a_request_that_cannot_be_read_holds_all_cards() -> None:
+def test_an_unparsable_request_blocks_all_cards() -> None:
     found = adopted({"volcano.sh/vgpu-number": "many"})
 
     assert found.blocked == {"u0", "u1", "m0"}
     assert "vgpu-number" in (found.unread or "")
 
 
-def test_a_pod_in_several_vocabularies_holds_all_cards() -> None:
+def test_a_pod_in_several_dialects_blocks_all_cards() -> None:
     found = adopted({"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu": 50})
 
     assert found.dialect == UNKNOWN
     assert found.blocked == {"u0", "u1", "m0"}
 
 
-def test_what_is_held_unread_is_free_for_nobody() -> None:
+def test_an_unknown_allocation_leaves_no_card_free() -> None:
     ledger = NodeLedger.of(NODE).adopt(adopted({"nvidia.com/gpu": 1}))
     dialect = ALL[0]
     other = Pod(
@@ -106,7 +106,7 @@ def test_what_is_held_unread_is_free_for_nobody() -> None:
     assert Cause.BLOCKED in {tally.cause for tally in refused.counts}
 
 
-def test_a_terminating_pod_holds_and_a_finished_one_does_not() -> None:
+def test_a_terminating_pod_may_use_cards_and_a_finished_one_does_not() -> None:
     spec = PodSpec(node_name="n")
 
     assert may_use_cards(Pod(Metadata(deletion_timestamp="2026-01-01T00:00:00Z"), spec))
@@ -188,7 +188,7 @@ def test_the_reason_of_an_unreadable_record_is_short() -> None:
     assert "262144 characters" in (found.unread or "")
 
 
-def test_a_record_of_amounts_that_no_card_has_is_not_believed() -> None:
+def test_a_record_with_amounts_out_of_range_blocks_the_cards() -> None:
     found = adopted(SHARE, {LISTED: "u1,NVIDIA,9999999999,0:"})
 
     assert found.grants == ()

@@ -34,7 +34,7 @@ def told(found: Allocation) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("case", sorted(GOLDEN.glob("*.in.json")), ids=lambda path: path.name)
-def test_a_pod_that_a_peer_bound_holds_what_the_peer_says(
+def test_a_pod_that_another_scheduler_bound_has_the_allocation_of_that_schedulers_record(
     case: Path, *, rewrite_golden: bool
 ) -> None:
     pod = msgspec.convert(json.loads(case.read_text())["pod"], Pod)
@@ -52,7 +52,7 @@ def test_the_node_of_the_examples_is_read_without_a_doubt() -> None:
     assert [card.uuid for card in NODE.cards] == ["m0", "u0", "m1", "u1", "u2"]
 
 
-def test_a_card_that_the_node_lacks_is_held_and_told_and_counts_when_it_comes_back() -> None:
+def test_an_allocation_of_a_missing_card_is_kept_and_counts_when_the_card_returns() -> None:
     record = {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,50:"}
     pod = bound({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}, record)
     whole, _ = read_node(KUBE, DEVICE, ALL)
@@ -115,7 +115,7 @@ asked = st.sampled_from(
 
 
 @given(st.dictionaries(asked, st.sampled_from([0, 1, 2, "many"]), min_size=1, max_size=2), records)
-def test_whatever_stands_there_is_held_or_blocked_and_nothing_is_raised(
+def test_any_record_allocates_or_blocks_and_nothing_is_raised(
     limits: dict[str, int | str], record: dict[str, str]
 ) -> None:
     found = adopt(bound(limits, record), NODE, ALL)
@@ -126,7 +126,7 @@ def test_whatever_stands_there_is_held_or_blocked_and_nothing_is_raised(
 
 
 @given(records)
-def test_a_pod_that_was_given_a_card_is_never_adopted_with_none(record: dict[str, str]) -> None:
+def test_a_pod_with_a_card_is_never_adopted_without_one(record: dict[str, str]) -> None:
     found = adopted(bound({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 0}, record))
 
     assert found.grants or found.blocked == {"u0", "u1", "u2", "m0", "m1"}

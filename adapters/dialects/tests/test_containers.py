@@ -68,7 +68,7 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
     assert whole_amount(member(requests={CARDS: 3}), CARDS, 1, 8) == 3
 
 
-def test_a_container_that_names_nothing_asks_nothing() -> None:
+def test_a_container_without_resources_requests_nothing() -> None:
     assert whole_amount(member(), CARDS, 1, 8) is None
 
 
@@ -77,9 +77,7 @@ def test_a_container_that_names_nothing_asks_nothing() -> None:
     [("half", "must be a whole number, 1 to 8"), ("500m", "must be a whole number, 1 to 8")]
     + [(amount, "must be 1 to 8") for amount in (0, -1, 9, "1k")],
 )
-def test_an_amount_that_cannot_be_meant_is_refused_by_field_and_value(
-    written: Amount, right: str
-) -> None:
+def test_an_invalid_amount_is_rejected_with_field_and_value(written: Amount, right: str) -> None:
     with pytest.raises(DialectError) as refused:
         whole_amount(member(limits={CARDS: written}), CARDS, 1, 8)
 
@@ -95,7 +93,7 @@ def test_a_bad_request_is_found_under_requests() -> None:
     assert refused.value.field == f"spec.containers[main].resources.requests[{CARDS}]"
 
 
-def test_a_limit_that_differs_from_the_request_is_refused() -> None:
+def test_a_limit_that_differs_from_the_request_is_rejected() -> None:
     with pytest.raises(DialectError, match="must equal the request, which is 2"):
         whole_amount(member(limits={CARDS: 1}, requests={CARDS: 2}), CARDS, 1, 8)
 

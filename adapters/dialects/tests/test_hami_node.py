@@ -71,14 +71,14 @@ def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
     ]
 
 
-def test_what_is_left_out_is_0_or_false_as_go_leaves_it_out() -> None:
+def test_an_omitted_field_is_0_or_false_as_in_go() -> None:
     (card,) = described({"id": "GPU-a", "count": 1, "devmem": 1, "type": "NVIDIA"}).cards
 
     assert (card.index, card.numa, card.mode, card.healthy) == (0, None, Mode.SHARED, False)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "null", "[]", ":"])
-def test_a_node_of_which_hami_says_nothing_has_no_cards_of_hami(text: str) -> None:
+def test_a_node_without_hamis_annotation_has_no_cards_of_hami(text: str) -> None:
     found = read_hami_node(kube(text))
 
     assert (found.cards, found.problems) == ((), ())
@@ -100,7 +100,7 @@ def test_a_node_of_which_hami_says_nothing_has_no_cards_of_hami(text: str) -> No
         (7, "Expected `object`, got `int`"),
     ],
 )
-def test_a_bad_entry_alone_is_left_out_and_told(bad: object, why: str) -> None:
+def test_an_invalid_entry_alone_is_ignored_and_reported(bad: object, why: str) -> None:
     found = described(entry("GPU-a"), bad, entry("GPU-b"))
 
     assert [card.uuid for card in found.cards] == ["GPU-a", "GPU-b"]
@@ -119,14 +119,14 @@ def test_a_bad_entry_alone_is_left_out_and_told(bad: object, why: str) -> None:
         ("GPU-z,10,6144,100,NVIDIA-x,0,fine", "has health 'fine', not true or false"),
     ],
 )
-def test_a_bad_entry_of_the_older_text_is_left_out_and_told(bad: str, why: str) -> None:
+def test_an_invalid_entry_of_the_older_text_is_ignored_and_reported(bad: str, why: str) -> None:
     found = read_hami_node(kube(f"{OLDER}{bad}:"))
 
     assert len(found.cards) == 1
     assert found.problems == (f"{NODE_DEVICES}, entry 1: {why}; ignored",)
 
 
-def test_a_card_that_stands_there_twice_is_read_once_and_told() -> None:
+def test_a_card_that_is_listed_twice_counts_once_and_is_reported() -> None:
     found = described(entry(), entry(devmem=1))
 
     assert [card.memory for card in found.cards] == [8192 * MIB]
@@ -134,14 +134,14 @@ def test_a_card_that_stands_there_twice_is_read_once_and_told() -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "[{]", '["\ud800"]'])
-def test_a_text_that_is_no_list_is_told(text: str) -> None:
+def test_a_text_that_is_not_a_list_is_reported(text: str) -> None:
     found = read_hami_node(kube(text))
 
     assert found.cards == ()
     assert found.problems[0].startswith(f"{NODE_DEVICES} is not a list of cards: ")
 
 
-def test_a_pod_of_hami_holds_its_share_of_a_card_that_hami_alone_describes() -> None:
+def test_a_pod_of_hami_has_its_share_of_a_card_that_only_hami_describes() -> None:
     node, problems = read_node(kube(json.dumps([entry()])), None, ALL)
     record = {"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,3000,30:;"}
 
@@ -152,13 +152,13 @@ def test_a_pod_of_hami_holds_its_share_of_a_card_that_hami_alone_describes() -> 
     assert [(g.card, g.memory, g.compute) for g in found.grants] == [("GPU-a", 3000 * MIB, 30)]
 
 
-def test_a_card_that_hami_alone_describes_is_for_no_vocabulary_to_ask_for() -> None:
+def test_no_dialect_can_request_a_card_that_only_hami_describes() -> None:
     node, _ = read_node(kube(json.dumps([entry()])), None, ALL)
 
     assert [card.dialects for card in node.cards] == [frozenset()]
 
 
-def test_hami_and_a_vocabulary_describe_one_card() -> None:
+def test_hami_and_a_dialect_describe_one_card() -> None:
     both = KubeNode(
         Metadata(
             name="n",
@@ -189,7 +189,7 @@ newer = st.lists(
 
 
 @given(st.one_of(st.text(), older, newer))
-def test_garbage_gives_sound_cards_and_problems_and_nothing_else(text: str) -> None:
+def test_garbage_gives_valid_cards_and_problems_and_nothing_else(text: str) -> None:
     found = read_hami_node(kube(text))
 
     assert len({card.uuid for card in found.cards}) == len(found.cards)

@@ -37,7 +37,7 @@ def asking(name: str, limits: Mapping[str, Amount], restart: str | None = None) 
     return Container(name, Resources(limits=dict(limits)), restart)
 
 
-def test_a_pod_of_nvidias_plugin_holds_the_cards_that_the_kubelet_tells_and_no_others() -> None:
+def test_a_pod_of_nvidias_plugin_has_the_cards_that_the_kubelet_assigned_and_no_others() -> None:
     found = adopted(ALONE, held("u0", "u1"))
 
     assert (found.dialect, found.unread, found.blocked) == (KUBELET, None, frozenset())
@@ -52,7 +52,9 @@ def test_a_pod_of_nvidias_plugin_holds_the_cards_that_the_kubelet_tells_and_no_o
     assert free == {"m0", "m1", "u2"}
 
 
-def test_every_container_holds_its_own_and_an_init_container_hands_on() -> None:
+def test_every_container_has_its_own_share_and_a_finished_init_container_releases_its_share() -> (
+    None
+):
     spec = msgspec.structs.replace(
         ALONE.spec,
         init_containers=(asking("i", {GPU: 1}),),
@@ -84,7 +86,7 @@ def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
     )
 
 
-def test_a_pod_of_volcanos_older_plugin_blocks_the_card_that_its_container_was_given() -> None:
+def test_a_pod_of_volcanos_older_plugin_blocks_the_card_of_its_container() -> None:
     pod = bound({MEMORY: 1024}, {"volcano.sh/gpu-index": "0"})
 
     found = adopted(pod, held("u1", resource=MEMORY, count=1024, shared=True))
@@ -107,7 +109,7 @@ def test_a_pod_of_volcanos_older_plugin_blocks_the_card_that_its_container_was_g
         pytest.param([held("u0", "u1"), held("u0", "u1")], id="twice"),
     ],
 )
-def test_unless_the_kubelet_tells_all_and_nothing_else_every_card_stays_blocked(
+def test_unless_the_kubelets_devices_are_exactly_the_request_every_card_stays_blocked(
     holdings: list[DeviceHolding],
 ) -> None:
     assert adopted(ALONE, *holdings) == adopted(ALONE)
@@ -123,7 +125,7 @@ def test_unless_the_kubelet_tells_all_and_nothing_else_every_card_stays_blocked(
         {GPU: 2, "amd.com/gpu": 1},
     ],
 )
-def test_a_pod_that_asks_for_more_than_the_kubelet_can_tell_stays_as_it_was(
+def test_a_pod_that_requests_more_than_the_kubelet_reports_stays_unknown(
     limits: dict[str, Amount],
 ) -> None:
     pod = bound(limits)
@@ -131,13 +133,13 @@ def test_a_pod_that_asks_for_more_than_the_kubelet_can_tell_stays_as_it_was(
     assert adopted(pod, held("u0", "u1")) == adopted(pod)
 
 
-def test_an_amount_that_is_none_leaves_it_unknown() -> None:
+def test_an_invalid_amount_leaves_the_pod_unknown() -> None:
     pod = bound({GPU: "many"})
 
     assert adopted(pod, held("u0")) == adopted(pod)
 
 
-def test_a_record_on_the_pod_that_can_be_read_counts() -> None:
+def test_a_valid_record_on_the_pod_counts() -> None:
     pod = bound({GPU: 1}, {"hami.io/vgpu-devices-allocated": "u0,NVIDIA,1024,10:;"})
 
     found = adopted(pod, held("u1"))
@@ -166,7 +168,7 @@ told = st.lists(
 
 
 @given(st.sampled_from([{GPU: 1}, {GPU: 2}, {MEMORY: 2}, {GPU: 1, MEMORY: 1}]), told)
-def test_a_pod_never_gets_away_without_the_cards_that_are_told_of_it(
+def test_an_adopted_pod_never_loses_a_card_that_its_record_names(
     limits: dict[str, Amount], holdings: list[DeviceHolding]
 ) -> None:
     pod = bound(limits)

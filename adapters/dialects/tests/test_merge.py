@@ -58,7 +58,7 @@ def found(uuid: str, **more: Any) -> Card:
     )
 
 
-def test_a_card_that_three_vocabularies_describe_is_one_card() -> None:
+def test_a_card_that_three_dialects_describe_is_one_card() -> None:
     node, problems = described(
         volcano(f"{A},10,81920,NVIDIA-NVIDIA A100,true,hami-core")
         | metax(uuid=A, totalDevCount=16, totalCompute=100, totalVRam=81920, healthy=True),
@@ -72,7 +72,7 @@ def test_a_card_that_three_vocabularies_describe_is_one_card() -> None:
     assert card.vendor == "nvidia"
 
 
-def test_cards_of_different_vocabularies_stand_side_by_side() -> None:
+def test_cards_of_different_dialects_are_separate_cards_of_one_node() -> None:
     node, _ = described(volcano(f"{A},10,1024,NVIDIA-x,true,hami-core"), device(B, 1))
 
     assert [(card.uuid, card.dialects) for card in node.cards] == [
@@ -81,7 +81,7 @@ def test_cards_of_different_vocabularies_stand_side_by_side() -> None:
     ]
 
 
-def test_rounding_is_no_disagreement_and_the_finest_memory_counts() -> None:
+def test_rounding_is_not_a_difference_and_the_most_precise_memory_counts() -> None:
     node, problems = described(
         volcano(f"{A},10,1023,NVIDIA-x,true,hami-core"), device(A, 0, "1048000Ki")
     )
@@ -90,7 +90,7 @@ def test_rounding_is_no_disagreement_and_the_finest_memory_counts() -> None:
     assert problems == ()
 
 
-def test_of_two_memories_that_differ_the_smaller_counts_and_is_told() -> None:
+def test_of_two_memories_that_differ_the_smaller_counts_and_the_difference_is_reported() -> None:
     node, problems = described(volcano(f"{A},10,1000,NVIDIA-x,true,hami-core"), device(A, 0, "1Gi"))
 
     assert node.cards[0].memory == 1000 * MIB
@@ -125,14 +125,14 @@ def test_links_of_every_level_come_together() -> None:
     assert [scope.level for scope in node.cards[0].links] == [Level.NUMA, Level.PCIE, Level.LINK]
 
 
-def test_a_node_that_nobody_describes_has_no_cards() -> None:
+def test_a_node_without_a_description_has_no_cards() -> None:
     node, problems = described({})
 
     assert node == Node("n")
     assert problems == ()
 
 
-def test_a_card_beyond_belief_is_left_out_and_told() -> None:
+def test_a_card_with_amounts_out_of_range_is_ignored_and_reported() -> None:
     node, problems = described({}, device(A, 0, "2Pi"), device(B, 1 << 40))
 
     assert node.cards == ()
@@ -142,7 +142,7 @@ def test_a_card_beyond_belief_is_left_out_and_told() -> None:
     ]
 
 
-def test_a_card_that_only_the_agent_knows_is_as_the_agent_says() -> None:
+def test_a_card_that_only_the_agent_reports_is_as_the_agent_reports_it() -> None:
     told = found(A, dialects=frozenset({"volcano"}))
 
     node, problems = described({}, agent=NodeHardware((told,), "HAMi-core", ((A, "hot"),)))
@@ -152,7 +152,7 @@ def test_a_card_that_only_the_agent_knows_is_as_the_agent_says() -> None:
     assert problems == (f"card {A}: hot",)
 
 
-def test_the_agent_adds_health_links_and_vocabularies_to_a_card_that_others_describe() -> None:
+def test_the_agent_adds_health_links_and_dialects_to_a_card_that_others_describe() -> None:
     told = found(A, healthy=False, dialects=frozenset({"koordinator"}))
 
     node, problems = described(
@@ -168,7 +168,7 @@ def test_the_agent_adds_health_links_and_vocabularies_to_a_card_that_others_desc
     assert card.links == (Scope(Level.LINK, "nvlink-0"),)
 
 
-def test_a_card_that_is_smaller_than_a_vocabulary_says_counts_as_it_is() -> None:
+def test_a_card_that_is_smaller_than_a_dialect_states_counts_with_its_real_size() -> None:
     node, problems = described(
         volcano(f"{A},10,163840,NVIDIA-NVIDIA A100,true,hami-core"),
         agent=NodeHardware((found(A),)),
@@ -178,7 +178,7 @@ def test_a_card_that_is_smaller_than_a_vocabulary_says_counts_as_it_is() -> None
     assert "the node agent 80" in problems[0]
 
 
-def test_a_card_in_mig_mode_that_only_the_agent_knows_has_the_built_in_layouts() -> None:
+def test_a_mig_card_that_only_the_agent_reports_has_the_built_in_layouts() -> None:
     node, _ = described({}, agent=NodeHardware((found(A, mode=Mode.MIG),)))
 
     assert [layout.name for layout in node.cards[0].geometry.layouts][:2] == ["group1", "group2"]

@@ -27,14 +27,14 @@ def test_what_is_read_is_what_was_written(written: tuple[Grant, ...]) -> None:
     assert decode(encode(written)) == written
 
 
-def test_a_plain_share_is_told_in_few_words() -> None:
+def test_a_plain_share_is_written_compactly() -> None:
     text = encode((Grant("main", "GPU-1", 1024, 50),))
 
     assert text == '[{"container":"main","card":"GPU-1","memory":1024,"compute":50}]'
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '[{"container":"a"}]', '[{"phase":"x"}]'])
-def test_anything_else_is_refused_by_its_key(text: str) -> None:
+def test_anything_else_is_rejected_by_its_key(text: str) -> None:
     with pytest.raises(DialectError) as refused:
         decode(text)
 

@@ -28,7 +28,7 @@ def spoken(*containers: dict[str, Amount], init: dict[str, Amount] | None = None
     return None if dialect is None else dialect.name
 
 
-def test_each_vocabulary_is_told_by_its_resources() -> None:
+def test_each_dialect_is_recognised_by_its_resources() -> None:
     assert spoken({"volcano.sh/vgpu-number": 1}) == "volcano"
     assert spoken({"koordinator.sh/gpu": 50}) == "koordinator"
     assert spoken({"nvidia.com/gpu": 1}) == "koordinator"
@@ -36,11 +36,11 @@ def test_each_vocabulary_is_told_by_its_resources() -> None:
     assert spoken({"metax-tech.com/gpu": 1}) == "metax"
 
 
-def test_a_pod_that_asks_for_no_share_speaks_none() -> None:
+def test_a_pod_that_requests_no_share_uses_no_dialect() -> None:
     assert spoken({"cpu": 4, "memory": "2Gi"}) is None
 
 
-def test_an_init_container_speaks_too() -> None:
+def test_an_init_container_decides_the_dialect_too() -> None:
     assert spoken({"cpu": 1}, init={"volcano.sh/vgpu-number": 1}) == "volcano"
 
 
@@ -53,7 +53,7 @@ def test_an_init_container_speaks_too() -> None:
         [{"koordinator.sh/gpu": 50, "metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 5}],
     ],
 )
-def test_a_pod_that_mixes_vocabularies_is_refused(mixed: list[dict[str, Amount]]) -> None:
+def test_a_pod_that_mixes_dialects_is_rejected(mixed: list[dict[str, Amount]]) -> None:
     with pytest.raises(DialectError, match="mixes the dialects"):
         dialect_of(pod(*mixed), ALL)
 
@@ -69,7 +69,7 @@ def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> 
     assert spoken({"cpu": 1}, both) == "koordinator"
 
 
-def test_every_vocabulary_names_the_settings_that_it_reads() -> None:
+def test_every_dialect_names_the_settings_that_it_reads() -> None:
     assert {name for name, _ in documents()} == {
         "volcano-vgpu-device-config",
         "volcano-scheduler-configmap",

@@ -85,7 +85,7 @@ def test_bytes_of_an_80_gi_card_are_the_peers_percentage(memory: int, ratio: int
     assert percent(memory, gib(80)) == ratio
 
 
-def test_several_cards_stand_in_the_order_in_which_they_are_given() -> None:
+def test_several_cards_are_written_in_the_order_of_the_grants() -> None:
     entries = (AllocatedCard(1, "GPU-1", gib(1), 1, 5), AllocatedCard(0, "GPU-0", gib(2), 2))
 
     text = allocated.encode_allocated(entries)
@@ -99,7 +99,7 @@ def test_several_cards_stand_in_the_order_in_which_they_are_given() -> None:
     assert read(text) == entries
 
 
-def test_a_card_is_known_by_its_minor_where_no_id_stands() -> None:
+def test_a_card_without_an_id_is_found_by_its_minor() -> None:
     assert read(one(HALF)) == (AllocatedCard(1, "GPU-1", gib(40), 50, 50),)
 
 
@@ -107,18 +107,18 @@ def test_the_id_wins_over_the_minor() -> None:
     assert read(one(HALF, '"minor":1,"id":"GPU-0"'))[0].uuid == "GPU-0"
 
 
-def test_a_card_that_the_node_does_not_have_is_named_as_it_stands() -> None:
+def test_a_card_that_the_node_does_not_have_keeps_its_uuid() -> None:
     assert read(one(HALF, '"minor":1,"id":"GPU-gone"')) == (
         AllocatedCard(1, "GPU-gone", gib(40), 100, 50),
     )
 
 
-def test_cards_of_other_vocabularies_are_not_meant_by_a_minor() -> None:
+def test_a_minor_never_identifies_a_card_of_another_dialect() -> None:
     with pytest.raises(DialectError, match="is not a card of this node"):
         read(one(HALF), Node("gpu-a"))
 
 
-def test_other_devices_and_extensions_are_passed_over() -> None:
+def test_other_devices_and_extensions_are_ignored() -> None:
     text = (
         '{"fpga":null,"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"1Gi",'
         '"koordinator.sh/gpu-memory-ratio":"1"},"extension":{"vfs":[]}}],'
@@ -170,14 +170,14 @@ def test_more_memory_than_the_card_has_is_all_of_it_in_percent() -> None:
         ),
     ],
 )
-def test_w19_a_text_that_cannot_be_understood_is_refused(text: str, problem: str) -> None:
+def test_w19_an_unparsable_text_is_rejected(text: str, problem: str) -> None:
     with pytest.raises(DialectError, match=problem) as refused:
         read(text)
 
     assert refused.value.field.startswith(f"metadata.annotations[{keys.ALLOCATED}]")
 
 
-def test_a_missing_annotation_is_refused() -> None:
+def test_a_missing_annotation_is_rejected() -> None:
     with pytest.raises(DialectError, match="names no GPU"):
         allocated.read_allocated({}, NODE)
 

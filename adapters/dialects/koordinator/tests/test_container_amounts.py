@@ -266,7 +266,7 @@ REFUSED: dict[str, tuple[Asked, str, int, str]] = {
 
 
 @pytest.mark.parametrize("row", REFUSED)
-def test_an_illegal_row_is_refused_with_field_value_and_what_would_be_right(row: str) -> None:
+def test_an_invalid_row_is_rejected_with_field_value_and_remedy(row: str) -> None:
     asked, name, value, problem = REFUSED[row]
 
     with pytest.raises(DialectError) as refused:
@@ -277,17 +277,17 @@ def test_an_illegal_row_is_refused_with_field_value_and_what_would_be_right(row:
     assert refused.value.problem == problem
 
 
-def test_an_amount_that_is_no_quantity_is_refused() -> None:
+def test_an_amount_that_is_not_a_quantity_is_rejected() -> None:
     with pytest.raises(DialectError, match="must be a whole number, 0 to 102400"):
         the_request({"gpu": "a lot"})
 
 
-def test_an_amount_below_zero_is_refused() -> None:
+def test_an_amount_below_zero_is_rejected() -> None:
     with pytest.raises(DialectError, match="must be 0 to 1024"):
         the_request({"nvidia.com/gpu": -1})
 
 
-def test_a_zero_beside_other_amounts_is_dropped() -> None:
+def test_a_zero_beside_other_amounts_is_ignored() -> None:
     assert only_ask({"gpu-core": 0, "gpu-memory-ratio": 50}) == an_ask(ratio=50)
 
 
@@ -319,7 +319,7 @@ def test_the_new_name_wins_over_the_deprecated_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["kubernetes.io/rdma", "kubernetes.io/fpga"])
-def test_deprecated_names_of_other_devices_are_refused(name: str) -> None:
+def test_deprecated_names_of_other_devices_are_rejected(name: str) -> None:
     with pytest.raises(DialectError, match="is not a GPU"):
         the_request({name: 100})
 

@@ -55,7 +55,7 @@ def together() -> Node:
         pytest.param([], 5, [0, 1, 2, 3, 4], id="five over both NUMA nodes"),
     ],
 )
-def test_whole_cards_are_taken_close_together(
+def test_whole_cards_are_chosen_close_together(
     full: Sequence[int], asked: int, chosen: list[int]
 ) -> None:
     ledger = used(eight(), *full)
@@ -70,7 +70,7 @@ def test_four_cards_of_one_numa_node_are_found_as_the_peer_finds_them() -> None:
     assert indexes(ledger, place(pod, ledger)) == [0, 1, 2, 3]
 
 
-def test_four_cards_of_one_numa_node_are_refused_as_the_peer_refuses_them() -> None:
+def test_four_cards_of_one_numa_node_are_rejected_as_koordinator_rejects_them() -> None:
     reason = refuse(a_pod({"gpu": 400}, annotations=NUMA), used(eight(), 0, 5))
 
     assert reason.cause is Cause.NO_SCOPE
@@ -101,7 +101,7 @@ def test_w12_spreading_does_not_depend_on_the_motherboard(node: Node) -> None:
     assert indexes(ledger, place(a_pod(HALF), ledger)) == [1]
 
 
-def test_w4_an_exclusive_card_is_nobody_elses_however_little_that_is() -> None:
+def test_w4_an_exclusive_card_has_no_other_pod_however_small_its_request_is() -> None:
     tiny = a_pod({"gpu-memory": "800Mi"})
     ledger = run(NodeLedger.of(apart()), tiny)
 
@@ -120,7 +120,7 @@ def test_w5_bytes_and_percents_are_one_sum() -> None:
     assert reason.text() == "1 of 1 cards: memory 7166 MiB short"
 
 
-def test_w6_all_compute_is_not_sold_beside_a_share_without_compute() -> None:
+def test_w6_all_compute_is_not_allocated_beside_a_share_without_compute() -> None:
     ledger = run(NodeLedger.of(cards(1)), a_pod({"gpu-memory": "8Gi"}))
 
     reason = refuse(a_pod({"gpu-core": 100, "gpu-memory": "8Gi"}), ledger)
@@ -146,7 +146,7 @@ def test_w19_a_pod_of_the_same_name_is_another_pod() -> None:
         pytest.param([0, 4], 2, [2, 3], id="the first of two that are alike"),
     ],
 )
-def test_partitions_are_taken_so_that_the_table_stays_whole(
+def test_partitions_are_chosen_so_that_large_ones_stay_free(
     full: Sequence[int], asked: int, chosen: list[int]
 ) -> None:
     ledger = used(hopper("Honor"), *full)

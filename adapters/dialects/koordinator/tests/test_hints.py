@@ -52,7 +52,7 @@ def test_w14_one_card_is_one_device_and_several_are_not() -> None:
         read(TWO, ALLOCATE_HINT=hint)
 
 
-def test_w17_shared_cards_of_one_container_can_be_asked_of_one_scope() -> None:
+def test_w17_shared_cards_of_one_container_can_be_required_in_one_scope() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
     asked: Asked = {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100}
     ledger = used(eight(), 0, 2, 4)
@@ -63,7 +63,7 @@ def test_w17_shared_cards_of_one_container_can_be_asked_of_one_scope() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", '{"gpu":null}', '{"gpu":{"selector":{}}}'])
-def test_an_empty_hint_asks_nothing_and_no_text_is_no_hint(text: str) -> None:
+def test_an_empty_hint_requests_nothing_and_an_invalid_text_is_an_error(text: str) -> None:
     if text:
         assert read(TWO, ALLOCATE_HINT=text).topology == read(TWO).topology
     else:
@@ -84,7 +84,7 @@ def test_an_empty_hint_asks_nothing_and_no_text_is_no_hint(text: str) -> None:
         ("{", ""),
     ],
 )
-def test_a_hint_that_is_not_supported_is_refused_by_name(hint: str, field: str) -> None:
+def test_an_unsupported_hint_is_rejected_by_name(hint: str, field: str) -> None:
     with pytest.raises(DialectError) as refused:
         read(TWO, ALLOCATE_HINT=hint)
 
@@ -135,7 +135,7 @@ def test_a_partition_spec_makes_the_table_binding(
         ("[]", ""),
     ],
 )
-def test_a_partition_spec_that_cannot_be_meant_is_refused(spec: str, field: str) -> None:
+def test_an_invalid_partition_spec_is_rejected(spec: str, field: str) -> None:
     with pytest.raises(DialectError) as refused:
         read(TWO, PARTITION_SPEC=spec)
 
@@ -165,7 +165,7 @@ def test_a_single_numa_node_is_required_of_several_cards() -> None:
     assert read({"gpu": 100}, NUMA_SPEC=spec).topology.required is None
 
 
-def test_the_closer_of_two_demands_counts() -> None:
+def test_the_stricter_of_two_constraints_counts() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
     spec = '{"numaTopologyPolicy":"SingleNUMANode"}'
 
@@ -189,7 +189,7 @@ def test_an_exclusive_numa_node_is_noted() -> None:
 @pytest.mark.parametrize(
     "spec", ['{"numaTopologyPolicy":"One"}', '{"singleNUMANodeExclusive":"yes"}', "7"]
 )
-def test_a_numa_spec_that_cannot_be_meant_is_refused(spec: str) -> None:
+def test_an_invalid_numa_spec_is_rejected(spec: str) -> None:
     with pytest.raises(DialectError):
         read(TWO, NUMA_SPEC=spec)
 
@@ -203,7 +203,7 @@ def test_a_designated_allocation_is_noted(key: str) -> None:
     assert note.endswith("Dragoman chooses the cards itself")
 
 
-def test_a_scheduling_hint_for_other_plugins_is_none_of_ours() -> None:
+def test_a_scheduling_hint_for_other_plugins_is_ignored() -> None:
     hint = '{"nodeNames":["gpu-b"]}'
     pod = a_pod(TWO, annotations={keys.SCHEDULING_HINTS[0]: hint})
 
@@ -213,13 +213,13 @@ def test_a_scheduling_hint_for_other_plugins_is_none_of_ours() -> None:
 @pytest.mark.parametrize(
     "name", ["JOINT_ALLOCATE", "RESERVATION_AFFINITY", "EXACT_MATCH_RESERVATION", "RESERVE_POD"]
 )
-def test_joint_devices_and_reservations_are_refused_by_name(name: str) -> None:
+def test_joint_devices_and_reservations_are_rejected_by_name(name: str) -> None:
     with pytest.raises(DialectError, match="is not supported") as refused:
         read(TWO, **{name: "{}"})
 
     assert refused.value.field == f"metadata.annotations[{getattr(keys, name)}]"
 
 
-def test_a_required_pre_allocation_is_refused_by_name() -> None:
+def test_a_required_pre_allocation_is_rejected_by_name() -> None:
     with pytest.raises(DialectError, match="has no reservations"):
         KOORDINATOR.read_request(a_pod(TWO, labels={keys.PRE_ALLOCATION_REQUIRED: "true"}))

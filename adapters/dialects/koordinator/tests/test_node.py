@@ -68,7 +68,7 @@ def test_the_golden_device_of_two_cards_has_no_topology() -> None:
     assert (said.partitions, said.partitions_bind) == ((), False)
 
 
-def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_says() -> None:
+def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_is() -> None:
     node = KubeNode(status=NodeStatus(capacity={"nvidia.com/gpu": "8"}))
 
     assert KOORDINATOR.read_node(node, None) == NodeDescription(slots_stated=False)
@@ -84,7 +84,7 @@ def test_a_card_without_a_model_has_no_names() -> None:
     assert (card.vendor, card.model, card.names) == ("nvidia", "", ())
 
 
-def test_vendor_and_model_are_taken_from_the_node_where_the_device_says_nothing() -> None:
+def test_vendor_and_model_come_from_the_node_where_the_device_has_no_labels() -> None:
     node = a_kube_node({keys.VENDOR: "MetaX", keys.MODEL: "C500"})
 
     (card,) = described(a_device(an_info()), node).cards
@@ -113,7 +113,7 @@ def test_cards_come_by_index() -> None:
     assert [card.index for card in said.cards] == [1, 3]
 
 
-def test_w32_an_unhealthy_card_is_known_and_not_given() -> None:
+def test_w32_an_unhealthy_card_is_in_the_inventory_and_not_allocated() -> None:
     node = the_node(a_device(an_info(0, health=False), an_info(1)))
     ledger = NodeLedger.of(node)
 
@@ -142,11 +142,11 @@ def test_deprecated_names_are_read_and_the_new_one_wins() -> None:
         (an_info(resources={"huawei.com/npu-core": "8", keys.MEMORY: "24Gi"}), "an NPU"),
     ],
 )
-def test_a_device_that_cannot_be_meant_is_left_out_and_told(info: DeviceInfo, told: str) -> None:
+def test_an_invalid_device_is_ignored_and_reported(info: DeviceInfo, told: str) -> None:
     assert told in only_problem(a_device(info))
 
 
-def test_cards_with_the_same_minor_are_left_out_as_nobody_knows_which_is_meant() -> None:
+def test_cards_with_the_same_minor_are_ignored_as_ambiguous() -> None:
     said = described(a_device(an_info(0, id="a"), an_info(0, id="b"), an_info(1)))
 
     assert [card.index for card in said.cards] == [1]
@@ -154,7 +154,7 @@ def test_cards_with_the_same_minor_are_left_out_as_nobody_knows_which_is_meant()
     assert "minor 0 is listed 2 times" in said.problems[0]
 
 
-def test_cards_with_the_same_id_are_left_out() -> None:
+def test_cards_with_the_same_id_are_ignored() -> None:
     said = described(a_device(an_info(0, id="a"), an_info(1, id="a")))
 
     assert said.cards == ()
@@ -169,7 +169,7 @@ def test_cards_with_the_same_id_are_left_out() -> None:
         (DeviceTopology(), ()),
     ],
 )
-def test_what_koordlet_does_not_know_is_no_scope(
+def test_an_unknown_number_of_koordlet_is_no_scope(
     topology: DeviceTopology, links: tuple[Scope, ...]
 ) -> None:
     (card,) = described(a_device(an_info(topology=topology))).cards
@@ -177,7 +177,7 @@ def test_what_koordlet_does_not_know_is_no_scope(
     assert card.links == links
 
 
-def test_w21_a_hundred_cards_are_told_apart() -> None:
+def test_w21_a_hundred_cards_stay_distinct() -> None:
     node = the_node(a_device(*(plugged(m, m // 50, f"pci{m // 2}") for m in range(100))))
     ledger = NodeLedger.of(node)
 

@@ -71,7 +71,7 @@ def test_bandwidth_and_score_may_be_written_as_text() -> None:
         '{"minors":[0,1],"allocationScore":"high"}',
     ],
 )
-def test_a_partition_that_cannot_be_meant_is_left_out_and_told(ring: str) -> None:
+def test_an_invalid_partition_is_ignored_and_reported(ring: str) -> None:
     said = described(with_table(f'{{"2":[{ring},{{"minors":[2,3]}}],"3":null}}'))
 
     assert [partition.indexes for partition in said.partitions] == [(2, 3)]
@@ -79,7 +79,7 @@ def test_a_partition_that_cannot_be_meant_is_left_out_and_told(ring: str) -> Non
     assert "not a partition of 2" in problem
 
 
-def test_w31_a_table_that_cannot_be_read_is_told_and_still_binds() -> None:
+def test_w31_an_unparsable_table_is_reported_and_still_binds() -> None:
     device = with_table("{", "Honor", model="H100")
     said = described(device)
 
@@ -90,14 +90,14 @@ def test_w31_a_table_that_cannot_be_read_is_told_and_still_binds() -> None:
     assert reason.cause is Cause.NO_PARTITION
 
 
-def test_a_table_of_nothing_is_none() -> None:
+def test_an_empty_table_is_no_table() -> None:
     assert described(with_table("null")).partitions == ()
 
 
 @pytest.mark.parametrize(
     "model", ["H100", "H800", "H20", "H100-80GB-HBM3", "H20-3e", "NVIDIA-H800-SXM5"]
 )
-def test_w11_the_built_in_table_is_known_by_the_products_full_name(model: str) -> None:
+def test_w11_the_built_in_table_is_found_by_the_full_product_name(model: str) -> None:
     sizes = [len(partition.indexes) for partition in hopper(model=model).partitions]
 
     assert sizes == [1] * 8 + [2] * 4 + [4] * 2 + [8]
@@ -121,13 +121,13 @@ def test_the_policy_of_the_built_in_table_is_the_nodes() -> None:
     assert not hopper("Prefer").partitions_bind
 
 
-def test_any_three_of_a_bound_table_are_refused() -> None:
+def test_any_three_cards_are_rejected_where_the_table_binds() -> None:
     reason = refuse(a_pod({"gpu": 300}), NodeLedger.of(hopper("Honor")))
 
     assert reason.cause is Cause.NO_PARTITION
 
 
-def test_w10_the_highest_score_is_taken_and_alone_where_restricted() -> None:
+def test_w10_the_highest_score_is_chosen_and_no_other_where_restricted() -> None:
     table = (
         '{"2":[{"minors":[0,1],"allocationScore":1},{"minors":[2,3],"allocationScore":9},'
         '{"minors":[4,5],"allocationScore":5}]}'

@@ -30,22 +30,22 @@ TRIGGER = keys.METAX_TRIGGER
 
 
 @pytest.mark.parametrize("name", sorted({*keys.OWN, *keys.WHOLE_CARDS}))
-def test_a_pod_asks_that_names_a_resource_of_the_vocabulary(name: str) -> None:
+def test_a_pod_that_names_a_resource_of_the_dialect_matches(name: str) -> None:
     assert KOORDINATOR.matches(a_pod({"cpu": 1}, {name: 1}))
 
 
 @pytest.mark.parametrize(
     "asked", [{"cpu": 1}, {"nvidia.com/gpu": 0}, {"nvidia.com/gpu": "0"}, {TRIGGER: 1}]
 )
-def test_a_pod_does_not_ask_that_names_none_or_no_whole_card(asked: Asked) -> None:
+def test_a_pod_that_names_no_resource_or_no_whole_card_does_not_match(asked: Asked) -> None:
     assert not KOORDINATOR.matches(a_pod(asked))
 
 
-def test_a_pod_asks_whose_amount_cannot_be_read() -> None:
+def test_a_pod_with_an_invalid_amount_matches() -> None:
     assert KOORDINATOR.matches(a_pod({"nvidia.com/gpu": "many"}))
 
 
-def test_a_zero_in_koordinators_words_is_refused_and_not_passed_over() -> None:
+def test_an_amount_of_zero_of_koordinator_is_rejected_and_not_ignored() -> None:
     pod = a_pod({"gpu": 0})
 
     assert KOORDINATOR.matches(pod)
@@ -53,7 +53,7 @@ def test_a_zero_in_koordinators_words_is_refused_and_not_passed_over() -> None:
         KOORDINATOR.read_request(pod)
 
 
-def test_a_pod_that_asks_for_nothing_is_refused() -> None:
+def test_a_pod_that_requests_nothing_is_rejected() -> None:
     with pytest.raises(DialectError, match="requests no GPU"):
         the_request({"nvidia.com/gpu": 0})
 
@@ -99,7 +99,7 @@ def test_isolation_is_demanded_of_the_node_for_shared_pods_only() -> None:
     )
 
 
-def test_w1_a_node_without_the_isolation_provider_is_refused_alone() -> None:
+def test_w1_a_node_without_the_isolation_provider_is_rejected_alone() -> None:
     request = KOORDINATOR.read_request(a_pod({"gpu": 50}, labels=HAMI_CORE))
 
     without = fit(request, NodeLedger.of(eight()))
@@ -110,7 +110,7 @@ def test_w1_a_node_without_the_isolation_provider_is_refused_alone() -> None:
     assert isinstance(having, Placement)
 
 
-def test_whole_cards_are_taken_from_cards_that_cannot_be_shared_too() -> None:
+def test_whole_cards_are_also_chosen_from_cards_that_cannot_be_shared() -> None:
     assert the_request({"gpu": 200}).modes == {Mode.SHARED, Mode.WHOLE}
     assert the_request({"gpu": 200}, {"gpu": 50}).modes == {Mode.SHARED}
 
@@ -122,14 +122,14 @@ def test_whole_cards_are_of_the_vendor_that_is_named(name: str, vendor: str) -> 
     assert the_request({"gpu": 50}).vendor is None
 
 
-def test_amd_cards_are_not_given_to_who_asks_for_nvidia() -> None:
+def test_a_request_for_nvidia_gets_no_amd_card() -> None:
     reason = fit(the_request({"nvidia.com/gpu": 1}), NodeLedger.of(cards(2, vendor="AMD")))
 
     assert isinstance(reason, Reason)
     assert reason.text() == "2 of 2 cards: other vendor"
 
 
-def test_two_vendors_in_one_pod_are_refused() -> None:
+def test_two_vendors_in_one_pod_are_rejected() -> None:
     with pytest.raises(DialectError, match="a pod's cards must be of one vendor") as refused:
         the_request({"nvidia.com/gpu": 1}, {"amd.com/gpu": 1})
 
@@ -143,7 +143,7 @@ def test_two_vendors_in_one_pod_are_refused() -> None:
         ({"gpu.shared": "1", "gpu-core": "5", "gpu-memory": "1Gi", TRIGGER: "1"}, 1),
     ],
 )
-def test_a_metax_trigger_beside_koordinators_names_is_one_ask(asked: Asked, count: int) -> None:
+def test_a_metax_trigger_beside_koordinators_names_is_one_request(asked: Asked, count: int) -> None:
     request = the_request(asked)
 
     assert [ask.count for ask in request.containers] == [count]
@@ -151,18 +151,18 @@ def test_a_metax_trigger_beside_koordinators_names_is_one_ask(asked: Asked, coun
     assert frozenset({TRIGGER}) == KOORDINATOR.companions
 
 
-def test_a_trigger_for_another_number_of_cards_is_refused() -> None:
+def test_a_trigger_for_another_number_of_cards_is_rejected() -> None:
     with pytest.raises(DialectError, match="must be 2, the number of requested cards"):
         the_request({"gpu": 200, TRIGGER: 1})
 
 
 @pytest.mark.parametrize("asked", [{TRIGGER: 1}, {"nvidia.com/gpu": 1, TRIGGER: 1}])
-def test_a_trigger_without_koordinators_names_is_refused(asked: Asked) -> None:
+def test_a_trigger_without_koordinators_names_is_rejected(asked: Asked) -> None:
     with pytest.raises(DialectError, match="in its container"):
         the_request({"gpu": 50}, asked)
 
 
-def test_less_memory_than_metax_can_count_is_refused() -> None:
+def test_less_than_a_mib_of_a_metax_card_is_rejected() -> None:
     with pytest.raises(DialectError, match="must be at least 1 MiB of each card"):
         the_request({"gpu-memory": 1024, TRIGGER: 1})
 

@@ -109,7 +109,7 @@ def test_a_share_exclusive_by_compute_is_exclusive_again() -> None:
     assert placement.grants[0].exclusive
 
 
-def test_a_percentage_is_told_as_it_was_asked() -> None:
+def test_a_percentage_is_written_as_requested() -> None:
     _, result = placed(a_pod({"gpu-memory-ratio": 29}), cards(1, "23040Mi"))
 
     assert '"koordinator.sh/gpu-memory-ratio":"29"' in result.annotations[keys.ALLOCATED]
@@ -147,7 +147,7 @@ def test_percentages_of_several_containers_add_up_to_no_more_than_the_card() -> 
     assert '"koordinator.sh/gpu-memory-ratio":"100"' in result.annotations[keys.ALLOCATED]
 
 
-def test_merged_cards_stand_in_order_of_first_appearance() -> None:
+def test_merged_cards_are_in_order_of_first_appearance() -> None:
     pod = a_pod({"gpu": 30}, {"gpu": 30}, {"gpu": 30})
     node = cards(2)
     grants = tuple(
@@ -171,7 +171,7 @@ def test_a_share_of_the_whole_pod_can_be_written_again() -> None:
     assert '"koordinator.sh/gpu-memory-ratio":"60"' in result.annotations[keys.ALLOCATED]
 
 
-def test_several_containers_are_told_apart_by_our_own_record() -> None:
+def test_our_own_record_distinguishes_several_containers() -> None:
     pod = a_pod({"gpu": 30}, {"gpu": 35}, init=[a_container({"gpu": 50}, "proxy", sidecar=True)])
     node = cards(2)
 
@@ -217,7 +217,7 @@ def test_our_own_record_must_name_the_cards_that_the_ecosystems_record_names() -
     assert refused.value.field == "metadata.annotations[dragoman.dev/allocation]"
 
 
-def test_metax_cards_are_told_to_metaxs_plugin_too() -> None:
+def test_metax_cards_are_also_written_for_metaxs_plugin() -> None:
     pod = a_pod({"gpu": 50, keys.METAX_TRIGGER: 1})
 
     placement, result = placed(pod, cards(1, "64Gi", "metax"))
@@ -236,7 +236,7 @@ def test_w23_metax_cards_need_no_compute_and_know_the_containers() -> None:
     )
 
 
-def test_other_vendors_cards_are_not_told_to_metaxs_plugin() -> None:
+def test_cards_of_other_vendors_are_not_written_for_metaxs_plugin() -> None:
     assert METAX_ALLOCATED not in placed(a_pod(HALF), cards(1))[1].annotations
 
 

@@ -26,7 +26,7 @@ from core.requests.request import CardKey, NodeKey, Weights
 MEMORY_ONLY = Weights(slots=0, compute=0, memory=1)
 
 
-def test_the_vocabulary_has_a_name() -> None:
+def test_the_dialect_has_a_name() -> None:
     assert KOORDINATOR.name == "koordinator"
 
 
@@ -35,7 +35,7 @@ def test_the_scheduler_configuration_is_read() -> None:
 
 
 @pytest.mark.parametrize("arguments", [None, {}, {"scoringStrategy": {}}, {"allocator": "x"}])
-def test_the_least_used_memory_is_taken_by_default(arguments: object) -> None:
+def test_the_card_with_the_least_used_memory_is_chosen_by_default(arguments: object) -> None:
     assert a_koordinator(arguments) == KOORDINATOR
     assert KOORDINATOR.ranking.cards == (CardKey.EMPTIEST, CardKey.LOW_INDEX)
     assert KOORDINATOR.ranking.nodes == (NodeKey.EMPTIEST,)
@@ -99,7 +99,7 @@ def test_scored_resources_are_weights(resources: list[object], weights: Weights)
         {"gpuShareUnsupportedModels": [{"vendor": "huawei"}]},
     ],
 )
-def test_an_argument_that_cannot_be_meant_is_refused_with_its_place(arguments: object) -> None:
+def test_an_invalid_argument_is_rejected_with_its_path(arguments: object) -> None:
     with pytest.raises(DialectError) as refused:
         Koordinator.configured(with_arguments(arguments), Defaults())
 
@@ -108,7 +108,7 @@ def test_an_argument_that_cannot_be_meant_is_refused_with_its_place(arguments: o
     )
 
 
-def test_a_configuration_of_another_shape_is_refused() -> None:
+def test_a_configuration_of_another_shape_is_rejected() -> None:
     with pytest.raises(DialectError, match="koord-scheduler-config"):
         Koordinator.configured({keys.SCHEDULER_CONFIG: ["profiles"]}, Defaults())
 

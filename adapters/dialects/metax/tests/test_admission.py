@@ -14,7 +14,7 @@ def test_a_pod_that_names_no_policy_gets_best_effort_as_by_hamis_webhook() -> No
     assert admitted(app_class="offline") == {keys.QOS: "best-effort"}
 
 
-def test_a_policy_that_is_named_stays_and_an_online_task_gets_none() -> None:
+def test_admission_keeps_a_policy_and_adds_none_to_an_online_task() -> None:
     assert admitted(qos="fixed-share") == {}
     assert admitted(app_class="online") == {}
 

@@ -79,7 +79,7 @@ def test_the_operator_replaces_the_defaults_and_the_pod_wins() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "Binpack", "pack", "binpack "])
-def test_an_unknown_node_policy_is_refused_not_replaced(value: str) -> None:
+def test_an_unknown_node_policy_is_rejected_not_replaced(value: str) -> None:
     error = refusal(NODE_POLICY=value)
 
     assert error.field == "metadata.annotations[hami.io/node-scheduler-policy]"
@@ -87,7 +87,7 @@ def test_an_unknown_node_policy_is_refused_not_replaced(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "numa,", "Spread", "binpack;numa"])
-def test_an_unknown_card_policy_is_refused_not_replaced(value: str) -> None:
+def test_an_unknown_card_policy_is_rejected_not_replaced(value: str) -> None:
     assert "binpack or spread or mutex or numa" in refusal(CARD_POLICY=value).problem
 
 
@@ -115,7 +115,7 @@ def test_weights_count_slots_compute_and_memory() -> None:
         "slot=1,core=1,memory=1.5",
     ],
 )
-def test_weights_that_are_none_are_refused(value: str) -> None:
+def test_invalid_weights_are_rejected(value: str) -> None:
     assert refusal(WEIGHTS=value).problem.startswith("must be slot=1,core=1,memory=1")
 
 
@@ -123,7 +123,7 @@ def test_weights_that_are_none_are_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("qos", ["best-effort", "fixed-share", "burst-share"])
-def test_the_three_qos_policies_are_taken(qos: str) -> None:
+def test_the_three_qos_policies_are_accepted(qos: str) -> None:
     assert read(asking(QOS=qos)).qos == qos
 
 
@@ -133,7 +133,7 @@ def test_best_effort_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("qos", ["", "Best-Effort", "guaranteed"])
-def test_an_unknown_qos_is_refused_for_online_tasks_too(qos: str) -> None:
+def test_an_unknown_qos_is_rejected_for_online_tasks_too(qos: str) -> None:
     assert "best-effort or fixed-share or burst-share" in refusal(QOS=qos).problem
     assert "best-effort" in refusal(QOS=qos, APP_CLASS="online").problem
 
@@ -169,12 +169,12 @@ def links_count(said: dict[str, str], stated: object = None, default: object = N
 
 
 @pytest.mark.parametrize("value", ["true", "1", "t", "T", "TRUE", "True"])
-def test_links_count_in_the_choice_of_the_node_where_the_pod_says_so(value: str) -> None:
+def test_links_count_in_the_choice_of_the_node_where_the_pod_requests_it(value: str) -> None:
     assert links_count({keys.TOPOLOGY_AWARE: value})
 
 
 @pytest.mark.parametrize("value", ["false", "0", "f", "F", "FALSE", "False"])
-def test_links_do_not_count_where_the_pod_says_so(value: str) -> None:
+def test_links_do_not_count_where_the_pod_disables_them(value: str) -> None:
     assert not links_count({keys.TOPOLOGY_AWARE: value}, stated=True, default=True)
 
 
@@ -196,7 +196,7 @@ def test_links_come_before_use_and_only_for_full_compute() -> None:
     assert part.ranking.nodes == (NodeKey.EMPTIEST,)
 
 
-def test_a_boolean_that_is_none_is_refused() -> None:
+def test_an_invalid_boolean_is_rejected() -> None:
     assert refusal(TOPOLOGY_AWARE="yes").problem == "must be true or false"
 
 
@@ -223,7 +223,7 @@ def test_a_pod_is_normal_online_or_offline() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "oNLine", "batch"])
-def test_an_unknown_class_is_refused(value: str) -> None:
+def test_an_unknown_class_is_rejected(value: str) -> None:
     assert refusal(APP_CLASS=value).problem == "must be online or offline"
 
 
@@ -241,7 +241,7 @@ def test_an_online_task_reserves_no_compute_and_has_no_qos() -> None:
     assert request.ranking.nodes == (NodeKey.ONLINE, NodeKey.FULLEST)
 
 
-def test_what_an_online_task_says_in_vain_is_told() -> None:
+def test_settings_without_effect_on_an_online_task_are_noted() -> None:
     request = read(asking(APP_CLASS="online", QOS="fixed-share"))
 
     assert [note.partition(": ")[2] for note in request.notes] == [

@@ -59,13 +59,13 @@ def test_what_hami_omits_when_zero_is_zero() -> None:
 
 
 @pytest.mark.parametrize("zone", [0, -1])
-def test_a_card_in_no_positive_zone_is_linked_to_none(zone: int) -> None:
+def test_a_card_without_a_positive_zone_has_no_links(zone: int) -> None:
     (card,) = described(a_device(0, linkZone=zone, numa=-1)).cards
 
     assert (card.links, card.numa) == ((), None)
 
 
-def test_the_published_qos_of_a_card_says_nothing() -> None:
+def test_the_published_qos_of_a_card_is_ignored() -> None:
     assert described(a_device(0, qosPolicy="fixed-share")) == described(a_device(0))
 
 
@@ -85,7 +85,7 @@ def test_the_published_qos_of_a_card_says_nothing() -> None:
         (a_device(1), "card GPU-1 is listed twice"),
     ],
 )
-def test_a_bad_entry_is_left_out_and_told_and_the_others_keep_their_index(
+def test_an_invalid_entry_is_ignored_and_reported_and_the_others_keep_their_index(
     entry: object, problem: str
 ) -> None:
     said = described(a_device(1), entry, a_device(2))
@@ -97,7 +97,7 @@ def test_a_bad_entry_is_left_out_and_told_and_the_others_keep_their_index(
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "null", '"x"', "\ud800"])
-def test_a_record_that_is_no_list_gives_no_cards_and_is_told(text: str) -> None:
+def test_a_record_that_is_not_a_list_has_no_cards_and_is_reported(text: str) -> None:
     said = METAX.read_node(a_kube_node(text), None)
 
     assert said.cards == ()
@@ -116,7 +116,7 @@ def counted(capacity: Amount, allocatable: Amount | None = None) -> NodeDescript
     return METAX.read_node(a_kube_node(capacity={GPU: capacity}, allocatable=usable), None)
 
 
-def test_a_number_of_whole_cards_gives_so_many_cards_without_a_uuid() -> None:
+def test_a_number_of_whole_cards_makes_cards_without_a_real_uuid() -> None:
     cards = counted("3").cards
 
     assert [card.uuid for card in cards] == ["node-a-metax-0", "node-a-metax-1", "node-a-metax-2"]
@@ -131,13 +131,13 @@ def test_whole_cards_that_are_not_allocatable_are_not_offered() -> None:
 
 
 @pytest.mark.parametrize("amount", ["-1", "x", "1.5", MAX_CARDS + 1])
-def test_a_number_of_cards_that_is_none_is_told(amount: Amount) -> None:
+def test_an_invalid_number_of_cards_is_reported(amount: Amount) -> None:
     for said in (counted(amount), counted(2, amount)):
         assert said.cards == ()
         assert "are not numbers of cards" in said.problems[0]
 
 
-def test_cards_that_are_sold_in_shares_are_not_sold_whole_as_well() -> None:
+def test_cards_that_are_shared_are_not_counted_as_whole_cards_too() -> None:
     said = METAX.read_node(a_kube_node([a_device(0)], capacity={GPU: "8"}), None)
     unread = METAX.read_node(a_kube_node("[{}]", capacity={GPU: "8"}), None)
     empty = METAX.read_node(a_kube_node([], capacity={GPU: "8"}), None)
@@ -161,7 +161,7 @@ def test_losses_and_gains_are_read_by_number_of_cards() -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "\ud800", '{"one":1}', '{"1":"x"}', '{"1":0.5}', '{"1":2147483648}']
 )
-def test_a_table_that_is_none_is_told(text: str) -> None:
+def test_an_invalid_table_is_reported(text: str) -> None:
     said = METAX.read_node(a_kube_node(losses=text, scores=text), None)
 
     assert (said.losses, said.gains) == ((), ())

@@ -124,9 +124,7 @@ def test_online_prefers_idle_then_few_online_then_few_offline_then_offline_only_
     ("residents", "value"),
     [((), 0), (("online",) * 2, -40), (("offline",) * 2, -200), (("offline", "online") * 2, -44)],
 )
-def test_nodes_are_worth_to_an_online_task_what_hami_counts(
-    residents: tuple[str, ...], value: int
-) -> None:
+def test_nodes_have_hamis_value_for_an_online_task(residents: tuple[str, ...], value: int) -> None:
     pods = [a_task(each, vcore=10) for each in sorted(residents)]
     ledger = run(one_card(), *pods)
     pod = a_task("online")
@@ -181,7 +179,7 @@ def test_full_compute_needs_an_idle_card_even_for_a_part_of_its_memory() -> None
     assert cause(refuse(a_pod({"sgpu": 1, "vmemory": 4}), ledger)) is Cause.IN_USE
 
 
-def test_nobody_joins_an_exclusive_card_that_still_has_memory() -> None:
+def test_no_pod_joins_an_exclusive_card_that_still_has_memory() -> None:
     ledger = run(one_card(), a_pod({"sgpu": 1, "vmemory": 4}))
 
     assert cause(refuse(a_task(vcore=1), ledger)) is Cause.HELD_EXCLUSIVELY
@@ -202,7 +200,7 @@ def test_mutex_takes_an_idle_card_and_keeps_others_off_it() -> None:
 # --- uuid lists: table 7.11 -------------------------------------------------------------------
 
 
-def test_only_listed_cards_are_taken_and_the_barred_never() -> None:
+def test_only_listed_cards_are_allocated_and_excluded_ones_never() -> None:
     ledger = NodeLedger.of(zones(4))
 
     assert indexes(ledger, place(a_task(USE_UUIDS="GPU-1,GPU-2"), ledger)) == [2]
@@ -221,7 +219,7 @@ def test_cards_are_spread_unless_the_pod_wants_them_packed() -> None:
     assert indexes(ledger, place(a_task(CARD_POLICY="binpack"), ledger)) == [3]
 
 
-def test_equal_cards_are_taken_from_the_highest_numa_node_and_index_down() -> None:
+def test_equal_cards_are_chosen_from_the_highest_numa_node_and_index_down() -> None:
     devices = [a_device(0, numa=1), a_device(1, numa=1), a_device(2), a_device(3)]
     ledger = NodeLedger.of(the_node(a_kube_node(devices)))
 
@@ -230,13 +228,13 @@ def test_equal_cards_are_taken_from_the_highest_numa_node_and_index_down() -> No
     assert indexes(ledger, place(pair, ledger)) == [1, 0]
 
 
-def test_more_cards_than_the_node_has_are_told_as_such() -> None:
+def test_a_request_for_more_cards_than_the_node_has_is_reported() -> None:
     reason = refuse(a_pod({"sgpu": 3, "vcore": 1, "vmemory": 1}), NodeLedger.of(zones(2)))
 
     assert reason.text() == "3 cards asked for one container, node has 2"
 
 
-def test_an_unhealthy_card_is_not_taken() -> None:
+def test_an_unhealthy_card_is_not_allocated() -> None:
     node = the_node(a_kube_node([a_device(0, healthy=False)]))
 
     assert cause(refuse(a_task(), NodeLedger.of(node))) is Cause.UNHEALTHY
@@ -266,7 +264,7 @@ def test_an_unhealthy_card_is_not_taken() -> None:
         ((1, 2, 3), (0, 3, 4, 5), 300),
     ],
 )
-def test_a_choice_of_linked_cards_is_worth_what_hami_counts(
+def test_a_choice_of_linked_cards_has_hamis_value(
     cards: tuple[int, ...], allocated: tuple[int, ...], raw: int
 ) -> None:
     ledger = NodeLedger.of(zones(*cards))
@@ -292,7 +290,7 @@ def test_a_choice_of_linked_cards_is_worth_what_hami_counts(
         ((4, 3), 1, [1]),
     ],
 )
-def test_the_best_linked_group_is_taken_not_the_greedy_one(
+def test_the_best_linked_group_is_chosen_not_the_greedy_one(
     cards: tuple[int, ...], count: int, zones_used: list[int]
 ) -> None:
     ledger = NodeLedger.of(zones(*cards))
@@ -332,7 +330,7 @@ def test_containers_of_one_pod_get_their_own_whole_cards() -> None:
     assert cause(refuse(a_pod({"gpu": 1}), run(ledger, pod))) is Cause.IN_USE
 
 
-def test_whole_cards_that_kubelet_gave_up_are_not_taken() -> None:
+def test_whole_cards_that_the_kubelet_removed_are_not_allocated() -> None:
     kube = a_kube_node(capacity={"metax-tech.com/gpu": 2}, allocatable={"metax-tech.com/gpu": 1})
     ledger = NodeLedger.of(the_node(kube))
 

@@ -33,7 +33,7 @@ def test_sgpu_counts_cards_as_number_or_text(count: Amount) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, "0", 2**31, "x", "500m", 1.5])
-def test_a_count_that_is_none_is_refused_and_never_lets_the_pod_through(count: Amount) -> None:
+def test_an_invalid_count_is_rejected_and_never_ignored(count: Amount) -> None:
     error = refusal({"sgpu": count})
 
     assert error.field == "spec.containers[main].resources.limits[metax-tech.com/sgpu]"
@@ -55,7 +55,7 @@ def test_full_compute_stated_or_not_means_exclusive_and_linked(limits: Limits) -
 
 
 @pytest.mark.parametrize("vcore", [0, 101, 200, -5, 3_000_000_000, "all"])
-def test_vcore_outside_1_to_100_is_refused(vcore: Amount) -> None:
+def test_vcore_outside_1_to_100_is_rejected(vcore: Amount) -> None:
     assert "1 to 100" in refusal({"sgpu": 1, "vcore": vcore}).problem
 
 
@@ -75,7 +75,7 @@ def test_vcore_outside_1_to_100_is_refused(vcore: Amount) -> None:
         (4.0, 4096),
     ],
 )
-def test_vmemory_counts_gib_unless_it_has_a_unit(vmemory: Amount, mebibytes: int) -> None:
+def test_vmemory_is_in_gib_unless_it_has_a_unit(vmemory: Amount, mebibytes: int) -> None:
     ask = the_ask({"sgpu": 1, "vcore": 50, "vmemory": vmemory})
 
     assert (ask.memory, ask.memory_percent) == (mebibytes * MIB, None)
@@ -89,21 +89,21 @@ def test_absent_vmemory_means_the_whole_card() -> None:
 
 
 @pytest.mark.parametrize("vmemory", [0, "0", "0Gi", "512Ki", "100k", "1023Ki", "1e3", -4, "-4Gi"])
-def test_less_than_a_mib_is_refused_and_never_means_the_whole_card(vmemory: Amount) -> None:
+def test_less_than_a_mib_is_rejected_and_never_means_the_whole_card(vmemory: Amount) -> None:
     assert "1Mi" in refusal({"sgpu": 1, "vcore": 50, "vmemory": vmemory}).problem
 
 
 @pytest.mark.parametrize("vmemory", [2_100_001, 2_097_152, "9Ei", "1e50"])
-def test_more_memory_than_a_record_can_hold_is_refused(vmemory: Amount) -> None:
+def test_more_memory_than_a_record_can_contain_is_rejected(vmemory: Amount) -> None:
     assert "2147483647Mi" in refusal({"sgpu": 1, "vmemory": vmemory}).problem
 
 
 @pytest.mark.parametrize("vmemory", ["4GB", "four", "", 0.5, "1.5", "0x10"])
-def test_an_amount_that_is_none_is_refused(vmemory: Amount) -> None:
+def test_an_invalid_amount_is_rejected(vmemory: Amount) -> None:
     assert "must be a" in refusal({"sgpu": 1, "vmemory": vmemory}).problem
 
 
-def test_what_is_rounded_off_is_told() -> None:
+def test_rounding_is_noted() -> None:
     request = read(a_pod({"sgpu": 1, "vcore": 50, "vmemory": "1G"}))
 
     assert request.notes == (
@@ -113,7 +113,7 @@ def test_what_is_rounded_off_is_told() -> None:
 
 
 @pytest.mark.parametrize("resource", ["vcore", "vmemory"])
-def test_a_share_without_a_count_is_refused_with_what_is_missing(resource: str) -> None:
+def test_a_share_without_a_count_is_rejected_with_the_missing_resource(resource: str) -> None:
     error = refusal({resource: 4})
 
     assert error.field.endswith(f"[metax-tech.com/{resource}]")
@@ -127,12 +127,12 @@ def test_a_request_without_a_limit_counts_too() -> None:
     assert read(pod).containers == (ContainerRequest("main", 1, memory=GIB, compute=20, step=MIB),)
 
 
-def test_a_limit_that_differs_from_the_request_is_refused() -> None:
+def test_a_limit_that_differs_from_the_request_is_rejected() -> None:
     with pytest.raises(DialectError, match="must equal the request"):
         read(a_pod(a_container({"sgpu": 2}, requests={"sgpu": 1})))
 
 
-def test_every_container_has_its_own_ask_in_start_order() -> None:
+def test_every_container_has_its_own_request_in_start_order() -> None:
     pod = a_pod(
         a_container({"sgpu": 1, "vcore": 10, "vmemory": 1}, "left"),
         a_container({}, "plain"),
@@ -151,7 +151,7 @@ def test_every_container_has_its_own_ask_in_start_order() -> None:
     ]
 
 
-def test_a_pod_says_who_it_is() -> None:
+def test_a_request_has_the_pods_name_and_uid() -> None:
     pod = a_pod({"sgpu": 1}, name="mine", priority=7)
 
     request = read(pod)
@@ -161,7 +161,7 @@ def test_a_pod_says_who_it_is() -> None:
     assert request.topology.levels == (Level.LINK,)
 
 
-def test_a_pod_asks_when_it_names_any_of_the_resources() -> None:
+def test_a_pod_matches_when_it_names_any_of_the_resources() -> None:
     for resource in ("sgpu", "vcore", "vmemory", "gpu"):
         assert METAX.matches(a_pod({resource: 0}))
     assert not METAX.matches(a_pod(a_container()))
@@ -177,11 +177,11 @@ def test_a_whole_card_is_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, "x", 2**31])
-def test_a_whole_card_count_that_is_none_is_refused(count: Amount) -> None:
+def test_an_invalid_whole_card_count_is_rejected(count: Amount) -> None:
     assert "must be" in refusal({"gpu": count}).problem
 
 
-def test_shares_and_whole_cards_in_one_pod_are_refused() -> None:
+def test_shares_and_whole_cards_in_one_pod_are_rejected() -> None:
     both = a_pod(a_container({"gpu": 1}, "left"), a_container({"sgpu": 1}, "right"))
 
     with pytest.raises(DialectError, match="shares or whole cards"):
@@ -195,7 +195,7 @@ def test_whole_cards_cannot_be_chosen_by_uuid(key: str) -> None:
         read(a_pod({"gpu": 1}, annotations={f"metax-tech.com/{key}": "GPU-1"}))
 
 
-def test_what_means_nothing_for_whole_cards_is_told() -> None:
+def test_settings_without_effect_on_whole_cards_are_noted() -> None:
     said = {"metax-tech.com/sgpu-app-class": "online", "metax-tech.com/use-gpuuuid": " "}
 
     request = read(a_pod({"gpu": 1}, annotations=said))

@@ -105,7 +105,7 @@ def test_a_node_name_too_long_for_a_label_stays_an_annotation(length: int, label
     assert len(result.labels) == labels
 
 
-def test_nothing_else_is_meant_beside_these_resources() -> None:
+def test_no_other_resources_are_allowed_beside_these() -> None:
     assert METAX.companions == frozenset()
     assert METAX.name == "metax"
 
@@ -144,7 +144,7 @@ def test_a_whole_card_on_a_node_that_names_its_cards_may_be_any_of_them() -> Non
     assert refusal(pod).problem == "does not say which of the node's cards the pod has"
 
 
-def test_a_card_that_the_node_has_not_is_named_as_it_stands() -> None:
+def test_a_grant_of_a_card_that_the_node_does_not_have_keeps_its_uuid() -> None:
     pod = with_record(a_pod(SLICE), SGPU_ALLOCATED="GPU-99,Metax-SGPU,4096,30:;")
 
     assert [grant.card for grant in read_back(pod)] == ["GPU-99"]
@@ -176,11 +176,13 @@ def test_exclusivity_and_phase_come_from_the_request() -> None:
         ({"SGPU_ALLOCATED": DEVICES, "NODE": "node-b"}, "the pod is bound to node-a"),
     ],
 )
-def test_a_record_that_cannot_be_the_pods_is_refused(record: dict[str, str], problem: str) -> None:
+def test_a_record_that_does_not_match_the_pod_is_rejected(
+    record: dict[str, str], problem: str
+) -> None:
     assert problem in refusal(with_record(a_pod(SLICE), **record)).problem
 
 
-def test_cards_for_a_container_that_asks_for_none_are_refused() -> None:
+def test_cards_for_a_container_without_a_request_are_rejected() -> None:
     pod = with_record(
         a_pod(a_container({}, "plain"), a_container(SLICE)), SGPU_ALLOCATED=f"{DEVICES};"
     )
@@ -210,7 +212,7 @@ def containers(asked: list[Wish]) -> list[Container]:
 
 
 @given(wishes(shares), st.integers(0, 2))
-def test_what_was_given_in_shares_is_read_back(asked: list[Wish], init: int) -> None:
+def test_grants_of_shares_are_read_back(asked: list[Wish], init: int) -> None:
     every = containers(asked)
     ledger = run(NodeLedger.of(zones(4, 4)), a_pod(SLICE))
     pod, grants = written(a_pod(*every[init:], init=every[:init]), ledger)
@@ -219,7 +221,7 @@ def test_what_was_given_in_shares_is_read_back(asked: list[Wish], init: int) -> 
 
 
 @given(wishes(cards))
-def test_what_was_given_in_whole_cards_is_read_back(asked: list[Wish]) -> None:
+def test_grants_of_whole_cards_are_read_back(asked: list[Wish]) -> None:
     node = whole_node()
     pod, grants = written(a_pod(*containers(asked)), NodeLedger.of(node))
 
@@ -255,7 +257,7 @@ texts = pieces | st.text(max_size=20) | st.just(DEVICES)
 
 
 @given(texts, st.none() | texts | st.just(JSON))
-def test_any_record_is_read_or_refused_with_its_key(devices: str, json: str | None) -> None:
+def test_any_record_is_read_or_rejected_with_its_key(devices: str, json: str | None) -> None:
     record = {"SGPU_ALLOCATED": devices} | ({} if json is None else {"JSON": json})
     pod = with_record(a_pod(SLICE), **record)
 

@@ -56,7 +56,7 @@ def test_the_resources_may_have_other_names() -> None:
         {"metax": {"resourceVCountName": "metax-tech.com/gpu"}},
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused_with_their_place(document: object) -> None:
+def test_invalid_settings_are_rejected_with_their_path(document: object) -> None:
     with pytest.raises(DialectError) as refused:
         configured(document)
 

@@ -2,7 +2,7 @@ from adapters.dialects.dialect import Dialect
 from adapters.dialects.volcano.tests.builders import asking, idle, kube_node, pod, volcano
 
 
-def test_volcano_is_one_of_the_vocabularies() -> None:
+def test_volcano_implements_the_dialect_interface() -> None:
     dialect: Dialect = volcano()
 
     assert dialect.name == "volcano"
@@ -17,5 +17,5 @@ def test_requests_and_cards_carry_its_name() -> None:
     assert (request.vendor, card.vendor) == (None, "nvidia")
 
 
-def test_nothing_of_another_vocabulary_is_passed_over() -> None:
+def test_no_resource_of_another_dialect_is_ignored() -> None:
     assert volcano().companions == frozenset()

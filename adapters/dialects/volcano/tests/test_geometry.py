@@ -53,7 +53,7 @@ def test_a_listed_layout_has_its_slices_where_the_card_has_them() -> None:
     assert [slot.position for slot in layout.slices] == [0, 1, 2, 3]
 
 
-def test_a_listed_slice_has_the_memory_that_the_list_says() -> None:
+def test_a_listed_slice_has_the_memory_in_the_list() -> None:
     table = tables(["A100"], whole=[("7g.40gb", 40000, 1)])
 
     (slot,) = only_layout(partitioning(table, A100, CARD)).slices
@@ -62,7 +62,7 @@ def test_a_listed_slice_has_the_memory_that_the_list_says() -> None:
     assert slot.compute == 100
 
 
-def test_the_first_table_that_knows_the_type_counts() -> None:
+def test_the_first_table_with_the_type_counts() -> None:
     table = (
         *tables(["A30"], a=[("7g.40gb", 40960, 1)]),
         *tables(["H100", "A100"], b=[("7g.40gb", 40960, 1)]),
@@ -72,14 +72,14 @@ def test_the_first_table_that_knows_the_type_counts() -> None:
     assert only_layout(partitioning(table, A100, CARD)).name == "b"
 
 
-def test_a_card_that_no_table_knows_is_cut_as_published() -> None:
+def test_a_card_without_a_table_is_partitioned_as_published() -> None:
     table = tables(["A30"], a=[("7g.40gb", 40960, 1)])
 
     assert partitioning(table, A100, CARD) == partitioning((), A100, CARD)
     assert partitioning((), A100, CARD).geometry.layouts[0].name == "group1"
 
 
-def test_a_model_that_nobody_knows_is_not_cut() -> None:
+def test_an_unknown_model_is_not_partitioned() -> None:
     cut = partitioning((), "NVIDIA-NVIDIA Future", CARD)
 
     assert cut.geometry == NO_GEOMETRY
@@ -120,7 +120,7 @@ def test_a_new_model_of_four_parts_has_a_quarter_of_its_compute_in_each() -> Non
     assert [layout.slices[-1].compute for layout in cut.geometry.layouts] == [25, 50, 100]
 
 
-def test_layouts_that_the_card_does_not_hold_are_left_out_and_told() -> None:
+def test_layouts_that_do_not_fit_on_the_card_are_ignored_and_reported() -> None:
     table = tables(
         ["A100"],
         much=[("7g.40gb", 40960, 2)],

@@ -94,7 +94,7 @@ def test_a_last_entry_that_is_complete_needs_no_colon() -> None:
         (entry("u1", mode="whole")[:-1], "has mode 'whole', not hami-core or mig"),
     ],
 )
-def test_a_bad_entry_alone_is_left_out_and_told(bad: str, why: str) -> None:
+def test_an_invalid_entry_alone_is_ignored_and_reported(bad: str, why: str) -> None:
     found = described(f"{entry('u0')}{bad}:{entry('u2')}")
 
     assert [(card.uuid, card.index) for card in found.cards] == [("u0", 0), ("u2", 2)]
@@ -103,7 +103,7 @@ def test_a_bad_entry_alone_is_left_out_and_told(bad: str, why: str) -> None:
     )
 
 
-def test_an_entry_that_repeats_a_uuid_is_left_out_and_told() -> None:
+def test_an_entry_that_repeats_a_uuid_is_ignored_and_reported() -> None:
     found = described(entry("u0") + entry("u0", memory="1"))
 
     assert [card.memory for card in found.cards] == [40960 * MIB]
@@ -112,19 +112,21 @@ def test_an_entry_that_repeats_a_uuid_is_left_out_and_told() -> None:
     )
 
 
-def test_a_card_says_by_itself_whether_it_is_healthy() -> None:
+def test_a_card_states_its_health() -> None:
     found = described(entry("u0", health="false") + entry("u1"))
 
     assert [card.healthy for card in found.cards] == [False, True]
 
 
-def test_a_card_says_by_itself_how_it_is_divided() -> None:
+def test_a_card_states_its_mode() -> None:
     found = described(entry("u0", mode="mig") + entry("u1") + entry("u2", mode="mps"))
 
     assert [card.mode for card in found.cards] == [Mode.MIG, Mode.SHARED, Mode.SHARED]
 
 
-def test_a_model_without_known_layouts_stays_in_mig_mode_uncut_and_is_told_once() -> None:
+def test_a_model_without_known_layouts_stays_in_mig_mode_without_slices_and_is_reported_once() -> (
+    None
+):
     unknown = "NVIDIA-NVIDIA Future"
 
     found = described(
@@ -143,9 +145,7 @@ def test_a_model_without_known_layouts_stays_in_mig_mode_uncut_and_is_told_once(
 
 @pytest.mark.parametrize("name", [keys.COUNT, keys.MEMORY, keys.CORES])
 @pytest.mark.parametrize("amount", [0, "0"])
-def test_cards_of_a_node_that_says_it_serves_none_are_in_no_choice(
-    name: str, amount: Amount
-) -> None:
+def test_cards_of_a_node_with_zero_resources_are_not_allocated(name: str, amount: Amount) -> None:
     found = volcano().read_node(kube_node(entry(), allocatable={name: amount}), None)
 
     assert [card.healthy for card in found.cards] == [False]
@@ -164,7 +164,7 @@ def test_cards_of_a_node_that_does_not_say_so_are_served(allocatable: dict[str, 
     assert found.problems == ()
 
 
-def test_a_node_without_cards_has_no_problem_with_serving_none() -> None:
+def test_a_node_without_cards_and_with_no_resources_has_no_problem() -> None:
     assert volcano().read_node(kube_node("", allocatable={keys.COUNT: 0}), None).problems == ()
 
 
@@ -178,7 +178,7 @@ entries = st.lists(fields, max_size=8).map(",".join)
 
 
 @given(st.one_of(st.text(), st.lists(entries, max_size=4).map(":".join)))
-def test_garbage_gives_sound_cards_and_problems_and_nothing_else(register: str) -> None:
+def test_garbage_gives_valid_cards_and_problems_and_nothing_else(register: str) -> None:
     found = described(register)
 
     assert len({card.uuid for card in found.cards}) == len(found.cards)
@@ -191,7 +191,7 @@ def test_garbage_gives_sound_cards_and_problems_and_nothing_else(register: str) 
 # Plugins that knew no mode.
 
 
-def test_an_entry_without_a_mode_is_a_card_that_is_shared_and_healthy_whatever_it_says() -> None:
+def test_an_entry_without_a_mode_is_a_shared_healthy_card_whatever_its_health_is() -> None:
     # What such a plugin writes of a card without a fault, by its source.
     found = described(
         "GPU-151ae9c0-83a9-2dd1-8981-b5f44c021a58,10,11264,NVIDIA-GeForce GTX 1080 Ti,false:"
@@ -203,9 +203,7 @@ def test_an_entry_without_a_mode_is_a_card_that_is_shared_and_healthy_whatever_i
     assert (card.memory, card.slots, card.model) == (11264 * MIB, 10, "GeForce GTX 1080 Ti")
 
 
-def test_without_a_mode_memory_is_never_read_as_more_than_the_card_may_have_and_that_is_told() -> (
-    None
-):
+def test_without_a_mode_memory_is_read_as_the_smaller_amount_and_that_is_reported() -> None:
     found = described(
         f"u0,10,5120,{A100},false:u1,10,5120,{A100},true,hami-core:u2,10,5120,{A100},false:",
         {"gpuMemoryFactor": 8},
@@ -227,7 +225,7 @@ def test_without_a_mode_memory_is_never_read_as_more_than_the_card_may_have_and_
         (f"u1,10,40960,{A100},hami-core", "has health 'hami-core', not true or false"),
     ],
 )
-def test_a_bad_entry_without_a_mode_is_left_out_and_told(bad: str, why: str) -> None:
+def test_an_invalid_entry_without_a_mode_is_ignored_and_reported(bad: str, why: str) -> None:
     assert only_problem(f"{bad}:").endswith(f"entry 0 {why}: {bad!r}")
 
 

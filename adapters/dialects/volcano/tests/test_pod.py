@@ -37,7 +37,7 @@ def annotated(**annotations: str) -> Pod:
 # The guide's examples.
 
 
-def test_the_guides_hami_core_pod_asks_for_half_a_cards_compute_and_3000_mib() -> None:
+def test_the_guides_hami_core_pod_requests_half_a_cards_compute_and_3000_mib() -> None:
     asked = pod(
         asking("cuda-container", number=1, cores=50, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "hami-core"},
@@ -51,7 +51,7 @@ def test_the_guides_hami_core_pod_asks_for_half_a_cards_compute_and_3000_mib() -
     assert request.modes == {Mode.SHARED}
 
 
-def test_the_guides_mig_pod_asks_for_a_slice_of_3000_mib() -> None:
+def test_the_guides_mig_pod_requests_a_slice_of_3000_mib() -> None:
     asked = pod(
         asking("cuda-container", number=1, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "mig"},
@@ -68,7 +68,7 @@ def test_the_guides_mig_pod_asks_for_a_slice_of_3000_mib() -> None:
 # What the user writes, row by row: reference section 1.2.
 
 
-def test_a_number_alone_asks_for_whole_cards_without_compute() -> None:
+def test_a_number_alone_requests_whole_cards_without_compute() -> None:
     assert only_ask(asking(number=2)) == ContainerRequest("main", 2, memory_percent=100, step=MIB)
 
 
@@ -88,7 +88,7 @@ def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) ->
 @pytest.mark.parametrize(
     "amount", ["4Gi", "1Gi ", "1Ki", "3000Mi", "3000m", "4G", "-1", "0.5", "much", 0, "0"]
 )
-def test_memory_that_is_no_number_of_units_is_refused_with_what_would_be_right(
+def test_memory_that_is_not_a_number_of_units_is_rejected_with_the_remedy(
     amount: str | int,
 ) -> None:
     error = refused(pod(asking(number=1, memory=amount)))
@@ -108,14 +108,14 @@ def test_a_percentage_is_of_each_cards_memory() -> None:
 
 
 @pytest.mark.parametrize("amount", [0, 101, -5, "half", "1Ki"])
-def test_a_percentage_outside_1_to_100_is_refused(amount: str | int) -> None:
+def test_a_percentage_outside_1_to_100_is_rejected(amount: str | int) -> None:
     error = refused(pod(asking(number=1, percent=amount)))
 
     assert error.value == amount
     assert error.problem == "must be percent of each card's memory, 1 to 100"
 
 
-def test_memory_and_percentage_together_are_refused_by_both_names() -> None:
+def test_memory_and_percentage_together_are_rejected_by_both_names() -> None:
     error = refused(pod(asking(number=1, memory=3000, percent=50)))
 
     assert error.value == "volcano.sh/vgpu-memory: 3000, volcano.sh/vgpu-memory-percentage: 50"
@@ -136,14 +136,14 @@ def test_100_cores_are_exclusive() -> None:
 
 
 @pytest.mark.parametrize("amount", [101, -1, "1Gi"])
-def test_cores_outside_0_to_100_are_refused(amount: str | int) -> None:
+def test_cores_outside_0_to_100_are_rejected(amount: str | int) -> None:
     assert refused(pod(asking(number=1, cores=amount))).problem == (
         "must be percent of each card's compute, 0 to 100"
     )
 
 
 @pytest.mark.parametrize("amount", [0, -1, "two", 1 << 31])
-def test_a_number_below_1_is_refused(amount: str | int) -> None:
+def test_a_number_below_1_is_rejected(amount: str | int) -> None:
     assert refused(pod(asking(number=amount))).problem == (
         "must be a number of cards, 1 or more, or be omitted"
     )
@@ -167,7 +167,7 @@ def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
         (asking(percent=50, cores=0), "volcano.sh/vgpu-memory-percentage"),
     ],
 )
-def test_cores_or_percentage_without_a_card_are_refused(container: Container, named: str) -> None:
+def test_cores_or_percentage_without_a_card_are_rejected(container: Container, named: str) -> None:
     error = refused(pod(container))
 
     assert error.value == named
@@ -190,17 +190,17 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
         *("volcano.sh/gpu-memory", "volcano.sh/gpu-number", "volcano.sh/vgpu-memroy"),
     ],
 )
-def test_a_pod_asks_when_any_container_names_a_resource_of_volcano(name: str) -> None:
+def test_a_pod_matches_when_any_container_names_a_resource_of_volcano(name: str) -> None:
     assert volcano().matches(pod(Container(), init=[asking(others={name: 0})]))
 
 
 @pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
-def test_a_pod_that_names_nothing_of_volcano_does_not_ask(name: str) -> None:
+def test_a_pod_without_a_resource_of_volcano_does_not_match(name: str) -> None:
     assert not volcano().matches(pod(asking(others={name: 1})))
 
 
 @pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
-def test_the_older_plugins_resources_are_refused_by_name_as_out_of_scope(name: str) -> None:
+def test_the_older_plugins_resources_are_rejected_by_name_as_out_of_scope(name: str) -> None:
     error = refused(pod(asking(others={name: 1024})))
 
     assert error.field == f"spec.containers[main].resources[{name}]"
@@ -211,7 +211,7 @@ def test_the_older_plugins_resources_are_refused_by_name_as_out_of_scope(name: s
     )
 
 
-def test_a_misspelt_resource_is_refused_with_the_names_that_there_are() -> None:
+def test_a_misspelt_resource_is_rejected_with_the_valid_names() -> None:
     error = refused(pod(asking(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
 
     assert error.problem == (
@@ -220,7 +220,7 @@ def test_a_misspelt_resource_is_refused_with_the_names_that_there_are() -> None:
     )
 
 
-def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> None:
+def test_the_declared_priority_resource_is_rejected_rather_than_ignored() -> None:
     dialect = volcano({"resourcePriorityName": "example.com/priority"})
     asked = pod(asking(number=1, others={"example.com/priority": 1}))
 
@@ -228,7 +228,7 @@ def test_the_declared_priority_resource_is_refused_rather_than_passed_over() -> 
     assert "priority class" in refused(asked, dialect).problem
 
 
-def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
+def test_renamed_resources_are_read_and_the_old_names_rejected() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
 
     request = dialect.read_request(pod(asking(others={"example.com/cards": 2})))
@@ -240,7 +240,7 @@ def test_renamed_resources_are_read_and_the_old_names_refused() -> None:
 # Containers.
 
 
-def test_init_containers_and_sidecars_ask_as_the_main_ones_do_in_start_order() -> None:
+def test_init_containers_and_sidecars_request_as_the_main_ones_do_in_start_order() -> None:
     asked = pod(
         asking("a", number=1),
         Container("idle"),
@@ -264,7 +264,7 @@ def test_without_a_mode_either_will_do() -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "mps", "MIG", "whole"])
-def test_a_mode_that_no_node_has_is_refused(mode: str) -> None:
+def test_a_mode_that_no_node_has_is_rejected(mode: str) -> None:
     error = refused(annotated(**{"volcano.sh/vgpu-mode": mode}))
 
     assert error.field == "metadata.annotations[volcano.sh/vgpu-mode]"
@@ -285,7 +285,7 @@ def test_use_gputype_lists_the_only_types_and_decides_alone() -> None:
 
 
 @pytest.mark.parametrize("use", [{}, {"nvidia.com/use-gputype": " , "}])
-def test_nouse_gputype_bars_types_where_no_type_is_wished(use: dict[str, str]) -> None:
+def test_nouse_gputype_excludes_types_where_no_type_is_required(use: dict[str, str]) -> None:
     request = read(annotated(**use, **{"nvidia.com/nouse-gputype": "A30, T4"}))
 
     assert request.allow_types is None
@@ -307,7 +307,7 @@ def test_uuid_lists_allow_and_bar_cards() -> None:
     assert request.deny_uuids == {"u2"}
 
 
-def test_a_blank_uuid_list_is_no_demand() -> None:
+def test_a_blank_uuid_list_is_not_a_constraint() -> None:
     assert read(annotated(**{"volcano.sh/vgpu-use-gpuuuid": " , "})).allow_uuids is None
 
 
@@ -337,7 +337,7 @@ def test_podgroup_spread_outside_a_group_is_noted() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", "binpack"])
-def test_another_podgroup_policy_is_refused(policy: str) -> None:
+def test_another_podgroup_policy_is_rejected(policy: str) -> None:
     error = refused(annotated(**{"volcano.sh/vgpu-podgroup-policy": policy}))
 
     assert error.value == policy
@@ -372,7 +372,7 @@ wishes = st.sampled_from(
     st.dictionaries(names, amounts, min_size=1),
     st.dictionaries(wishes, st.text(max_size=8) | st.sampled_from(["mig", "spread"])),
 )
-def test_garbage_gives_a_request_that_can_be_meant_or_a_dialect_error(
+def test_garbage_gives_a_valid_request_or_a_dialect_error(
     limits: dict[str, str | int | float], annotations: dict[str, str]
 ) -> None:
     asked = pod(Container("main", Resources(limits)), annotations=annotations)

@@ -89,7 +89,7 @@ def test_only_a_scheduler_may_write_what_is_written() -> None:
     assert annotations.keys() == volcano().result_keys
 
 
-def test_a_slice_is_written_with_what_was_asked_of_it() -> None:
+def test_a_slice_is_written_with_the_requested_amounts() -> None:
     _, annotations = placed(pod(asking(number=1, memory=3000, cores=10)), node(MIG))
 
     assert annotations[keys.ASSIGNED] == "u0[group1-0],NVIDIA,3000,10:"
@@ -109,7 +109,7 @@ def test_a_percentage_of_a_slice_is_written_as_units_of_the_card() -> None:
         pod(Container("main"), init=[asking("init", number=1)]),
     ],
 )
-def test_our_own_record_stands_beside_a_list_that_the_plugin_gives_to_another_container(
+def test_our_own_record_is_written_beside_a_list_that_the_plugin_attributes_to_another_container(
     asked: Pod,
 ) -> None:
     placement, annotations = placed(asked, node(idle(1)))
@@ -117,7 +117,7 @@ def test_our_own_record_stands_beside_a_list_that_the_plugin_gives_to_another_co
     assert record.decode(annotations[record.KEY]) == placement.grants
 
 
-def test_our_own_record_is_left_out_where_the_plugin_finds_the_right_containers() -> None:
+def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers() -> None:
     _, annotations = placed(
         pod(asking("a", number=1), asking("b", number=1), Container("idle")), node(idle(2))
     )
@@ -147,7 +147,7 @@ def test_our_own_record_is_read_in_preference() -> None:
     assert dialect.read_result(bound, dialect.read_request(bound), node(idle(1))) == grants
 
 
-def test_lists_of_devices_belong_to_the_asking_containers_in_start_order() -> None:
+def test_lists_of_devices_belong_to_the_requesting_containers_in_start_order() -> None:
     asked = pod(
         asking("a", number=2),
         Container("idle"),
@@ -183,7 +183,7 @@ def test_a_slice_is_read_as_all_that_it_has() -> None:
 
 
 @pytest.mark.parametrize("identity", ["gone", "gone[group1-0]"])
-def test_a_card_that_the_node_does_not_have_is_named_as_it_stands(identity: str) -> None:
+def test_a_card_that_the_node_does_not_have_keeps_its_uuid(identity: str) -> None:
     assert read(pod(asking(number=1)), f"{identity},NVIDIA,3000,50:") == (
         Grant("main", "gone", 3000 * MIB, 50),
     )
@@ -207,7 +207,7 @@ TWO = pod(asking("a", number=1), asking("b", number=2))
         ),
     ],
 )
-def test_a_record_of_another_shape_is_refused(text: str, right: str) -> None:
+def test_a_record_of_another_shape_is_rejected(text: str, right: str) -> None:
     with pytest.raises(DialectError) as refused:
         read(TWO, text)
 
@@ -235,7 +235,7 @@ def test_a_record_of_another_shape_is_refused(text: str, right: str) -> None:
         ("u1[group1-7],NVIDIA,1,0", "must name a slice of u1 that its layouts have"),
     ],
 )
-def test_a_device_that_cannot_be_is_refused(device: str, right: str) -> None:
+def test_an_impossible_device_is_rejected(device: str, right: str) -> None:
     on = node(entry("u0") + entry("u1", mode="mig"))
 
     with pytest.raises(DialectError) as refused:
@@ -328,7 +328,7 @@ def test_the_grants_that_are_written_are_read_again(
         assert held.grants == answer.grants
 
 
-def test_a_whole_card_is_read_as_it_was_granted_where_another_vocabulary_knows_it_finer() -> None:
+def test_a_whole_card_is_read_as_granted_where_another_dialect_states_it_more_precisely() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
     on = node(entry("u0", memory="5120"), dialect)
     finer = replace(on, cards=(replace(on.cards[0], memory=40960 * MIB + 5),))

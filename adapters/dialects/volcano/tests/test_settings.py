@@ -116,7 +116,7 @@ def test_the_documents_are_the_guides_two_config_maps() -> None:
     }
 
 
-def test_the_guides_scheduler_settings_are_taken_as_they_stand() -> None:
+def test_the_guides_scheduler_settings_are_accepted_unchanged() -> None:
     scheduling, document = read_scheduling({keys.SCHEDULER_CONFIG: yaml.safe_load(GUIDE_SCHEDULER)})
 
     assert scheduling == VolcanoScheduling(policy=SchedulingPolicy.BINPACK)
@@ -142,7 +142,7 @@ def test_a_switch_of_another_value_is_an_error(name: str, switch: object) -> Non
     assert error.problem == "must be true or false"
 
 
-def test_the_shipped_device_settings_are_taken_as_they_stand() -> None:
+def test_the_shipped_device_settings_are_accepted_unchanged() -> None:
     settings = {keys.DEVICE_CONFIG: yaml.safe_load(SHIPPED_DEVICES)}
 
     config = read_device_config(settings, keys.DEVICE_CONFIG)
@@ -179,14 +179,14 @@ def test_a_bad_device_setting_is_named_with_its_place_and_value(
     assert error.value == value
 
 
-def test_two_resources_of_one_name_are_refused() -> None:
+def test_two_resources_of_one_name_are_rejected() -> None:
     error = refused(device={"nvidia": {"resourceMemoryName": "volcano.sh/vgpu-number"}})
 
     assert error.problem == "must give each resource its own name"
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a-b"], [""], ["a;b"], ["a b"], ["a[0]"]])
-def test_groups_that_a_result_could_not_name_are_refused(names: list[str]) -> None:
+def test_groups_with_names_that_a_result_cannot_contain_are_rejected(names: list[str]) -> None:
     groups: list[object] = [{"group": name, "geometries": ()} for name in names]
 
     error = refused(
@@ -282,7 +282,7 @@ def test_with_a_weight_the_policy_orders_nodes_too(
     assert order.nodes == nodes
 
 
-def test_the_operators_policies_stand_in_for_the_schedulers() -> None:
+def test_the_operators_policies_replace_the_schedulers() -> None:
     order = ranking(
         {"deviceshare.SchedulePolicy": "binpack", "deviceshare.ScheduleWeight": 1},
         Defaults(card_policy=SchedulingPolicy.SPREAD, node_policy=SchedulingPolicy.SPREAD),

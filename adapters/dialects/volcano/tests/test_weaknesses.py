@@ -63,7 +63,7 @@ def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
     )
 
 
-def test_w2_a_container_without_devices_shifts_nobodys_share() -> None:
+def test_w2_a_container_without_devices_shifts_no_share() -> None:
     asked = pod(Container("idle"), asking("main", number=1, memory=1000))
 
     ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,1000,0:")
@@ -99,11 +99,11 @@ def test_w4_a_slice_of_another_group_never_overlaps_one_in_use() -> None:
     ]
 
 
-def test_w5_a_profile_that_nobody_uses_yet_is_reachable() -> None:
+def test_w5_an_unused_profile_is_reachable() -> None:
     assert on_mig(8000, 8000, 3000, 8000) == ["group2-0", "group2-1", "group2-3", "group2-2"]
 
 
-def test_w6_a_drained_card_can_be_cut_anew() -> None:
+def test_w6_a_drained_card_can_be_partitioned_again() -> None:
     ledger, _ = place(NodeLedger.of(node(MIG)), of_memory("small", 3000))
 
     drained = ledger.release("uid-small")
@@ -113,7 +113,7 @@ def test_w6_a_drained_card_can_be_cut_anew() -> None:
     ]
 
 
-def test_a_whole_card_that_is_cut_is_its_largest_slice() -> None:
+def test_a_whole_mig_card_is_its_largest_slice() -> None:
     large = entry("u0", memory="81920", card_type="NVIDIA-NVIDIA A100-SXM4-80GB", mode="mig")
 
     told = assigned(volcano(), NodeLedger.of(node(large)), pod(asking(number=1)))
@@ -132,9 +132,7 @@ def test_a_whole_card_that_is_cut_is_its_largest_slice() -> None:
         (40961, "1 of 1 cards: no MIG profile is large enough"),
     ],
 )
-def test_an_idle_a100_gives_the_smallest_slice_that_holds_the_request(
-    memory: int, held: str
-) -> None:
+def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, held: str) -> None:
     assert on_mig(memory) == [held]
 
 
@@ -149,7 +147,7 @@ def test_w8_an_unhealthy_card_is_not_chosen() -> None:
     ]
 
 
-def test_w11_a_node_without_allocatable_memory_is_refused_with_a_reason() -> None:
+def test_w11_a_node_without_allocatable_memory_is_rejected_with_a_reason() -> None:
     dialect = volcano()
     served, problems = read_node(
         kube_node(idle(1), allocatable={keys.COUNT: 10, keys.MEMORY: 0}), None, [dialect]
@@ -196,7 +194,7 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
     assert value(empty) > value(used)
 
 
-def test_w18_a_number_of_0_is_refused_and_charges_nothing() -> None:
+def test_w18_a_number_of_0_is_rejected_and_charges_nothing() -> None:
     with pytest.raises(DialectError):
         volcano().read_request(pod(asking(number=0, memory=3000)))
 
@@ -207,7 +205,7 @@ def test_w19_a_percentage_places_a_pod() -> None:
     assert told == ["u0,NVIDIA,20480,0:"]
 
 
-def test_w19_the_unreachable_mode_mps_is_refused_at_admission() -> None:
+def test_w19_the_unreachable_mode_mps_is_rejected_at_admission() -> None:
     with pytest.raises(DialectError, match="must be hami-core or mig"):
         volcano().read_request(pod(asking(number=1), annotations={keys.MODE: "mps"}))
 
@@ -226,7 +224,7 @@ def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
     ]
 
 
-def test_w21_the_ledger_holds_the_slice_and_gives_back_the_slice() -> None:
+def test_w21_the_ledger_allocates_the_slice_and_releases_the_slice() -> None:
     empty = NodeLedger.of(node(MIG))
 
     ledger = restored(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
@@ -304,7 +302,7 @@ def test_one_short_entry_does_not_hide_the_node() -> None:
     assert [card.uuid for card in on.cards] == ["u1"]
 
 
-def test_a_slice_has_the_compute_that_was_asked_too() -> None:
+def test_a_slice_also_has_the_requested_compute() -> None:
     half = pod(asking(number=1, memory=3000, cores=50))
 
     _, answer = place(NodeLedger.of(node(MIG)), half)
