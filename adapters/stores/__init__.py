@@ -1,4 +1,4 @@
-"""Where the ledger lives: memory, SQLite, Kubernetes, behind one small protocol.
+"""Stores of ledgers: memory, SQLite and Kubernetes, behind one protocol.
 
 A store keeps one record a node and compares its version before it writes. It decides nothing.
 """

@@ -1,4 +1,4 @@
-"""Ledgers in the memory of one process: for tests, and for trying things out."""
+"""Ledgers in the memory of one process, for tests and for a service without a cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -11,12 +11,12 @@ from core.ledger.node_ledger import NodeLedger
 
 
 class MemoryRow(NamedTuple):
-    """What a shelf has of one node.
+    """The record of one node in a table.
 
     Attributes:
         version: of the last change.
         record: None where it was deleted.
-        again: the version at which it was made again after it was deleted last; 0 for never.
+        recreated: the version at which it was created again after its last deletion; 0 for never.
     """
 
     version: int = 0
@@ -47,55 +47,55 @@ class MemoryTable:
         """
         row = self.rows.get(node, MemoryRow())
         if expected != (None if row.record is None else str(row.version)):
-            raise Conflict(f"the ledger of {node} was changed by another")
+            raise Conflict(f"the ledger of {node} was changed by another writer")
         self.count += 1
         self.rows.pop(node, None)
-        again = self.count if row.version and row.record is None else row.recreated
-        self.rows[node] = MemoryRow(self.count, record, again)
+        recreated = self.count if row.version and row.record is None else row.recreated
+        self.rows[node] = MemoryRow(self.count, record, recreated)
         for reader in self.readers:
             reader.set()
         return str(self.count)
 
 
 class MemoryStore:
-    """One service's view of a shelf."""
+    """One service's access to a table."""
 
     def __init__(self, table: MemoryTable | None = None) -> None:
-        self._shelf = table or MemoryTable()
+        self._table = table or MemoryTable()
         self._loaded = 0
         self._open = True
-        self._unread: list[Change] = []
+        self._unreadable: list[Change] = []
         self._changed = asyncio.Event()
-        self._shelf.readers.append(self._changed)
+        self._table.readers.append(self._changed)
 
     async def load(self) -> Mapping[str, Stored]:
         """As in ``Store``."""
         changes = self._since(0)
-        self._loaded = self._shelf.count
-        self._unread = [change for change in changes if change.problem is not None]
+        self._loaded = self._table.count
+        self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
         """As in ``Store``."""
-        row = self._shelf.rows.get(node, MemoryRow())
+        row = self._table.rows.get(node, MemoryRow())
         return None if row.record is None else stored_of(node, str(row.version), row.record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """As in ``Store``."""
-        return self._shelf.put(ledger.node.name, expected, encode(ledger))
+        return self._table.put(ledger.node.name, expected, encode(ledger))
 
     async def delete(self, node: str, expected: str) -> None:
         """As in ``Store``."""
-        self._shelf.put(node, expected, None)
+        self._table.put(node, expected, None)
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """As in ``Store``."""
-        for change in self._unread:
+        for change in self._unreadable:
             yield change
         seen = self._loaded
         while self._open:
             self._changed.clear()
-            found, seen = self._since(seen), self._shelf.count
+            found, seen = self._since(seen), self._table.count
             for change in found:
                 yield change
             await self._changed.wait()
@@ -104,13 +104,13 @@ class MemoryStore:
         """As in ``Store``."""
         self._open = False
         self._changed.set()
-        if self._changed in self._shelf.readers:
-            self._shelf.readers.remove(self._changed)
+        if self._changed in self._table.readers:
+            self._table.readers.remove(self._changed)
 
     def _since(self, seen: int) -> list[Change]:
         return [
             change
-            for node, row in self._shelf.rows.items()
+            for node, row in self._table.rows.items()
             if row.version > seen
             for change in changes_of(
                 node, str(row.version), row.record, recreated=row.recreated > seen

@@ -1,8 +1,8 @@
 """Ledgers in a SQLite file that several processes of one machine may share.
 
-One row a node. Versions are counted over the whole file, so that what has changed since a version
-is one query. A deleted node's row stays, empty, so that no version is used twice; ``again`` is the
-version at which it was filled again.
+One row for each node. One counter gives the versions of the whole file, so that one query finds
+all changes since a version. The row of a deleted node stays, empty, so that no version is used
+twice; its column ``again`` is the version at which the record was created again.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from core.ledger.node_ledger import NodeLedger
 T = TypeVar("T")
 
 Stamp = tuple[int, int]
-"""Another one after every commit: the file's ``data_version``, which counts those of others, and
-how many there were of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
+"""Different after every commit: the file's ``data_version``, which counts those of others, and the
+number of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
 
 SCHEMA_VERSION = 1
-"""Of the table; stands in the file's ``user_version``."""
+"""Of the table; the file's ``user_version``."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS ledgers (
@@ -40,8 +40,8 @@ CREATE TABLE IF NOT EXISTS ledgers (
 class SqliteStore:
     """The ledgers of one file.
 
-    All of its work is done in a thread of its own: a write waits for the disk, and for other
-    processes. What they write is seen within ``poll`` seconds.
+    A thread of its own does all work, because a write waits for the disk and for other processes.
+    ``changes`` finds the writes of other processes within ``poll`` seconds.
     """
 
     def __init__(self, path: Path, *, poll: float = 0.1, patience: float = 10.0) -> None:
@@ -54,12 +54,12 @@ class SqliteStore:
         self._changed = asyncio.Event()
         self._written = 0
         self._loaded = 0
-        self._unread: list[Change] = []
+        self._unreadable: list[Change] = []
 
     async def load(self) -> Mapping[str, Stored]:
         """As in ``Store``."""
         self._loaded, changes = await self._do(lambda: self._since(0))
-        self._unread = [change for change in changes if change.problem is not None]
+        self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
@@ -80,13 +80,13 @@ class SqliteStore:
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """As in ``Store``."""
-        for change in self._unread:
+        for change in self._unreadable:
             yield change
         seen: int = self._loaded
         stamp: Stamp | None = None
         while not self._closed:
             self._changed.clear()
-            stamp, seen, found = await self._do(partial(self._news, stamp, seen))
+            stamp, seen, found = await self._do(partial(self._changes_after, stamp, seen))
             for change in found:
                 yield change
             try:
@@ -118,7 +118,7 @@ class SqliteStore:
             file = sqlite3.connect(self._path, timeout=self._patience, isolation_level=None)
             file.text_factory = bytes
             try:
-                _log_ahead(file, self._patience)
+                _set_write_ahead_log(file, self._patience)
                 _prepare(file)
             except BaseException:
                 file.close()
@@ -144,14 +144,14 @@ class SqliteStore:
         file = self._file()
         file.execute("BEGIN IMMEDIATE")
         try:
-            version, again, there = self._row(node)
-            if expected != (None if there is None else str(version)):
-                raise Conflict(f"the ledger of {node} was changed by another")
+            version, recreated, known = self._row(node)
+            if expected != (None if known is None else str(version)):
+                raise Conflict(f"the ledger of {node} was changed by another writer")
             (new,) = file.execute("SELECT coalesce(max(version), 0) + 1 FROM ledgers").fetchone()
-            again = new if version and there is None else again
+            recreated = new if version and known is None else recreated
             file.execute(
                 "INSERT OR REPLACE INTO ledgers (node, version, again, record) VALUES (?, ?, ?, ?)",
-                (node, new, again, record),
+                (node, new, recreated, record),
             )
             file.execute("COMMIT")
         finally:
@@ -160,8 +160,8 @@ class SqliteStore:
         self._written += 1
         return str(new)
 
-    def _news(self, stamp: Stamp | None, seen: int) -> tuple[Stamp, int, list[Change]]:
-        """What was written after a version; the table is read only after a commit."""
+    def _changes_after(self, stamp: Stamp | None, seen: int) -> tuple[Stamp, int, list[Change]]:
+        """The changes after a version; reads the table only after a commit."""
         (others,) = self._file().execute("PRAGMA data_version").fetchone()
         newest = (others, self._written)
         return (newest, seen, []) if newest == stamp else (newest, *self._since(seen))
@@ -180,11 +180,12 @@ class SqliteStore:
         return newest, changes
 
 
-def _log_ahead(file: sqlite3.Connection, patience: float) -> None:
-    """Let readers and a writer not wait for each other, and a commit outlive a power cut.
+def _set_write_ahead_log(file: sqlite3.Connection, patience: float) -> None:
+    """Set write-ahead logging: readers and a writer do not wait for each other.
 
-    Of processes that open a new file at the same time some are told that it is locked, however
-    patient they are; so they ask again.
+    With ``synchronous = FULL`` a commit survives a power cut. Where several processes open a new
+    file at the same time, SQLite answers some of them at once that it is locked, without waiting
+    for ``patience`` seconds; so they try again.
     """
     end = time.monotonic() + patience
     while True:
@@ -199,16 +200,16 @@ def _log_ahead(file: sqlite3.Connection, patience: float) -> None:
 
 
 def _prepare(file: sqlite3.Connection) -> None:
-    """Make the table in a new file.
+    """Create the table in a new file.
 
     Raises:
         StoreError: the file holds something else.
     """
     file.execute("BEGIN IMMEDIATE")
-    (form,) = file.execute("PRAGMA user_version").fetchone()
-    if form not in (0, SCHEMA_VERSION):
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    if version not in (0, SCHEMA_VERSION):
         raise StoreError(
-            f"the ledger's file has form {form}; this program knows form {SCHEMA_VERSION}"
+            f"the ledger's file has schema version {version}; this program reads {SCHEMA_VERSION}"
         )
     file.execute(_TABLE)
     file.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

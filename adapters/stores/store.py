@@ -1,4 +1,4 @@
-"""What every store of ledgers can do, and how it says no."""
+"""The interface of all stores of ledgers, and their errors."""
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from adapters.wire.ledger import LedgerRecordError, decode
 from core.ledger.node_ledger import NodeLedger
 
 
-class Conflict(Exception):  # noqa: N818 (it is no error: somebody was faster)
-    """Somebody else wrote first: nothing was written; read, decide again, write again."""
+class Conflict(Exception):  # noqa: N818 (it is no error: another writer was faster)
+    """Another writer was first. Nothing was written: read, decide again, write again."""
 
 
 class StoreError(OSError):
-    """The store did not answer, or not in time. Whether it wrote is not known: read to find out."""
+    """The store did not answer, or not in time. It may have written: read to find out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A node's ledger as the store has it.
+    """A node's ledger in the store.
 
     Attributes:
         ledger: with its committed allocations, and no others.
@@ -33,13 +33,13 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A node's record is now another one.
+    """A node's record has changed.
 
     Attributes:
         node: its name.
-        stored: what is there now; None where the record was deleted or cannot be read.
-        problem: why the record cannot be read. The node holds what nobody knows: it must not
-            be used until somebody repairs the record.
+        stored: the record now; None where it was deleted or cannot be read.
+        problem: why the record cannot be read; None where it can. The node's allocations are not
+            known then, so no pod may be placed there until an operator repairs the record.
     """
 
     node: str
@@ -54,7 +54,7 @@ class Store(Protocol):
     """
 
     async def load(self) -> Mapping[str, Stored]:
-        """All records by node, but for those that cannot be read: ``changes`` tells of them."""
+        """All readable records by node; ``changes`` begins with the others."""
         ...
 
     async def read(self, node: str) -> Stored | None:
@@ -66,51 +66,51 @@ class Store(Protocol):
         ...
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """Write a node's record in place of the one that the caller knows.
+        """Write a node's record in place of the one that the caller read.
 
-        Held allocations are left out.
+        Reservations are left out.
 
         Args:
             ledger: what to write.
-            expected: the version that it was made from; None where there must be no record yet.
+            expected: the version that the caller read; None where there must be no record yet.
 
         Returns:
             The new version.
 
         Raises:
-            Conflict: the record has another version, is gone, or is there already.
+            Conflict: the record has another version, does not exist any more, or exists already.
         """
         ...
 
     async def delete(self, node: str, expected: str) -> None:
-        """Delete the record that the caller knows.
+        """Delete the record that the caller read.
 
         Raises:
-            Conflict: the record has another version, or is gone.
+            Conflict: the record has another version, or does not exist any more.
         """
         ...
 
     def changes(self) -> AsyncGenerator[Change, None]:
         """Every change after the last ``load``, own ones included; for one reader at a time.
 
-        Of each node they come in the order in which they were written. Where several follow
-        quickly, some in between may be left out, the last one never, nor a deletion before a
-        record that was made again; one may come twice.
-        Records that ``load`` could not read come first. It has no end until ``close``; after a
-        ``StoreError`` or a cancellation ask again, and nothing is missing.
+        The changes of one node come in the order of their writes. Where several follow quickly,
+        the store may leave out some in between, but never the last one, nor a deletion before a
+        record that was created again; one may come twice. Records that ``load`` could not read
+        come first. The iteration ends with ``close``. After a ``StoreError`` or a cancellation
+        call again: no change is lost.
         """
         ...
 
     async def close(self) -> None:
-        """Give back what the store holds open; ``changes`` ends."""
+        """Close connections and files; ``changes`` ends."""
         ...
 
 
 def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
-    """What a store has under a node's name.
+    """The stored value of a record.
 
     Raises:
-        LedgerRecordError: it cannot be read, or is the record of another node.
+        LedgerRecordError: the record cannot be read, or is that of another node.
     """
     ledger = decode(record)
     if ledger.node.name != node:

@@ -1,4 +1,4 @@
-"""Other people's JSON, typed and partial: only the fields that we read.
+"""The JSON of Kubernetes and of schedulers, typed and partial: only the fields that are read.
 
-Bytes to structs and back; what a field means is for the dialects to say.
+Bytes to structs and back; the dialects know what a field means.
 """

@@ -1,4 +1,4 @@
-"""AdmissionReview, version v1: what the API server asks before it writes a pod or a Binding.
+"""AdmissionReview, version v1: what the API server sends before it writes a pod or a Binding.
 
 Source: k8s.io/api/admission/v1/types.go; Binding: k8s.io/api/core/v1/types.go.
 """
@@ -20,7 +20,7 @@ Patch = list[dict[str, object]]
 
 
 class AdmissionRequest(Wire, frozen=True, gc=False):
-    """What is about to be written."""
+    """The object that the API server is about to write."""
 
     uid: str = ""
     operation: str = ""
@@ -40,14 +40,14 @@ class AdmissionReview(Wire, frozen=True, gc=False):
 
 
 class Target(Wire, frozen=True, gc=False):
-    """Where a Binding sends its pod."""
+    """The node of a Binding."""
 
     kind: str = ""
     name: str = ""
 
 
 class Binding(Wire, frozen=True, gc=False):
-    """A pod's way to its node; its name is the pod's."""
+    """The assignment of a pod to a node; its name is the pod's."""
 
     metadata: Metadata = Metadata()
     target: Target = Target()
@@ -85,10 +85,10 @@ _POD_ENV = msgspec.json.Decoder(PodEnv)
 
 
 def read_review(content: bytes) -> AdmissionRequest:
-    """The question of a review.
+    """The request of a review.
 
     Raises:
-        BodyError: it cannot be read, or is none of this version.
+        BodyError: it cannot be read, or is no AdmissionReview of this version.
     """
     review = body.read(content, _REVIEW)
     if review.kind != "AdmissionReview" or review.api_version != VERSION:
@@ -102,7 +102,7 @@ def read_review(content: bytes) -> AdmissionRequest:
 
 
 def object_of(question: AdmissionRequest) -> bytes:
-    """What is about to be written, as JSON.
+    """The object that the API server is about to write, as JSON.
 
     Raises:
         BodyError: it is missing.
@@ -114,10 +114,10 @@ def object_of(question: AdmissionRequest) -> bytes:
 
 
 def read_binding(question: AdmissionRequest) -> Binding:
-    """The Binding that a question is about.
+    """The Binding of a request.
 
     Raises:
-        BodyError: it is missing, cannot be read, or sends no pod to a node.
+        BodyError: it is missing, cannot be read, or names no node.
     """
     binding = body.read(object_of(question), _BINDING)
     if not binding.target.name or binding.target.kind not in ("", "Node"):
@@ -135,7 +135,7 @@ def read_environments(pod: bytes) -> PodEnv:
 
 
 def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) -> bytes:
-    """A yes, with changes."""
+    """The review that allows the object, with changes."""
     response: dict[str, object] = {"uid": uid, "allowed": True}
     if patch:
         response["patchType"] = "JSONPatch"
@@ -146,7 +146,7 @@ def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) 
 
 
 def denied(uid: str, code: int, message: str) -> bytes:
-    """A no; the message is what the author reads."""
+    """The review that denies the object; the author reads the message."""
     status = {"code": code, "message": message}
     return _answer({"uid": uid, "allowed": False, "status": status})
 
@@ -156,18 +156,18 @@ def escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def add_entries(field: str, there: Mapping[str, str] | None, wanted: Mapping[str, str]) -> Patch:
-    """What must be done so that a map of an object's metadata has some entries.
+def add_entries(field: str, present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> Patch:
+    """The patch after which a map of an object's metadata has some entries.
 
     Args:
         field: ``annotations`` or ``labels``.
-        there: the entries that it has; None where the map is missing.
+        present: the entries that it has; None where the map is missing.
         wanted: the entries that it must have.
     """
-    missing = {key: value for key, value in wanted.items() if (there or {}).get(key) != value}
+    missing = {key: value for key, value in wanted.items() if (present or {}).get(key) != value}
     if not missing:
         return []
-    if there is None:
+    if present is None:
         return [{"op": "add", "path": f"/metadata/{field}", "value": missing}]
     return [
         {"op": "add", "path": f"/metadata/{field}/{escaped(key)}", "value": value}

@@ -1,4 +1,4 @@
-"""What the API server wraps around objects: list pages, watch events, refusals.
+"""What the API server wraps around objects: list pages, watch events, errors.
 
 Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go (ListMeta, Status, WatchEvent).
 """
@@ -19,14 +19,14 @@ class ListMetadata(Wire, frozen=True, gc=False):
 
 
 class Page(Wire, frozen=True, gc=False):
-    """A page of a list, its objects unread."""
+    """A page of a list; its objects stay encoded."""
 
     metadata: ListMetadata = ListMetadata()
     items: tuple[msgspec.Raw, ...] | None = None
 
 
 class WatchEvent(Wire, frozen=True, gc=False):
-    """One line of a watch, its object unread."""
+    """One line of a watch; its object stays encoded."""
 
     type: str
     object: msgspec.Raw
@@ -39,20 +39,20 @@ class TypeMeta(Wire, frozen=True, gc=False):
 
 
 class StatusCause(Wire, frozen=True, gc=False):
-    """One of several reasons of a refusal."""
+    """One of several reasons of an error."""
 
     reason: str = ""
 
 
 class StatusDetails(Wire, frozen=True, gc=False):
-    """Of a refusal."""
+    """Of an error."""
 
     retry_after_seconds: float | None = None
     causes: tuple[StatusCause, ...] | None = None
 
 
 class ApiStatus(Wire, frozen=True, gc=False):
-    """A refusal."""
+    """An error (``Status`` of kind Failure)."""
 
     code: int | None = None
     reason: str | None = None

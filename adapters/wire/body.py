@@ -1,4 +1,4 @@
-"""Bodies of requests that others send: read as far as we need them, or refused with a sentence."""
+"""Bodies of requests: decoded into the fields that are needed, or rejected with a sentence."""
 
 from typing import TypeVar
 
@@ -11,8 +11,8 @@ class BodyError(ValueError):
     """A body that cannot be used; the text says what is wrong with it."""
 
 
-def read(body: bytes, form: "msgspec.json.Decoder[T]") -> T:
-    """The value that a body holds.
+def read(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+    """The value of a body.
 
     Raises:
         BodyError: it is no JSON in UTF-8, is cut off, or a field has the wrong type.
@@ -20,7 +20,7 @@ def read(body: bytes, form: "msgspec.json.Decoder[T]") -> T:
     if not body:
         raise BodyError("the body is empty")
     try:
-        return form.decode(body)
+        return decoder.decode(body)
     except UnicodeDecodeError as error:
         raise BodyError(f"the body is not UTF-8: {error.reason}") from error
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""Disruption budgets: which pods may not be put off, and how many of the others.
+"""Disruption budgets: which pods may not be evicted, and how many of the others.
 
 Source: k8s.io/api/policy/v1/types.go, k8s.io/apimachinery/pkg/apis/meta/v1/types.go (selectors).
 """
@@ -35,8 +35,8 @@ class BudgetStatus(Wire, frozen=True, gc=False):
     """Of a budget.
 
     Attributes:
-        disruptions_allowed: how many of its pods may go now.
-        disrupted_pods: names of pods whose eviction is under way, which is not counted again.
+        disruptions_allowed: how many of its pods may be evicted now.
+        disrupted_pods: names of pods whose eviction is in progress; they do not count again.
     """
 
     disruptions_allowed: int = 0
@@ -52,9 +52,9 @@ class Budget(Wire, frozen=True, gc=False):
 
 
 def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ...]:
-    """Of pods that go one after the other, which ones break a budget.
+    """Of pods that are evicted one after the other, which ones break a budget.
 
-    As kube-scheduler counts: a selector that is empty or cannot be meant matches nothing.
+    As kube-scheduler counts: a selector that is empty or invalid matches nothing.
     Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/util.go,
     FilterVictimsWithPDBViolation.
     """
@@ -63,11 +63,11 @@ def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ..
 
 
 def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
-    for place, budget in enumerate(budgets):
+    for number, budget in enumerate(budgets):
         if not _concerns(budget, pod):
             continue
-        left[place] -= 1
-        if left[place] < 0:
+        left[number] -= 1
+        if left[number] < 0:
             return True
     return False
 
@@ -93,15 +93,15 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
 
 
 def _meets(condition: Requirement, said: Mapping[str, str]) -> bool:
-    there, values = said.get(condition.key), condition.values or ()
+    value, values = said.get(condition.key), condition.values or ()
     match condition.operator, bool(values):
         case "In", True:
-            return there in values
+            return value in values
         case "NotIn", True:
-            return there not in values
+            return value not in values
         case "Exists", False:
-            return there is not None
+            return value is not None
         case "DoesNotExist", False:
-            return there is None
+            return value is None
         case _:
             return False

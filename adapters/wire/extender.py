@@ -32,11 +32,11 @@ _ABSENT = msgspec.Raw(b"null")
 
 
 class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """The base of what comes in; unknown fields are passed over."""
+    """The base of all arguments; unknown fields are ignored."""
 
 
 class NodeItems(Wire, frozen=True, gc=False):
-    """A NodeList whose nodes stay as they came."""
+    """A NodeList whose nodes stay encoded."""
 
     items: list[msgspec.Raw] | None = None
 
@@ -76,7 +76,7 @@ class MetaPod(GoArgs, frozen=True, gc=False):
 
 
 class MetaVictims(GoArgs, frozen=True, gc=False):
-    """The pods that would have to go from one node, by uid."""
+    """The victims that the scheduler proposes on one node, by uid."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
@@ -89,7 +89,7 @@ class VictimPod(Wire, frozen=True, gc=False):
 
 
 class Victims(GoArgs, frozen=True, gc=False):
-    """The pods that would have to go from one node, in full."""
+    """The victims that the scheduler proposes on one node, in full."""
 
     pods: list[VictimPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
@@ -184,7 +184,7 @@ def read_preemption(content: bytes) -> PreemptionArgs:
 
 
 def node_names(nodes: NodeItems) -> list[str]:
-    """The names of nodes that came in full.
+    """The names of whole nodes.
 
     Raises:
         BodyError: one of them cannot be read, or has no name.
@@ -196,14 +196,14 @@ def node_names(nodes: NodeItems) -> list[str]:
 
 
 def filter_names(
-    fitting: bytes, failed: Mapping[str, str], hopeless: Mapping[str, str], error: str = ""
+    fitting: bytes, failed: Mapping[str, str], unresolvable: Mapping[str, str], error: str = ""
 ) -> bytes:
-    """The answer of filter where names were asked about.
+    """The answer of filter where the question has names.
 
     Args:
         fitting: the nodes that fit, as a JSON array.
-        failed: why others do not, where preemption may help.
-        hopeless: why others do not, where it will not.
+        failed: by node, why others do not, where preemption may help.
+        unresolvable: by node, why others do not, where preemption cannot help.
         error: why there is no answer.
     """
     return orjson.dumps(
@@ -211,33 +211,33 @@ def filter_names(
             "Nodes": None,
             "NodeNames": None if error else orjson.Fragment(fitting),
             "FailedNodes": failed or None,
-            "FailedAndUnresolvableNodes": hopeless or None,
+            "FailedAndUnresolvableNodes": unresolvable or None,
             "Error": error,
         }
     )
 
 
 def filter_nodes(
-    fitting: Sequence[msgspec.Raw], failed: Mapping[str, str], hopeless: Mapping[str, str]
+    fitting: Sequence[msgspec.Raw], failed: Mapping[str, str], unresolvable: Mapping[str, str]
 ) -> bytes:
-    """The answer of filter where nodes came in full: those that fit, as they came."""
+    """The answer of filter where the question has whole nodes: those that fit, unchanged."""
     return msgspec.json.encode(
         {
             "Nodes": {"metadata": {}, "items": fitting},
             "NodeNames": None,
             "FailedNodes": failed or None,
-            "FailedAndUnresolvableNodes": hopeless or None,
+            "FailedAndUnresolvableNodes": unresolvable or None,
             "Error": "",
         }
     )
 
 
 def priorities(names: NameList, scores: Iterable[int]) -> bytes:
-    """The answer of prioritize, put together as text: that takes half the time of objects.
+    """The answer of prioritize, joined as text, which takes half the time of encoding objects.
 
     Args:
         names: of the nodes.
-        scores: of each, from 0 to ``MOST_SCORE``.
+        scores: of each, from 0 to ``MAX_SCORE``.
     """
     hosts = zip(names.strings(), map(_SCORED.__getitem__, scores), strict=True)
     text = _HOST + "".join(chain.from_iterable(hosts))
@@ -271,7 +271,7 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
 
 
 def _names(compact: bytes, content: bytes) -> NameList:
-    """The names as they came; made anew where their array is not as Go writes it."""
+    """The names as they came; encoded again where the array is not as Go writes it."""
     try:
         return NameList(compact)
     except BodyError:
@@ -291,8 +291,8 @@ def _proposals(args: _RawPreemptionArgs) -> dict[str, Proposal]:
     return proposals
 
 
-def _any_case(content: bytes, form: type[msgspec.Struct]) -> bytes:
+def _any_case(content: bytes, struct: type[msgspec.Struct]) -> bytes:
     """The same object with the keys that a struct reads, whatever their case was."""
-    wanted = {name.lower(): name for name in form.__struct_encode_fields__}
+    wanted = {name.lower(): name for name in struct.__struct_encode_fields__}
     found = body.read(content, _KEYS)
     return msgspec.json.encode({wanted.get(key.lower(), key): v for key, v in found.items()})

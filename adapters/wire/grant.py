@@ -1,6 +1,6 @@
-"""A grant as it is written: in a node's record, and on a pod whose ecosystem cannot say it.
+"""The JSON of a grant: in a node's record, and on a pod whose dialect cannot express the grant.
 
-Both are JSON that a person can read. Fields that have their default are left out.
+A person can read it. The encoder leaves out fields that have their default.
 """
 
 from typing import Annotated
@@ -40,7 +40,7 @@ class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 def _slice_record(slot: Slice) -> SliceRecord:
-    """A slice, to be written."""
+    """The record of a slice."""
     return SliceRecord(
         slot.profile,
         slot.start,
@@ -53,7 +53,7 @@ def _slice_record(slot: Slice) -> SliceRecord:
 
 
 def grant_record(grant: Grant) -> GrantRecord:
-    """A grant, to be written."""
+    """The record of a grant."""
     return GrantRecord(
         grant.container,
         grant.card,
@@ -66,5 +66,5 @@ def grant_record(grant: Grant) -> GrantRecord:
 
 
 def read_grant(record: GrantRecord) -> Grant:
-    """The grant that was written."""
+    """The grant of a record."""
     return msgspec.convert(record, Grant, from_attributes=True)

@@ -1,9 +1,9 @@
-"""The status of a node's record: the cards that its node agent finds, whoever describes them.
+"""The status of a node's record: the cards that its agent finds, whichever dialects describe them.
 
-Beside them stands what the kubelet has given to pods that no scheduler's record tells of.
+It also has the devices that the kubelet assigned to pods of which no scheduler wrote a record.
 
-The agent writes the status alone, the service everything else; so neither can undo the other, and
-the agent needs no right to say who holds what.
+Only the agent writes the status, and only the service writes everything else. So neither overwrites
+the other, and the agent needs no permission to write allocations.
 """
 
 from dataclasses import dataclass, replace
@@ -17,34 +17,34 @@ from adapters.wire.ledger import CardRecord, card_of, card_record
 from core.hardware.card import Card
 from core.hardware.mig import NO_GEOMETRY
 
-_MOST = 1024
-"""Cards and problems that are read of one node."""
+_MAX_CARDS = 1024
+"""Cards, and problems, of one record."""
 
-_MOST_HOLDINGS = 16 * _MOST
+_MAX_HOLDINGS = 16 * _MAX_CARDS
 
 KUBELET = "kubelet"
-"""The dialect of an allocation that is known from the kubelet: nothing on its pod says it."""
+"""The dialect of an allocation that only the kubelet knows: its pod has no record of it."""
 
 # NVIDIA k8s-device-plugin; volcano-sh/volcano pkg/scheduler/api/devices/nvidia/gpushare/type.go
 REPORTED = frozenset({"nvidia.com/gpu", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"})
-"""Resources whose device plugins leave nothing on a pod that tells its cards for sure."""
+"""Resources whose device plugins write nothing on a pod that names its cards for certain."""
 
 
 class HardwareRecordError(ValueError):
-    """A status that is not one."""
+    """A status that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHolding:
-    """What the kubelet has given to one container, of one resource.
+    """The devices of one resource that the kubelet assigned to one container.
 
     Attributes:
         pod: uid; another pod of the same name has another.
         container: its name.
         resource: one of ``REPORTED``.
-        count: devices, as the kubelet counts; all that the container asks for when it starts.
+        count: devices, as the kubelet counts; at the container's start all that it asks for.
         cards: uuids, ascending.
-        shared: others may have been given of these cards too, or the container only a part.
+        shared: other containers may have these cards too, or this one has only a part of them.
     """
 
     pod: str
@@ -57,13 +57,13 @@ class DeviceHolding:
 
 @dataclass(frozen=True, slots=True)
 class NodeHardware:
-    """What an agent finds in its node.
+    """What an agent finds on its node.
 
     Attributes:
-        cards: by ascending index; their ``dialects`` are those that the agent's operator has named.
-        isolation: the provider that is installed; None where the agent does not say.
+        cards: by ascending index; their ``dialects`` are those of the agent's configuration.
+        isolation: the provider that is installed; None where the agent does not state one.
         problems: uuid of a card and what is wrong with it.
-        holdings: of pods that the ledger could not tell without.
+        holdings: of pods whose cards the service learns from the kubelet alone.
     """
 
     cards: tuple[Card, ...] = ()
@@ -80,23 +80,23 @@ class ProblemRecord(Wire, frozen=True, gc=False):
 
 
 class HoldingRecord(Wire, frozen=True, gc=False):
-    """A ``Holding``."""
+    """A ``DeviceHolding``."""
 
     pod: str
     container: str
     resource: str
     count: Count
-    cards: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=_MOST)]
+    cards: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=_MAX_CARDS)]
     shared: bool = False
 
 
 class HardwareRecord(Wire, frozen=True, gc=False):
-    """The status. Nothing is left out, so that a patch with it leaves nothing of an earlier one."""
+    """The status. Every field is present, so that a patch replaces all of an earlier one."""
 
-    cards: Annotated[tuple[CardRecord, ...], msgspec.Meta(max_length=_MOST)] = ()
+    cards: Annotated[tuple[CardRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
     isolation: str | None = None
-    problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MOST)] = ()
-    holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MOST_HOLDINGS)] = ()
+    problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
+    holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -104,7 +104,7 @@ _decoder = msgspec.json.Decoder(HardwareRecord | None)
 
 
 def encode(hardware: NodeHardware) -> bytes:
-    """The status that says it; slices that a card can be cut into are not told."""
+    """The status, without the MIG layouts of the cards."""
     record = HardwareRecord(
         tuple(card_record(replace(card, geometry=NO_GEOMETRY), []) for card in hardware.cards),
         hardware.isolation,
@@ -118,14 +118,14 @@ def encode(hardware: NodeHardware) -> bytes:
 
 
 def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
-    """What a status says; None where it says nothing.
+    """The hardware in a status; None where it is empty.
 
     Args:
         status: JSON; may be empty.
         node: name of the node.
 
     Raises:
-        HardwareRecordError: it is not one.
+        HardwareRecordError: it cannot be read.
     """
     if not bytes(status):
         return None

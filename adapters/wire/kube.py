@@ -1,4 +1,4 @@
-"""Kubernetes objects, with only the fields that are read here.
+"""Kubernetes objects, with only the fields that are read.
 
 Source: k8s.io/api/core/v1/types.go; Device: koordinator-sh/koordinator
 apis/scheduling/v1alpha1/device_types.go.
@@ -9,13 +9,13 @@ import msgspec
 from core.requests.pod_ref import PodRef
 
 Amount = str | int | float
-"""A quantity as it may stand in a manifest: Kubernetes accepts a number for its text."""
+"""A quantity in a manifest: Kubernetes accepts a number in place of text."""
 
 Text = dict[str, str]
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The base of all read objects; unknown fields are passed over."""
+    """The base of all objects; unknown fields are ignored."""
 
 
 class Metadata(Wire, frozen=True, gc=False):
@@ -99,7 +99,7 @@ class KubeNode(Wire, frozen=True, gc=False):
 
 
 class DeviceTopology(Wire, frozen=True, gc=False):
-    """Where a device is plugged in; ``node_id`` is the NUMA node."""
+    """The position of a device; ``node_id`` is the NUMA node."""
 
     socket_id: int = msgspec.field(default=-1, name="socketID")
     node_id: int = msgspec.field(default=-1, name="nodeID")
@@ -146,14 +146,14 @@ class Secret(Wire, frozen=True, gc=False):
     data: Text | None = None
 
 
-def annotations(thing: Pod | KubeNode | DeviceObject) -> Text:
+def annotations(item: Pod | KubeNode | DeviceObject) -> Text:
     """An object's annotations, empty where it has none."""
-    return thing.metadata.annotations or {}
+    return item.metadata.annotations or {}
 
 
-def labels(thing: Pod | KubeNode | DeviceObject) -> Text:
+def labels(item: Pod | KubeNode | DeviceObject) -> Text:
     """An object's labels, empty where it has none."""
-    return thing.metadata.labels or {}
+    return item.metadata.labels or {}
 
 
 def full_name(pod: Pod) -> str:

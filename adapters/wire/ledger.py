@@ -1,8 +1,8 @@
-"""The record of one node: its cards and who holds them, as every store keeps it.
+"""The record of one node, as every store keeps it: its cards and their allocations.
 
-It is JSON that a person can read: bytes and percent as whole numbers, lists in the order that
-counts. Fields that have their default are left out, and fields that are not known are passed
-over, so that an older or a newer program reads the same record.
+It is JSON that a person can read: bytes and percent as whole numbers, ordered lists. The encoder
+leaves out fields that have their default, and the decoder ignores unknown ones, so that an older
+or a newer program reads the same record.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ from core.requests.request import TaskClass
 
 
 class LedgerRecordError(ValueError):
-    """A record that is not one, or does not hold together."""
+    """A record that cannot be read, or contradicts itself."""
 
 
 class ScopeRecord(Wire, frozen=True, gc=False):
@@ -30,7 +30,7 @@ class ScopeRecord(Wire, frozen=True, gc=False):
 
 
 class LayoutRecord(Wire, frozen=True, gc=False):
-    """A ``core.hardware.mig.Layout``."""
+    """A ``core.hardware.mig.MigLayout``."""
 
     name: str
     slices: tuple[SliceRecord, ...]
@@ -43,7 +43,7 @@ class GeometryRecord(Wire, frozen=True, gc=False):
 
 
 class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.card.Card``; ``geometry`` is a place in the record's list of them."""
+    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``."""
 
     uuid: str
     index: Count
@@ -69,7 +69,7 @@ class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class CardCountRecord(Wire, frozen=True, gc=False):
-    """What is said of taking a number of whole cards."""
+    """A loss or gain of ``core.hardware.node.Node``, for a number of whole cards."""
 
     cards: int
     value: int
@@ -93,7 +93,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class SummaryRecord(Wire, frozen=True, gc=False):
-    """For people alone: ``memory`` is what is held of what there is, such as ``40 of 320 GiB``."""
+    """For people only: ``memory`` is allocated and total, such as ``40 of 320 GiB``."""
 
     cards: int = 0
     healthy: int = 0
@@ -122,15 +122,15 @@ _decoder = msgspec.json.Decoder(LedgerRecord)
 
 
 def encode(ledger: NodeLedger) -> bytes:
-    """The record of a ledger. Held allocations are left out: they are one service's own."""
+    """The record of a ledger, without reservations, which only one service process knows."""
     return _encoder.encode(_record(ledger))
 
 
 def decode(record: bytes | msgspec.Raw) -> NodeLedger:
-    """The ledger that a record says.
+    """The ledger of a record.
 
     Raises:
-        LedgerRecordError: it is not a record, or does not hold together.
+        LedgerRecordError: it cannot be read, or contradicts itself.
     """
     try:
         return _ledger(_decoder.decode(record))
@@ -162,13 +162,13 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
 def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
     cards = ledger.node.cards
     used = sum(use.memory for use in ledger.usages) // GIB
-    there = sum(card.memory for card in cards) // GIB
+    total = sum(card.memory for card in cards) // GIB
     healthy = sum(card.healthy for card in cards)
-    return SummaryRecord(len(cards), healthy, pods, f"{used} of {there} GiB")
+    return SummaryRecord(len(cards), healthy, pods, f"{used} of {total} GiB")
 
 
 def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
-    """The record of a card whose geometry is among these, or ``UNCUT``."""
+    """The record of a card whose geometry is one of these, or ``NO_GEOMETRY``."""
     return CardRecord(
         card.uuid,
         card.index,
@@ -211,27 +211,27 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
         isolation=record.isolation,
         partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
         partitions_bind=record.partitions_bind,
-        losses=tuple((worth.cards, worth.value) for worth in record.losses),
-        gains=tuple((worth.cards, worth.value) for worth in record.gains),
+        losses=tuple((entry.cards, entry.value) for entry in record.losses),
+        gains=tuple((entry.cards, entry.value) for entry in record.gains),
     )
     allocations = [_allocation(allocation, node.name) for allocation in record.allocations]
-    _once("card", [card.uuid for card in node.cards])
-    _once("pod", [allocation.uid for allocation in allocations])
+    _check_unique("card", [card.uuid for card in node.cards])
+    _check_unique("pod", [allocation.uid for allocation in allocations])
     return NodeLedger.restored(node, allocations, record.changes)
 
 
-def _once(what: str, keys: list[str]) -> None:
+def _check_unique(what: str, keys: list[str]) -> None:
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise LedgerRecordError(f"the ledger's record names {what} {twice} twice")
 
 
 def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
-    """The card that a record says.
+    """The card of a record.
 
     Raises:
         KeyError: it names an unknown level.
-        IndexError: it names a geometry that is not there.
+        IndexError: it names a geometry that the record does not have.
     """
     return Card(
         card.uuid,

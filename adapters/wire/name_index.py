@@ -1,8 +1,9 @@
-"""Thousands of names in one JSON array, told apart without making a string of each.
+"""Thousands of names in one JSON array, found in an index without a string for each.
 
 A filter names every node of a cluster. Strings for them, looked up one by one, take most of the
-answer's time, and past some thousand names they leave the processor's cache: the time grows faster
-than the names. Here they stay bytes, and NumPy compares eight bytes of all of them at once.
+answer's time, and past some thousand names they exceed the processor's cache: the time grows faster
+than the number of names. Here they stay bytes, and NumPy compares eight bytes of all of them at
+once.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ _QUOTE = ord('"')
 _PRINTABLE = range(0x20, 0x7F)
 
 _PREFIX = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
-"""By number of bytes: what keeps so many of a word's first ones."""
+"""By number of bytes: the mask of so many first bytes of a word."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 by the golden ratio: products with it spread over the high bits (Knuth, TAOCP 6.4)."""
@@ -35,8 +36,8 @@ _STRINGS = msgspec.json.Decoder(list[str])
 class NameList:
     """A JSON array of names in the order in which they came.
 
-    No name has a character that JSON escapes or that is not ASCII: Kubernetes has none of those
-    either (RFC 1123). A name that is there twice stays there twice.
+    No name has a character that JSON escapes or that is not ASCII, like the names of Kubernetes
+    (RFC 1123). The list keeps duplicates.
     """
 
     def __init__(self, compact: bytes) -> None:
@@ -78,13 +79,13 @@ class NameList:
         """Each name."""
         return _STRINGS.decode(self.compact)
 
-    def select(self, wanted: Mask) -> list[str]:
-        """Those at the places that are wanted."""
-        return list(compress(self.strings(), wanted.tobytes()))
+    def select(self, selected: Mask) -> list[str]:
+        """The selected names."""
+        return list(compress(self.strings(), selected.tobytes()))
 
-    def json_array(self, wanted: Mask) -> bytes:
-        """The JSON array of those at the places that are wanted."""
-        edges = np.diff(wanted.view(np.int8), prepend=0, append=0)
+    def json_array(self, selected: Mask) -> bytes:
+        """The JSON array of the selected names."""
+        edges = np.diff(selected.view(np.int8), prepend=0, append=0)
         first, last = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
         begin = self._starts[first] - 1
         end = self._starts[last] + self._lengths[last] + 1
@@ -92,7 +93,7 @@ class NameList:
         return b"[%b]" % b",".join([self.compact[start:stop] for start, stop in runs])
 
     def words(self, count: int) -> tuple[list[Words], Mask]:
-        """The first ``count`` words of all names, filled up with zeros, and which names have more.
+        """The first ``count`` words of all names, padded with zeros, and which names are longer.
 
         No name has a zero byte, so equal words mean equal names where there are no more.
         """
@@ -108,17 +109,17 @@ class NameList:
 
 
 class NameIndex:
-    """Finds the places of names among those that it was made of.
+    """Finds the rows of names: their positions among those that the index was built of.
 
-    A hash table with open addressing, in arrays: all names that are asked for go one step at a
-    time, and those that have not arrived go on.
+    A hash table with open addressing, in arrays: all names of a query probe one slot at a time,
+    and those that meet another name probe the next.
 
     Attributes:
-        unknown: the place of a name that is not there: one past the last.
+        unknown: the row of a name that the index does not have: one past the last.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Take note of the names; the place of one that is not plain is never found."""
+        """Build the index; a query never finds a name that is not plain."""
         plain = NameList.of([name if _is_plain_name(name) else "" for name in names])
         self.unknown = len(names)
         longest = max(map(len, names), default=0)
@@ -132,28 +133,28 @@ class NameIndex:
         self._fill(words, np.flatnonzero(words[0]))
 
     def rows(self, names: NameList) -> Rows:
-        """The place of each name; ``unknown`` where it has none."""
+        """The row of each name; ``unknown`` where it has none."""
         words, longer = names.words(self._count)
         slots = self._first(words)
         found = self._slots[slots]
-        astray = np.flatnonzero(self._missed(found, words))
-        while astray.size:
-            slots[astray] = (slots[astray] + 1) & self._last
-            found[astray] = self._slots[slots[astray]]
-            missed = self._missed(found[astray], [word[astray] for word in words])
-            astray = astray[missed]
+        probing = np.flatnonzero(self._missed(found, words))
+        while probing.size:
+            slots[probing] = (slots[probing] + 1) & self._last
+            found[probing] = self._slots[slots[probing]]
+            missed = self._missed(found[probing], [word[probing] for word in words])
+            probing = probing[missed]
         found[longer] = self.unknown
         return found
 
-    def _fill(self, words: list[Words], places: Numbers) -> None:
+    def _fill(self, words: list[Words], rows: Numbers) -> None:
         slots = self._first(words)
-        while places.size:
-            free = places[self._slots[slots[places]] == self.unknown]
+        while rows.size:
+            free = rows[self._slots[slots[rows]] == self.unknown]
             _, one_a_slot = np.unique(slots[free], return_index=True)
             settled = free[one_a_slot]
             self._slots[slots[settled]] = settled
-            places = places[self._slots[slots[places]] != places]
-            slots[places] = (slots[places] + 1) & self._last
+            rows = rows[self._slots[slots[rows]] != rows]
+            slots[rows] = (slots[rows] + 1) & self._last
 
     def _first(self, words: list[Words]) -> Numbers:
         mixed = words[0] * _ODD

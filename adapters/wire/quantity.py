@@ -19,12 +19,12 @@ _FORM = re.compile(
 
 
 class QuantityError(ValueError):
-    """Text that is no quantity."""
+    """Text that is not a quantity."""
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
-    """The exact amount that a quantity says.
+    """The exact amount of a quantity.
 
     Raises:
         QuantityError: the text is no quantity.

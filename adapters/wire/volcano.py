@@ -1,4 +1,4 @@
-"""The JSON of vc-scheduler's extender plugin: of whole tasks and nodes, the little that is needed.
+"""The JSON of vc-scheduler's extender plugin: of whole tasks and nodes, only the fields needed.
 
 Source: volcano-sh/volcano pkg/scheduler/plugins/extender/{extender,argument}.go, and
 pkg/scheduler/api/{job_info,node_info}.go, whose structs carry no json tags.
@@ -16,17 +16,17 @@ from adapters.wire.kube import Pod
 
 
 class StatusCode(IntEnum):
-    """What predicate says. Source: pkg/scheduler/api/types.go."""
+    """The answer of predicate. Source: pkg/scheduler/api/types.go."""
 
     SUCCESS = 0
     UNSCHEDULABLE = 2
-    """Not now; preemption may help."""
+    """The node does not fit now; preemption may help."""
     UNRESOLVABLE = 3
-    """Preemption does not help."""
+    """The node does not fit; preemption cannot help."""
 
 
 class PredicateStatus(IntEnum):
-    """A task's state, as far as events tell it. Source: pkg/scheduler/api/types.go."""
+    """The states of a task that events report. Source: pkg/scheduler/api/types.go."""
 
     PENDING = 1
     ALLOCATED = 2
@@ -36,7 +36,7 @@ class PredicateStatus(IntEnum):
 
 
 class Vote(IntEnum):
-    """What preemptable and reclaimable say. Source: pkg/scheduler/plugins/util/util.go."""
+    """The answer of preemptable and reclaimable. Source: pkg/scheduler/plugins/util/util.go."""
 
     PERMIT = 1
     ABSTAIN = 0
@@ -81,7 +81,7 @@ class AllocateEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Eviction(msgspec.Struct, frozen=True, gc=False):
-    """Of preemptable and reclaimable; those who may go stay as they came."""
+    """Of preemptable and reclaimable; the candidates for eviction stay encoded."""
 
     evictor: Task
     evictees: list[msgspec.Raw] | None
@@ -98,7 +98,7 @@ def pod_of(task: Task) -> Pod:
     """The pod of a task.
 
     Raises:
-        BodyError: it is missing, or is another one than the task.
+        BodyError: it is missing, or its uid is not the task's.
     """
     if task.pod is None:
         raise BodyError("task.Pod is missing")
@@ -146,7 +146,7 @@ def read_event(content: bytes) -> Task:
 
 
 def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]:
-    """Who wants to come, and who may go: each as a task and as it came.
+    """The preemptor, and the candidates for eviction, each decoded and as it came.
 
     Raises:
         BodyError: something cannot be read.
@@ -156,7 +156,7 @@ def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]
 
 
 def predicate_result(code: StatusCode, text: str = "") -> bytes:
-    """The answer of predicate; only an empty text is a yes."""
+    """The answer of predicate; only an empty text means that the task fits."""
     return orjson.dumps({"status": text, "code": int(code)})
 
 
@@ -166,10 +166,10 @@ def prioritize_result(scores: Mapping[str, int], error: str = "") -> bytes:
 
 
 def event_result(error: str = "") -> bytes:
-    """The answer of an event; a text undoes it."""
+    """The answer of an event; with a text the scheduler undoes the allocation."""
     return orjson.dumps({"errorMessage": error})
 
 
 def eviction_result(vote: Vote, victims: Sequence[msgspec.Raw] = ()) -> bytes:
-    """The answer of preemptable and reclaimable; victims go back as they came."""
+    """The answer of preemptable and reclaimable; victims go back unchanged."""
     return msgspec.json.encode({"status": int(vote), "victims": list(victims)})

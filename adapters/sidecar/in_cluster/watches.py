@@ -26,7 +26,7 @@ from adapters.sidecar.reconcile.cluster_cache import (
     ObjectKey,
     Update,
 )
-from adapters.stores.kubernetes import LedgerHandler, LedgerObject
+from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adapters.stores.kubernetes import LedgerHandler, LedgerObject, NamedObject
+from adapters.stores.watch import LedgerHandler, LedgerObject, NamedObject
 from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode
 
 HardwareReported = Callable[[str, NodeHardware | None], None]

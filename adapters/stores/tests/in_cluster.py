@@ -12,8 +12,9 @@ from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.paths import NODE_LEDGERS
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
-from adapters.stores.kubernetes import KubernetesStore, LedgerHandler, LedgerObject
+from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Store
+from adapters.stores.watch import LedgerHandler, LedgerObject
 
 
 class InCluster:

@@ -195,7 +195,7 @@ def test_of_many_that_create_or_delete_at_once_one_wins(place: Place) -> None:
     with_two(place, test)
 
 
-def test_changes_are_told_in_order_and_none_is_missing(place: Place) -> None:
+def test_changes_come_in_order_and_none_is_missing(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         version = await one.write(a_ledger(), None)
         await one.load()
@@ -232,7 +232,7 @@ def test_a_change_carries_the_version_for_the_next_write(place: Place) -> None:
     with_two(place, test)
 
 
-def test_deletions_are_told(place: Place) -> None:
+def test_deletions_are_changes(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         version = await one.write(a_ledger(), None)
         await one.load()
@@ -245,7 +245,7 @@ def test_deletions_are_told(place: Place) -> None:
     with_two(place, test)
 
 
-def test_what_was_written_between_load_and_changes_is_told(place: Place) -> None:
+def test_what_is_written_between_load_and_changes_is_a_change(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         version = await one.write(a_ledger(), None)
         await one.write(a_ledger("gone"), None)
@@ -263,7 +263,7 @@ def test_what_was_written_between_load_and_changes_is_told(place: Place) -> None
     with_two(place, test)
 
 
-def test_a_record_that_was_made_again_is_told_as_deleted_first(place: Place) -> None:
+def test_the_deletion_of_a_record_comes_before_its_new_creation(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         version = await one.write(a_ledger(pods=9), None)
         await one.load()
@@ -313,7 +313,7 @@ async def _all(changes: AsyncIterator[Change]) -> list[Change]:
     return [change async for change in changes]
 
 
-def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place) -> None:
+def test_a_record_that_cannot_be_read_is_a_change_with_a_problem(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         await one.write(a_ledger(), None)
         await one.write(a_ledger("m"), None)
@@ -332,7 +332,7 @@ def test_a_record_that_cannot_be_read_is_told_and_never_passed_over(place: Place
     with_two(place, test)
 
 
-def test_the_record_of_another_node_is_not_believed(place: Place) -> None:
+def test_the_record_of_another_node_is_rejected(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         await one.write(a_ledger("m"), None)
         await place.spoil("m", b'{"node":"n"}')
@@ -357,15 +357,15 @@ def test_of_100_pods_from_four_processes_none_is_lost_and_no_card_is_full_twice(
     async def run() -> tuple[NodeLedger, dict[str, bool]]:
         async with place.open() as store:
             await store.write(empty(*like_cards(5, memory=18 << 30, slots=18)), None)
-            told = await write_all(place, WRITERS, 25)
+            results = await write_all(place, WRITERS, 25)
             stored = await store.read("n")
             assert stored is not None
-            return stored.ledger, told
+            return stored.ledger, results
 
-    ledger, told = asyncio.run(run())
+    ledger, results = asyncio.run(run())
 
-    placed = {uid for uid, fits in told.items() if fits}
-    assert len(told) == 100
+    placed = {uid for uid, fits in results.items() if fits}
+    assert len(results) == 100
     assert placed == set(ledger.allocations)
     assert len(placed) == 5 * 18
     assert ledger.problems() == ()
@@ -373,16 +373,16 @@ def test_of_100_pods_from_four_processes_none_is_lost_and_no_card_is_full_twice(
 
 
 async def write_all(place: Place, writers: int, pods: int) -> dict[str, bool]:
-    """What became of each pod. Where the place has an address, every writer is a process."""
+    """By pod, whether it was placed. Where the place has an address, every writer is a process."""
     if place.address is None:
         return await write_in_tasks(place, writers, pods)
     processes = [
         await write_in_process(place.address, f"w{number}", pods) for number in range(writers)
     ]
-    told = [(await process.communicate())[0] for process in processes]
+    outputs = [(await process.communicate())[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * writers
-    lines = [line.split() for text in told for line in text.decode().splitlines()]
-    return {uid: fate == "placed" for uid, fate in lines}
+    lines = [line.split() for text in outputs for line in text.decode().splitlines()]
+    return {uid: result == "placed" for uid, result in lines}
 
 
 async def write_in_tasks(place: Place, writers: int, pods: int) -> dict[str, bool]:
@@ -390,8 +390,8 @@ async def write_in_tasks(place: Place, writers: int, pods: int) -> dict[str, boo
         async with place.open() as store:
             return await place_many(store, name, pods)
 
-    told = await asyncio.gather(*(write(f"w{number}") for number in range(writers)))
-    return {uid: fits for each in told for uid, fits in each.items()}
+    results = await asyncio.gather(*(write(f"w{number}") for number in range(writers)))
+    return {uid: fits for each in results for uid, fits in each.items()}
 
 
 def test_a_writer_that_is_killed_leaves_what_it_said_it_wrote(place: Place) -> None:

@@ -23,7 +23,7 @@ def write(cluster: Any, ledger: NodeLedger) -> None:
 
 
 def table(cluster: Any) -> dict[str, Any]:
-    """What ``kubectl get -o wide`` is told."""
+    """The table that the API server sends to ``kubectl get -o wide``."""
     connection = http.client.HTTPSConnection(
         "127.0.0.1", cluster.server_port, context=cluster.api.context, timeout=30
     )

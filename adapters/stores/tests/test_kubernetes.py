@@ -12,8 +12,9 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.stores.kubernetes import COLLECTION, KubernetesStore, LedgerHandler, LedgerObject
+from adapters.stores.kubernetes import COLLECTION, KubernetesStore
 from adapters.stores.store import Change, Conflict, StoreError
+from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.ledger import LedgerRecord
 from core.hardware.card import Level
 from core.ledger.node_ledger import NodeLedger
@@ -191,7 +192,7 @@ def test_an_answer_that_cannot_be_read_is_an_error() -> None:
     asyncio.run(run())
 
 
-def test_a_follower_that_fails_is_told_to_who_waits() -> None:
+def test_load_fails_with_the_error_of_the_watch() -> None:
     async def fails(_: LedgerHandler) -> None:
         raise ValueError("no more")
 
@@ -205,7 +206,7 @@ def test_a_follower_that_fails_is_told_to_who_waits() -> None:
     asyncio.run(run())
 
 
-def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
+def test_an_object_that_the_watch_cannot_decode_is_a_change_with_a_problem() -> None:
     @dataclass
     class Named:
         name: str
@@ -230,7 +231,7 @@ def test_an_object_that_is_unreadable_in_the_watch_is_told() -> None:
     ]
 
 
-def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
+def test_a_change_that_this_process_wrote_is_not_decoded_again() -> None:
     server = FakeServer()
     sinks: list[LedgerHandler] = []
 
@@ -239,7 +240,7 @@ def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
         sink.on_synced()
         return never(sink)
 
-    def tell() -> None:
+    def send_update() -> None:
         (path,) = server.objects
         sinks[-1].on_update(msgspec.json.decode(server._found(path), type=LedgerObject))
 
@@ -252,23 +253,23 @@ def test_what_this_process_wrote_is_told_without_being_read_again() -> None:
         )
         async with aclosing(store.changes()) as changes:
             first = await store.write(own, None)
-            tell()
-            told = (await anext(changes)).stored
-            assert told is not None
-            assert told.ledger is own
+            send_update()
+            stored = (await anext(changes)).stored
+            assert stored is not None
+            assert stored.ledger is own
 
             second = await store.write(held_too, first)
-            tell()
-            told = (await anext(changes)).stored
-            assert told is not None
-            assert not told.ledger.allocations
+            send_update()
+            stored = (await anext(changes)).stored
+            assert stored is not None
+            assert not stored.ledger.allocations
 
             await other.write(own, second)
-            tell()
-            told = (await anext(changes)).stored
-            assert told is not None
-            assert told.ledger is not own
-            assert told.ledger == own
+            send_update()
+            stored = (await anext(changes)).stored
+            assert stored is not None
+            assert stored.ledger is not own
+            assert stored.ledger == own
 
     asyncio.run(run())
 

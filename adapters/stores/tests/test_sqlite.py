@@ -38,7 +38,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
         file.execute("PRAGMA user_version = 7")
     file.close()
 
-    assert "has form 7" in load_error(path)
+    assert "has schema version 7" in load_error(path)
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def allocate(ledger: NodeLedger, uid: str) -> NodeLedger | None:
 
 
 async def place_pod(store: Store, uid: str) -> bool:
-    """Write a pod into the ledger of ``n``, as often as others are faster; False: it is full."""
+    """Write a pod into the ledger of ``n``, again after each conflict; False: the node is full."""
     while True:
         stored = await store.read("n")
         assert stored is not None
@@ -37,10 +37,10 @@ async def place_pod(store: Store, uid: str) -> bool:
 
 
 async def place_many(store: Store, name: str, count: int) -> dict[str, bool]:
-    """Place pods ``NAME-0`` and so on, and print of each how it went."""
-    told: dict[str, bool] = {}
+    """Place pods ``NAME-0`` and so on, and print the result of each."""
+    placed: dict[str, bool] = {}
     for number in range(count):
         uid = f"{name}-{number}"
-        told[uid] = await place_pod(store, uid)
-        print(uid, "placed" if told[uid] else "full", flush=True)  # noqa: T201
-    return told
+        placed[uid] = await place_pod(store, uid)
+        print(uid, "placed" if placed[uid] else "full", flush=True)  # noqa: T201
+    return placed

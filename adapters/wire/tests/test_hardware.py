@@ -27,11 +27,11 @@ CARD = Card(
 )
 
 
-def test_what_is_told_is_read_again() -> None:
+def test_decode_returns_what_was_encoded() -> None:
     held = DeviceHolding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
-    told = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,))
+    hardware = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,))
 
-    assert decode(encode(told), "n") == told
+    assert decode(encode(hardware), "n") == hardware
     assert decode(encode(NodeHardware()), "n") == NodeHardware()
 
 
@@ -44,7 +44,7 @@ def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
     }
 
 
-def test_layouts_are_not_told() -> None:
+def test_layouts_are_not_encoded() -> None:
     cut = msgspec.json.decode(encode(NodeHardware((CARD,))))
     whole = NodeHardware((replace(CARD, geometry=geometry((MODEL,))),))
 

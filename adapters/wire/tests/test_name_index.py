@@ -36,9 +36,9 @@ def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
 
 
 def test_a_name_that_begins_like_a_known_one_is_another() -> None:
-    roster = NameIndex(["12345678", "1234567"])
+    index = NameIndex(["12345678", "1234567"])
 
-    found = roster.rows(NameList.of(["123456789", "12345678", "123456", "1234567"]))
+    found = index.rows(NameList.of(["123456789", "12345678", "123456", "1234567"]))
 
     assert found.tolist() == [2, 0, 2, 1]
 

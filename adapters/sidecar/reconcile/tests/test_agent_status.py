@@ -2,7 +2,7 @@ import msgspec
 
 from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
-from adapters.stores.kubernetes import LedgerObject, NamedObject
+from adapters.stores.watch import LedgerObject, NamedObject
 from adapters.wire.hardware import NodeHardware, encode
 from adapters.wire.kube import Metadata
 from core.hardware.card import Card
