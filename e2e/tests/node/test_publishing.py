@@ -1,22 +1,19 @@
 """A node whose cards only our agent knows: the service allocates them while they are healthy."""
 
-import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
-from adapters.node.apiserver.api import ApiError, send
-from adapters.node.apiserver.credentials import of_kubeconfig
-from adapters.node.apiserver.status import MERGE
 from e2e.harness.cluster.accounts import account
-from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.credentials import connect
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, node_of, pod, turn
 from e2e.harness.names import LEDGERS, NAMESPACE
@@ -199,7 +196,8 @@ def test_what_an_agent_published_outlives_it_until_the_status_is_cleared(
 def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     plane: ControlPlane, agent: Agent
 ) -> None:
-    who = of_kubeconfig(account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}"))
+    token = account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}")
+    own = connect(token, plane.run.folder)
     ours = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
     forged_cards = ours | {
         "metadata": {"name": "own2"},
@@ -208,10 +206,9 @@ def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     other = ours | {"metadata": {"name": "other"}, "spec": {"node": "other"}}
     plane.api.create(LEDGERS, other)
 
-    def refusal(method: str, path: str, body: Object) -> int:
-        kind = MERGE if method == "PATCH" else "application/json"
+    def refusal(method: Callable[[str, Object], Object], path: str, body: Object) -> int:
         with pytest.raises(ApiError) as refused:
-            asyncio.run(send(who, method, path, json.dumps(body).encode(), kind))
+            method(path, body)
         return refused.value.status
 
     forged: Object = {"status": {"cards": []}}
@@ -219,14 +216,13 @@ def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     def in_force() -> bool:
         """Whether the policy is: a server takes a while after it was made."""
         try:
-            patch = json.dumps(forged).encode()
-            asyncio.run(send(who, "PATCH", f"{LEDGERS}/other/status", patch, MERGE))
+            own.merge(f"{LEDGERS}/other/status", forged)
         except ApiError:
             return True
         return False
 
     within(30, in_force)
-    assert refusal("PATCH", f"{LEDGERS}/other/status", forged) == HTTPStatus.FORBIDDEN
-    assert refusal("POST", LEDGERS, forged_cards) == HTTPStatus.FORBIDDEN
-    assert refusal("PATCH", f"{LEDGERS}/own", {"spec": {"node": "x"}}) == HTTPStatus.FORBIDDEN
-    assert refusal("POST", "/api/v1/namespaces", {}) == HTTPStatus.FORBIDDEN
+    assert refusal(own.merge, f"{LEDGERS}/other/status", forged) == HTTPStatus.FORBIDDEN
+    assert refusal(own.create, LEDGERS, forged_cards) == HTTPStatus.FORBIDDEN
+    assert refusal(own.merge, f"{LEDGERS}/own", {"spec": {"node": "x"}}) == HTTPStatus.FORBIDDEN
+    assert refusal(own.create, "/api/v1/namespaces", {}) == HTTPStatus.FORBIDDEN
