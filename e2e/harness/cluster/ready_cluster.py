@@ -28,14 +28,14 @@ def cluster(nodes: Sequence[Object]) -> Iterator[ControlPlane]:
         yield plane
 
 
-def wait_for_nodes(api: Api, names: Collection[str] = ()) -> None:
+def wait_for_nodes(api: Api, names: Collection[str] = (), patience: float = 60) -> None:
     """Wait until these nodes accept pods; all nodes, if none is named."""
 
     def ready() -> bool:
         rows = api.get("/api/v1/nodes")["items"]
         return all(is_ready(row) for row in rows if not names or row["metadata"]["name"] in names)
 
-    within(60, ready)
+    within(patience, ready)
 
 
 @contextmanager
