@@ -19,8 +19,8 @@ def spread(ranks: Numbers, most: int) -> Numbers:
     """Scores from 0 to ``most``, in the order of the ranks.
 
     With up to ``most`` + 1 different ranks they are spread evenly and the order is kept exactly;
-    with more, the best ``most`` of them are told apart and all others get 0. Where all are equal,
-    so are the scores: 0.
+    with more, the best ``most`` of them get different scores and all others get 0. Where all are
+    equal, so are the scores: 0.
     """
     distinct, place = np.unique(ranks, return_inverse=True)
     last = len(distinct) - 1

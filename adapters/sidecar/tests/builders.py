@@ -1,4 +1,4 @@
-"""A service on a memory store with fakes of our own ports, and the bodies that schedulers send."""
+"""A service on a memory store with fakes of its ports, and the bodies that schedulers send."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ DIALECTS = dialects({}, Defaults())
 
 
 def capture(path: str) -> bytes:
-    """A body as a real scheduler sent it."""
+    """A body that a real scheduler sent."""
     return (CAPTURES / path).read_bytes()
 
 
@@ -47,7 +47,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def a_node(name: str, cards: int = 2, memory: int = 8192) -> KubeNode:
-    """A node that Volcano's device plugin describes; memory in MiB."""
+    """A node that Volcano's device plugin advertises; memory in MiB."""
     listed = "".join(
         f"GPU-{name}-{index},10,{memory},NVIDIA-A10,true,hami-core:" for index in range(cards)
     )
@@ -55,7 +55,7 @@ def a_node(name: str, cards: int = 2, memory: int = 8192) -> KubeNode:
 
 
 def a_metax_node(name: str, cards: int = 2) -> KubeNode:
-    """A node that MetaX's device plugin describes."""
+    """A node that MetaX's device plugin advertises."""
     listed = [
         {
             "uuid": f"MX-{name}-{index}",
@@ -84,7 +84,7 @@ def a_pod(
     limits: Mapping[str, object] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Json:
-    """A pod in JSON that asks in Volcano's words, if no other limits are given."""
+    """A pod in JSON; without ``limits`` it requests a share in the Volcano dialect."""
     asked: dict[str, object] = {"volcano.sh/vgpu-number": count}
     if memory is not None:
         asked["volcano.sh/vgpu-memory"] = memory
@@ -112,7 +112,7 @@ def read_pod(thing: Json) -> Pod:
 
 
 class FakeClock:
-    """Time stands until it is moved."""
+    """A clock that advances only when a test or a sleep advances it."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -133,13 +133,13 @@ class FakeClock:
 
 @dataclass
 class RecordingDecisionLog:
-    """Keeps what it is told."""
+    """Keeps all decisions and counts write conflicts."""
 
     decisions: list[DecisionRecord] = field(default_factory=list)
     conflicts: int = 0
 
-    def record(self, decided: DecisionRecord) -> None:
-        self.decisions.append(decided)
+    def record(self, decision: DecisionRecord) -> None:
+        self.decisions.append(decision)
 
     def conflict(self, node: str) -> None:  # noqa: ARG002
         self.conflicts += 1
@@ -185,7 +185,7 @@ class CountingCluster(LocalCluster):
 
 
 class CountingStore(MemoryStore):
-    """Counts writes, and lets others be faster as often as it is told."""
+    """Counts writes; as many conflict, and as many fail, as a test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,14 +198,14 @@ class CountingStore(MemoryStore):
             raise self.failures.pop(0)
         if self.races:
             self.races -= 1
-            raise Conflict("somebody was faster")
+            raise Conflict("another replica was faster")
         self.writes += 1
         return await super().write(ledger, expected)
 
 
 @dataclass
 class Bench:
-    """A service with everything around it that a test looks at."""
+    """A service with its fakes, for a test to inspect."""
 
     service: Service
     store: CountingStore
@@ -214,7 +214,7 @@ class Bench:
     decision_log: RecordingDecisionLog
 
     async def sync(self) -> None:
-        """Learn all that the store has."""
+        """Load all records of the store, and be ready."""
         self.service.ledgers.load(await self.store.load())
         self.service.readiness.mark_synced("ledgers")
 

@@ -1,4 +1,4 @@
-"""An event loop that can tell when nobody on it can go on by itself."""
+"""An event loop that knows when no task on it can continue without an external event."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class SettlingLoop(asyncio.SelectorEventLoop):
-    """One on which a task can wait until all others wait for something that is not there yet."""
+    """A task on it can wait until all other tasks are blocked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class SettlingLoop(asyncio.SelectorEventLoop):
         return super().call_soon(callback, *args, context=context)
 
     async def settled(self) -> None:
-        """Give way until, in one whole round, nobody but the caller asked for another."""
+        """Yield until only the caller scheduled a callback in a whole round of the loop."""
         called = -1
         while self._called != called + 1:
             called = self._called
@@ -33,7 +33,7 @@ class SettlingLoop(asyncio.SelectorEventLoop):
 
 
 def settling_loop() -> SettlingLoop:
-    """The loop that runs.
+    """The running loop.
 
     Raises:
         TypeError: it is of another kind.

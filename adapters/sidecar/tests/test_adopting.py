@@ -1,4 +1,4 @@
-"""Pods that a peer bound before the service came: what is done about each."""
+"""Adoption of pods that a peer bound before Dragoman was installed."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_pod_that_ran_before_is_adopted_and_nothing_is_ever_written_on_it(case
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
+def test_cards_of_a_pod_that_ran_before_are_not_allocated_again(case: Path) -> None:
     pod, empty = running(case), NodeLedger.of(NODE)
     ledger = repaired(empty, reconcile(view(empty, pod), ALL))
     whole = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100}
@@ -53,7 +53,7 @@ def test_nothing_is_booked_over_a_pod_that_ran_before(case: Path) -> None:
         assert held.isdisjoint(grant.card for grant in found.grants)
 
 
-def test_a_card_that_the_node_does_not_have_is_drift_that_a_person_must_see() -> None:
+def test_a_card_that_the_node_does_not_have_is_reported_as_drift() -> None:
     pod, empty = running(GOLDEN / "volcano_unknown_card.in.json"), NodeLedger.of(NODE)
     ledger = repaired(empty, reconcile(view(empty, pod), ALL))
 

@@ -44,8 +44,8 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @dataclass
-class Line:
-    """A client with the service that it asks."""
+class Connected:
+    """A client with its service."""
 
     bench: Bench
     server: GrpcServer
@@ -64,12 +64,12 @@ class Line:
             await call
         return caught.value.code().name, caught.value.details() or ""
 
-    def bookings(self) -> int:
+    def allocations(self) -> int:
         return sum(len(ledger.allocations) for ledger in self.bench.service.ledgers.inventory)
 
 
 @asynccontextmanager
-async def a_line(folder: Path, *pods: Json) -> AsyncIterator[Line]:
+async def connected(folder: Path, *pods: Json) -> AsyncIterator[Connected]:
     bench = await a_service(pods=pods)
     failures: list[Exception] = []
 
@@ -83,13 +83,13 @@ async def a_line(folder: Path, *pods: Json) -> AsyncIterator[Line]:
     running = asyncio.create_task(server.run())
     try:
         async with grpc.aio.insecure_channel(listen) as channel:
-            yield Line(bench, server, channel, failures)
+            yield Connected(bench, server, channel, failures)
     finally:
         running.cancel()
         await server.stop()
 
 
-Test = Callable[[Line], Coroutine[Any, Any, None]]
+Test = Callable[[Connected], Coroutine[Any, Any, None]]
 
 
 def on(folder: Path, *pods: Json) -> Callable[[Test], None]:
@@ -97,8 +97,8 @@ def on(folder: Path, *pods: Json) -> Callable[[Test], None]:
 
     def tried(test: Test) -> None:
         async def main() -> None:
-            async with a_line(folder, *pods) as line:
-                await test(line)
+            async with connected(folder, *pods) as client:
+                await test(client)
 
         asyncio.run(main())
 
@@ -110,230 +110,232 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("g")  # the path of a socket must be short
 
 
-def test_a_pod_gets_cards_for_good_and_the_same_when_it_asks_again(folder: Path) -> None:
+def test_a_repeated_allocate_gives_the_same_committed_cards(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        first = await line.allocate("p")
-        again = await line.allocate("p")
+    async def _(client: Connected) -> None:
+        first = await client.allocate("p")
+        again = await client.allocate("p")
 
         assert (first.node, list(first.grants)) == (again.node, list(again.grants))
         assert first.grants[0].memory == 4000 * MIB
         assert not first.bound
         assert first.annotations["volcano.sh/vgpu-node"] == first.node
-        assert line.bookings() == 1
-        assert line.bench.cluster.bindings == 0
-        assert line.bench.decision_log.decisions[-1].outcome is Outcome.HELD
+        assert client.allocations() == 1
+        assert client.bench.cluster.bindings == 0
+        assert client.bench.decision_log.decisions[-1].outcome is Outcome.HELD
 
 
-def test_a_pod_is_bound_where_that_is_wished(folder: Path) -> None:
+def test_allocate_with_bind_binds_the_pod(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        given = await line.allocate("p", "n2", bind=True)
+    async def _(client: Connected) -> None:
+        given = await client.allocate("p", "n2", bind=True)
 
-        pod = await line.bench.cluster.get(PodRef("default", "p"))
+        pod = await client.bench.cluster.get(PodRef("default", "p"))
         assert pod is not None
         assert (given.node, given.bound) == ("n2", True)
         assert pod.spec.node_name == "n2"
-        ledger = line.bench.service.ledgers.ledger("n2")
+        ledger = client.bench.service.ledgers.ledger("n2")
         assert ledger is not None
         found = adopt(pod, ledger.node, DIALECTS)
         assert found is not None
         assert [grant.card for grant in found.grants] == [grant.card for grant in given.grants]
-        assert await line.refused(line.allocate("p")) == (
+        assert await client.refused(client.allocate("p")) == (
             "FAILED_PRECONDITION",
             "pod default/p is bound already, or has finished",
         )
         wanted = pb.ReleaseRequest(uid="uid-p", node="n2", attempt=given.attempt)
-        code, _ = await line.refused(line.stub.Release(wanted))
+        code, _ = await client.refused(client.stub.Release(wanted))
         assert code == "FAILED_PRECONDITION"
-        assert line.bookings() == 1
+        assert client.allocations() == 1
 
 
-def test_what_was_given_is_taken_back_by_whoever_has_the_attempt(folder: Path) -> None:
+def test_only_the_latest_attempt_can_release_an_allocation(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        first = await line.allocate("p")
-        again = await line.allocate("p")
+    async def _(client: Connected) -> None:
+        first = await client.allocate("p")
+        again = await client.allocate("p")
 
         def released(attempt: int) -> Any:
             wanted = pb.ReleaseRequest(uid="uid-p", node=first.node, attempt=attempt)
-            return line.stub.Release(wanted)
+            return client.stub.Release(wanted)
 
-        code, text = await line.refused(released(first.attempt))
+        code, text = await client.refused(released(first.attempt))
         assert code == "FAILED_PRECONDITION"
         assert "later attempt" in text
         assert (await released(again.attempt)).released
         assert not (await released(again.attempt)).released
-        assert line.bookings() == 0
+        assert client.allocations() == 0
 
 
-def test_the_cards_of_a_bound_pod_are_not_taken_back_because_a_watch_is_late(folder: Path) -> None:
+def test_a_stale_watch_does_not_release_the_cards_of_a_bound_pod(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        line.bench.cluster.late["default/p"] = read_pod(a_pod())
-        given = await line.allocate("p", "n2", bind=True)
+    async def _(client: Connected) -> None:
+        client.bench.cluster.late["default/p"] = read_pod(a_pod())
+        given = await client.allocate("p", "n2", bind=True)
 
         wanted = pb.ReleaseRequest(uid="uid-p", node="n2", attempt=given.attempt)
-        code, text = await line.refused(line.stub.Release(wanted))
+        code, text = await client.refused(client.stub.Release(wanted))
 
-        assert (code, line.bookings()) == ("FAILED_PRECONDITION", 1)
+        assert (code, client.allocations()) == ("FAILED_PRECONDITION", 1)
         assert "is bound" in text
 
 
-def test_a_refusal_says_why(folder: Path) -> None:
+def test_every_refusal_has_a_status_code_and_a_reason(folder: Path) -> None:
     pods = (a_pod("big", memory=9000), a_pod("bad", memory="-1"), a_pod("none", limits={"cpu": 1}))
 
     @on(folder, *pods, a_pod())
-    async def _(line: Line) -> None:
-        code, text = await line.refused(line.allocate("big"))
+    async def _(client: Connected) -> None:
+        code, text = await client.refused(client.allocate("big"))
         assert code == "RESOURCE_EXHAUSTED"
         assert "memory 808 MiB short" in text
-        assert line.bench.decision_log.decisions[-1].outcome is Outcome.REFUSED
-        code, text = await line.refused(line.allocate("bad"))
+        assert client.bench.decision_log.decisions[-1].outcome is Outcome.REFUSED
+        code, text = await client.refused(client.allocate("bad"))
         assert code == "INVALID_ARGUMENT"
         assert "vgpu-memory" in text
-        assert (await line.refused(line.allocate("none")))[0] == "FAILED_PRECONDITION"
-        assert (await line.refused(line.allocate("who")))[0] == "NOT_FOUND"
-        assert (await line.refused(line.allocate("p", "nowhere")))[0] == "RESOURCE_EXHAUSTED"
-        assert line.bookings() == 0
-        await line.allocate("p", "n1")
-        assert (await line.refused(line.allocate("p", "n2")))[0] == "ALREADY_EXISTS"
+        assert (await client.refused(client.allocate("none")))[0] == "FAILED_PRECONDITION"
+        assert (await client.refused(client.allocate("unknown")))[0] == "NOT_FOUND"
+        assert (await client.refused(client.allocate("p", "nowhere")))[0] == "RESOURCE_EXHAUSTED"
+        assert client.allocations() == 0
+        await client.allocate("p", "n1")
+        assert (await client.refused(client.allocate("p", "n2")))[0] == "ALREADY_EXISTS"
 
 
 def test_a_binding_that_fails_is_no_success(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        line.bench.cluster.answers = [BindError(403, "no"), BindError(0, "silence")]
+    async def _(client: Connected) -> None:
+        client.bench.cluster.answers = [BindError(403, "no"), BindError(0, "silence")]
 
-        assert await line.refused(line.allocate("p", bind=True)) == ("ABORTED", "403: no")
-        assert line.bookings() == 0
-        assert await line.refused(line.allocate("p", bind=True)) == ("UNAVAILABLE", "silence")
-        assert line.bookings() == 1
+        assert await client.refused(client.allocate("p", bind=True)) == ("ABORTED", "403: no")
+        assert client.allocations() == 0
+        assert await client.refused(client.allocate("p", bind=True)) == ("UNAVAILABLE", "silence")
+        assert client.allocations() == 1
 
 
-def test_a_store_that_does_not_answer_is_told_and_so_is_the_unforeseen(folder: Path) -> None:
+def test_errors_of_the_store_and_unexpected_errors_have_their_status_codes(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        line.bench.store.failures = [StoreError("gone")]
-        assert await line.refused(line.allocate("p")) == ("UNAVAILABLE", "gone")
+    async def _(client: Connected) -> None:
+        client.bench.store.failures = [StoreError("gone")]
+        assert await client.refused(client.allocate("p")) == ("UNAVAILABLE", "gone")
 
-        line.bench.service.pod_requests.read = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+        client.bench.service.pod_requests.read = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
 
-        code, text = await line.refused(line.allocate("p"))
+        code, text = await client.refused(client.allocate("p"))
         assert (code, text.split()[-1]) == ("INTERNAL", "n-1")
-        assert isinstance(line.failures[0], ZeroDivisionError)
+        assert isinstance(client.failures[0], ZeroDivisionError)
 
 
-def test_two_at_once_never_get_one_share_twice(folder: Path) -> None:
+def test_concurrent_allocates_never_share_a_full_card(folder: Path) -> None:
     pods = [a_pod(f"p{number}", memory=8192) for number in range(8)]
 
     @on(folder, *pods)
-    async def _(line: Line) -> None:
-        asked = (line.allocate(f"p{number}") for number in range(8))
+    async def _(client: Connected) -> None:
+        asked = (client.allocate(f"p{number}") for number in range(8))
         given = await asyncio.gather(*asked, return_exceptions=True)
 
         won = [each for each in given if isinstance(each, pb.AllocateResponse)]
         assert len(won) == 4
         assert len({grant.card for each in won for grant in each.grants}) == 4
-        assert all(not ledger.problems() for ledger in line.bench.service.ledgers.inventory)
+        assert all(not ledger.problems() for ledger in client.bench.service.ledgers.inventory)
 
 
-def test_explain_tells_of_known_pods_and_of_manifests_and_gives_nothing_away(folder: Path) -> None:
+def test_explain_answers_for_known_pods_and_manifests_and_allocates_nothing(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        known = await line.stub.Explain(pb.ExplainRequest(pod=pb.Pod(name="p")))
+    async def _(client: Connected) -> None:
+        known = await client.stub.Explain(pb.ExplainRequest(pod=pb.Pod(name="p")))
         assert sorted(known.fits) == ["n1", "n2"]
         assert known.best in known.fits
         assert known.dialect == "volcano"
         big = pb.ExplainRequest(manifest=orjson.dumps(a_pod("big", memory=9000)))
-        told = await line.stub.Explain(big)
-        assert told.refused["n1"] == "2 of 2 cards: memory 808 MiB short"
-        assert (told.best, list(told.preemption_may_help)) == ("", [])
-        assert told.summary.startswith("0 of 2 nodes fit")
+        found = await client.stub.Explain(big)
+        assert found.refused["n1"] == "2 of 2 cards: memory 808 MiB short"
+        assert (found.best, list(found.preemption_may_help)) == ("", [])
+        assert found.summary.startswith("0 of 2 nodes fit")
         plain = pb.ExplainRequest(manifest=orjson.dumps(a_pod("q", limits={"cpu": 1})))
-        assert (await line.stub.Explain(plain)).dialect == ""
+        assert (await client.stub.Explain(plain)).dialect == ""
         for garbage in (b"", b"{", b"\xff"):
-            call = line.stub.Explain(pb.ExplainRequest(manifest=garbage))
-            assert (await line.refused(call))[0] == "INVALID_ARGUMENT"
-        assert line.bookings() == 0
+            call = client.stub.Explain(pb.ExplainRequest(manifest=garbage))
+            assert (await client.refused(call))[0] == "INVALID_ARGUMENT"
+        assert client.allocations() == 0
 
 
 def test_cards_are_listed_page_by_page_with_their_sharers(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        given = await line.allocate("p", "n2")
+    async def _(client: Connected) -> None:
+        given = await client.allocate("p", "n2")
 
-        first = await line.stub.ListCards(pb.ListCardsRequest(page_size=1))
+        first = await client.stub.ListCards(pb.ListCardsRequest(page_size=1))
         assert {card.node for card in first.cards} == {"n1"}
         token = first.next_page_token
-        last = await line.stub.ListCards(pb.ListCardsRequest(page_size=1, page_token=token))
+        last = await client.stub.ListCards(pb.ListCardsRequest(page_size=1, page_token=token))
         assert last.next_page_token == ""
         (used,) = [card for card in last.cards if card.sharers]
         assert used.uuid == given.grants[0].card
         assert (used.used_memory, used.used_slots, used.mode) == (4000 * MIB, 1, "shared")
         assert [(one.pod, one.state) for one in used.sharers] == [("default/p", "committed")]
-        one = await line.stub.ListCards(pb.ListCardsRequest(node="n1"))
+        one = await client.stub.ListCards(pb.ListCardsRequest(node="n1"))
         assert len(one.cards) == 2
-        assert not (await line.stub.ListCards(pb.ListCardsRequest(node="n9"))).cards
+        assert not (await client.stub.ListCards(pb.ListCardsRequest(node="n9"))).cards
 
 
-def test_a_watch_tells_all_then_what_changes(folder: Path) -> None:
+def test_a_watch_sends_all_nodes_then_each_change(folder: Path) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        call = line.stub.WatchLedger(pb.WatchLedgerRequest())
-        told = [await call.read() for _ in range(3)]
-        assert [each.node for each in told] == ["n1", "n2", ""]
-        assert told[2].synced
+    async def _(client: Connected) -> None:
+        call = client.stub.WatchLedger(pb.WatchLedgerRequest())
+        sent = [await call.read() for _ in range(3)]
+        assert [each.node for each in sent] == ["n1", "n2", ""]
+        assert sent[2].synced
 
-        await line.allocate("p", "n2")
+        await client.allocate("p", "n2")
         change = await call.read()
-        assert (change.node, change.version > told[1].version) == ("n2", True)
+        assert (change.node, change.version > sent[1].version) == ("n2", True)
         assert sum(len(card.sharers) for card in change.cards) == 1
 
-        stored = await line.bench.store.read("n1")
+        stored = await client.bench.store.read("n1")
         assert stored is not None
-        await line.bench.store.delete("n1", stored.version)
-        await line.bench.sync()
+        await client.bench.store.delete("n1", stored.version)
+        await client.bench.sync()
         gone = await call.read()
         assert (gone.node, gone.gone) == ("n1", True)
         call.cancel()
 
 
-def test_a_watch_of_some_nodes_tells_of_no_others(folder: Path) -> None:
+def test_a_watch_of_some_nodes_sends_no_others(folder: Path) -> None:
     @on(folder)
-    async def _(line: Line) -> None:
-        call = line.stub.WatchLedger(pb.WatchLedgerRequest(nodes=["n2"]))
+    async def _(client: Connected) -> None:
+        call = client.stub.WatchLedger(pb.WatchLedgerRequest(nodes=["n2"]))
 
         assert [(await call.read()).node for _ in range(2)] == ["n2", ""]
         call.cancel()
 
 
-def test_before_the_ledgers_are_known_every_call_and_health_say_not_yet(folder: Path) -> None:
+def test_calls_are_unavailable_and_health_is_not_serving_before_the_ledgers_are_synced(
+    folder: Path,
+) -> None:
     @on(folder, a_pod())
-    async def _(line: Line) -> None:
-        health: Any = health_pb2_grpc.HealthStub(line.channel)
+    async def _(client: Connected) -> None:
+        health: Any = health_pb2_grpc.HealthStub(client.channel)
         watch = health.Watch(health_pb2.HealthCheckRequest(service=SERVICE))
         states = {(await watch.read()).status}
         while health_pb2.HealthCheckResponse.SERVING not in states:
             states = {(await watch.read()).status}
-        line.bench.service.readiness.mark_unsynced("pods")
+        client.bench.service.readiness.mark_unsynced("pods")
 
         for call in (
-            line.allocate("p"),
-            line.stub.Release(pb.ReleaseRequest()),
-            line.stub.Explain(pb.ExplainRequest()),
-            line.stub.ListCards(pb.ListCardsRequest()),
-            line.stub.WatchLedger(pb.WatchLedgerRequest()).read(),
+            client.allocate("p"),
+            client.stub.Release(pb.ReleaseRequest()),
+            client.stub.Explain(pb.ExplainRequest()),
+            client.stub.ListCards(pb.ListCardsRequest()),
+            client.stub.WatchLedger(pb.WatchLedgerRequest()).read(),
         ):
-            assert await line.refused(call) == ("UNAVAILABLE", "waiting for: pods")
+            assert await client.refused(call) == ("UNAVAILABLE", "waiting for: pods")
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         watch.cancel()
 
 
 def test_reflection_describes_the_calls(folder: Path) -> None:
     @on(folder)
-    async def _(line: Line) -> None:
-        channel: Any = line.channel
+    async def _(client: Connected) -> None:
+        channel: Any = client.channel
         stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
         asked = reflection_pb2.ServerReflectionRequest(list_services="")
         call = stub.ServerReflectionInfo(iter([asked]))
@@ -344,22 +346,22 @@ def test_reflection_describes_the_calls(folder: Path) -> None:
         assert {SERVICE, "grpc.health.v1.Health"} <= names
 
 
-def test_a_socket_is_taken_from_the_dead_and_not_from_the_living(folder: Path) -> None:
+def test_a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not(folder: Path) -> None:
     path = folder / "s"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as left:
         left.bind(str(path))
 
     @on(folder)
-    async def _(line: Line) -> None:
+    async def _(client: Connected) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
         with pytest.raises(OSError, match="another service"):
-            GrpcServer(line.bench.service, f"unix:{path}", lambda *_: "")
+            GrpcServer(client.bench.service, f"unix:{path}", lambda *_: "")
 
     assert not path.exists()
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "example.org:1"])
-def test_nobody_on_the_network_can_ask(listen: str) -> None:
+def test_without_tls_only_loopback_addresses_are_accepted(listen: str) -> None:
     async def main() -> None:
         bench = await a_service(a_node("n1"))
         with pytest.raises(OSError, match="loopback address, or grpcTls must be set"):
@@ -368,7 +370,7 @@ def test_nobody_on_the_network_can_ask(listen: str) -> None:
     asyncio.run(main())
 
 
-def test_a_file_is_not_taken_for_a_socket_and_a_port_of_this_machine_will_do(folder: Path) -> None:
+def test_a_file_is_not_replaced_by_a_socket_and_a_loopback_port_is_accepted(folder: Path) -> None:
     path = folder / "file"
     path.write_text("mine")
 
@@ -387,7 +389,7 @@ def test_a_file_is_not_taken_for_a_socket_and_a_port_of_this_machine_will_do(fol
 
 
 async def cards_over_tls(port: int, server: Path, client: tuple[Path, Path] | None) -> int:
-    """How many cards a client is told, who believes a server and shows a certificate, or none."""
+    """How many cards a client lists that trusts a server, with a certificate or without."""
     shown = [each.read_bytes() for each in client[::-1]] if client else [None, None]
     believed = grpc.ssl_channel_credentials(server.read_bytes(), *shown)
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", believed) as channel:
@@ -395,7 +397,7 @@ async def cards_over_tls(port: int, server: Path, client: tuple[Path, Path] | No
         return len((await stub.ListCards(pb.ListCardsRequest(), timeout=5)).cards)
 
 
-def test_from_elsewhere_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:
+def test_over_tls_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:
     own, client, stranger = (
         make_certificate(tmp_path, name) for name in ("own", "client", "stranger")
     )
@@ -417,14 +419,14 @@ def test_from_elsewhere_only_clients_with_a_certificate_are_answered(tmp_path: P
     assert asyncio.run(main()) == 2
 
 
-def test_a_new_certificate_is_shown_at_the_next_connection_and_a_bad_one_is_told(
+def test_a_new_certificate_serves_the_next_connection_and_an_invalid_one_is_reported(
     tmp_path: Path,
 ) -> None:
     first, second, client = (
         make_certificate(tmp_path, name) for name in ("first", "second", "client")
     )
     crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    told: list[str] = []
+    problems: list[str] = []
 
     def put(chain: bytes, secret: Path) -> None:
         crt.write_bytes(chain)
@@ -435,7 +437,7 @@ def test_a_new_certificate_is_shown_at_the_next_connection_and_a_bad_one_is_told
         put(first[0].read_bytes(), first[1])
         tls = GrpcTls(certificate=crt, key=key, client_authorities=client[0])
         server = GrpcServer(
-            bench.service, "127.0.0.1:0", lambda *_: "", credentials(tls, told.append)
+            bench.service, "127.0.0.1:0", lambda *_: "", credentials(tls, problems.append)
         )
         await server.start()
         seen = [await cards_over_tls(server.port, first[0], client)]
@@ -447,11 +449,11 @@ def test_a_new_certificate_is_shown_at_the_next_connection_and_a_bad_one_is_told
         return seen
 
     assert asyncio.run(main()) == [2, 2, 2]
-    assert len(told) == 1
-    assert "grpcTls" in told[0]
+    assert len(problems) == 1
+    assert "grpcTls" in problems[0]
 
 
-def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_an_unreadable_certificate_is_named(tmp_path: Path) -> None:
     own = make_certificate(tmp_path, "own")
     missing = tmp_path / "missing"
 
@@ -474,7 +476,7 @@ TLS_KEYS = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
         ({"grpc": "somewhere"}, "grpc"),
     ],
 )
-def test_a_port_that_others_can_reach_is_not_to_be_had_without_proof(
+def test_a_reachable_port_requires_tls_with_client_certificates(
     settings: Json, problem: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "s.yaml"
@@ -484,20 +486,20 @@ def test_a_port_that_others_can_reach_is_not_to_be_had_without_proof(
         read(file, {})
 
 
-def test_the_ways_to_say_where() -> None:
+def test_the_forms_of_the_listen_address() -> None:
     assert read(None, {}).grpc == "auto"
     for said in ("off", "unix:a", "127.0.0.1:1", "[::1]:1", "localhost:1"):
         assert read(None, {"DRAGOMAN_GRPC": said}).grpc == said
 
 
-def test_the_word_off_may_stand_in_yaml_as_it_is(tmp_path: Path) -> None:
+def test_off_in_yaml_needs_no_quotes(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("grpc: off\n")
 
     assert read(file, {}).grpc == "off"
 
 
-def test_a_socket_stands_in_the_runtime_directory_if_nothing_is_said(
+def test_the_default_socket_is_in_the_runtime_directory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
@@ -521,7 +523,7 @@ def test_a_socket_stands_in_the_runtime_directory_if_nothing_is_said(
     assert modes == [0o600, 0o700]
 
 
-def test_where_there_can_be_no_socket_the_service_goes_without(
+def test_the_service_runs_without_grpc_where_the_default_socket_cannot_be_created(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "missing"))
@@ -533,7 +535,7 @@ def test_where_there_can_be_no_socket_the_service_goes_without(
         assert running.stop() == 0
 
 
-def test_the_process_answers_where_its_settings_say_and_gives_the_socket_back(
+def test_the_process_listens_on_the_configured_socket_and_removes_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listen = f"unix:{folder / 's'}"
@@ -555,7 +557,7 @@ def test_the_process_answers_where_its_settings_say_and_gives_the_socket_back(
     assert "Traceback" not in log
 
 
-def test_what_is_generated_is_what_the_proto_file_says(tmp_path: Path) -> None:
+def test_the_generated_code_is_up_to_date(tmp_path: Path) -> None:
     where = Path("adapters/sidecar/grpc")
     outputs = [f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")]
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", *outputs]

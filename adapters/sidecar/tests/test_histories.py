@@ -23,8 +23,8 @@ pods = st.sampled_from(PODS)
 
 
 async def history(seed: int) -> Counter[str]:
-    """One history, from its number; what happened in it."""
-    dice, world, told = Random(seed), World(), Counter[str]()  # noqa: S311
+    """Run one history, from its number; returns what happened in it."""
+    dice, world, counts = Random(seed), World(), Counter[str]()  # noqa: S311
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
@@ -45,35 +45,35 @@ async def history(seed: int) -> Counter[str]:
                 await world.tick()
             case _:
                 await world.reconcile(life)
-    told["crashes"] = world.crashes
-    told["bindings"] = world.bindings
+    counts["crashes"] = world.crashes
+    counts["bindings"] = world.bindings
     await world.end()
-    return told
+    return counts
 
 
 @pytest.mark.timeout(600)
-def test_no_history_over_books_a_card_or_leaks_one() -> None:
+def test_no_history_over_allocates_a_card_or_leaks_one() -> None:
     histories = 20 * settings().max_examples
 
     async def run() -> Counter[str]:
-        told = Counter[str]()
+        counts = Counter[str]()
         for seed in range(histories):
             try:
-                told += await history(seed)
+                counts += await history(seed)
             except AssertionError as error:
                 raise AssertionError(f"history {seed}: {error}") from error
-        return told
+        return counts
 
     with asyncio.Runner(loop_factory=SettlingLoop) as runner:
-        told = runner.run(run())
+        counts = runner.run(run())
 
-    print(f"{histories} histories of {STEPS} steps each: {dict(told)}")  # noqa: T201
-    assert told["crashes"] > histories
-    assert told["bindings"] > histories
+    print(f"{histories} histories of {STEPS} steps each: {dict(counts)}")  # noqa: T201
+    assert counts["crashes"] > histories
+    assert counts["bindings"] > histories
 
 
 class Histories(RuleBasedStateMachine):
-    """The same, step by step, so that a history that goes wrong is cut down to what matters."""
+    """The same step by step, so that hypothesis shrinks a history that fails."""
 
     def __init__(self) -> None:
         super().__init__()

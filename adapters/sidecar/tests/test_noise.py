@@ -1,4 +1,4 @@
-"""Noise on every route that there is: a reason each time, never a fault of ours."""
+"""Noise on every route: a reason each time, never an internal error."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,9 @@ QUERIES = st.one_of(
 
 
 @pytest.mark.parametrize(("method", "path"), every_route())
-def test_every_route_answers_noise_with_a_reason_and_no_fault(method: str, path: str) -> None:
+def test_every_route_answers_noise_with_a_reason_and_no_internal_error(
+    method: str, path: str
+) -> None:
     good = GOOD_HERE.get(path, b"{}")
     bodies = st.one_of(
         mutated(good),

@@ -26,96 +26,96 @@ from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
 from core.tests.builders import a_grant, empty, held, like_cards
 
-# --- book -----------------------------------------------------------------------------------
+# --- ledgers -----------------------------------------------------------------------------------
 
 
 def stored(ledger: NodeLedger) -> Stored:
     return Stored(ledger, str(ledger.version))
 
 
-def a_book() -> LedgerCache:
-    book = LedgerCache()
-    book.load({"n": stored(empty(*like_cards(1)))})
-    return book
+def a_cache() -> LedgerCache:
+    ledgers = LedgerCache()
+    ledgers.load({"n": stored(empty(*like_cards(1)))})
+    return ledgers
 
 
 def test_an_older_record_does_not_undo_a_newer_one() -> None:
-    book = a_book()
+    ledgers = a_cache()
     older = empty(*like_cards(1))
     newer = older.adopt(held(a_grant("c0"), uid="a"))
 
-    book.apply(Change("n", stored(newer)))
-    book.apply(Change("n", stored(older)))
+    ledgers.apply(Change("n", stored(newer)))
+    ledgers.apply(Change("n", stored(older)))
 
-    assert book.inventory.nodes_of("a") == ("n",)
+    assert ledgers.inventory.nodes_of("a") == ("n",)
 
 
-def test_the_same_record_told_twice_changes_nothing() -> None:
-    book = a_book()
+def test_a_repeated_record_changes_nothing() -> None:
+    ledgers = a_cache()
     taken = empty(*like_cards(1)).adopt(held(a_grant("c0"), uid="a"))
-    book.apply(Change("n", stored(taken)))
-    before = book.revision
+    ledgers.apply(Change("n", stored(taken)))
+    before = ledgers.revision
 
-    book.apply(Change("n", stored(taken)))
+    ledgers.apply(Change("n", stored(taken)))
 
-    assert book.revision == before
+    assert ledgers.revision == before
 
 
-def test_holds_stand_on_top_and_give_way_to_what_is_committed() -> None:
-    book = a_book()
-    book.reserve(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)
+def test_reservations_count_and_end_where_a_commit_conflicts() -> None:
+    ledgers = a_cache()
+    ledgers.reserve(held(a_grant("c0", 10 * GIB), uid="plan"), expires=5)
     with pytest.raises(LedgerError):
-        book.reserve(held(a_grant("c0", 10 * GIB), uid="other"), expires=5)
+        ledgers.reserve(held(a_grant("c0", 10 * GIB), uid="other"), expires=5)
 
     taken = empty(*like_cards(1)).adopt(held(a_grant("c0", 16 * GIB), uid="real"))
-    book.apply(Change("n", stored(taken)))
+    ledgers.apply(Change("n", stored(taken)))
 
-    assert book.reservation_count() == 0
-    assert book.inventory.nodes_of("plan") == ()
+    assert ledgers.reservation_count() == 0
+    assert ledgers.inventory.nodes_of("plan") == ()
 
 
-def test_a_refused_hold_leaves_the_earlier_one() -> None:
-    book = a_book()
-    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
+def test_a_rejected_reservation_leaves_the_earlier_one() -> None:
+    ledgers = a_cache()
+    ledgers.reserve(held(a_grant("c0"), uid="plan"), expires=5)
     with pytest.raises(LedgerError):
-        book.reserve(held(a_grant("c0", 17 * GIB), uid="plan"), expires=9)
+        ledgers.reserve(held(a_grant("c0", 17 * GIB), uid="plan"), expires=9)
 
-    found = book.reservation("plan")
+    found = ledgers.reservation("plan")
     assert found is not None
     assert (found.grants[0].memory, found.expires) == (GIB, 5)
 
 
-def test_holds_expire_and_survive_a_new_load() -> None:
-    book = a_book()
-    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
-    book.load({"n": stored(empty(*like_cards(1)))})
+def test_reservations_expire_and_survive_a_reload() -> None:
+    ledgers = a_cache()
+    ledgers.reserve(held(a_grant("c0"), uid="plan"), expires=5)
+    ledgers.load({"n": stored(empty(*like_cards(1)))})
 
-    assert book.inventory.nodes_of("plan") == ("n",)
-    assert (book.expire(4), book.expire(5), book.expire(6)) == (0, 1, 0)
-    assert book.inventory.nodes_of("plan") == ()
+    assert ledgers.inventory.nodes_of("plan") == ("n",)
+    assert (ledgers.expire(4), ledgers.expire(5), ledgers.expire(6)) == (0, 1, 0)
+    assert ledgers.inventory.nodes_of("plan") == ()
 
 
-def test_a_node_whose_record_cannot_be_read_gets_no_pods_until_it_can() -> None:
-    book = a_book()
+def test_a_node_with_an_unreadable_record_gets_no_pods_until_it_is_readable() -> None:
+    ledgers = a_cache()
 
-    book.apply(Change("n", None, "not JSON"))
-    unreadable = (book.ledger("n"), book.problem("n"))
-    book.apply(Change("n", stored(empty(*like_cards(1)))))
+    ledgers.apply(Change("n", None, "not JSON"))
+    unreadable = (ledgers.ledger("n"), ledgers.problem("n"))
+    ledgers.apply(Change("n", stored(empty(*like_cards(1)))))
 
     assert unreadable == (None, "not JSON")
-    assert book.problem("n") is None
-    assert book.ledger("n") is not None
+    assert ledgers.problem("n") is None
+    assert ledgers.ledger("n") is not None
 
 
-def test_every_change_counts() -> None:
-    book = a_book()
-    seen = [book.revision]
-    book.reserve(held(a_grant("c0"), uid="plan"), expires=5)
-    seen.append(book.revision)
-    book.unreserve("plan")
-    seen.append(book.revision)
-    book.apply(Change("n", None))
-    seen.append(book.revision)
+def test_every_change_increases_the_revision() -> None:
+    ledgers = a_cache()
+    seen = [ledgers.revision]
+    ledgers.reserve(held(a_grant("c0"), uid="plan"), expires=5)
+    seen.append(ledgers.revision)
+    ledgers.unreserve("plan")
+    seen.append(ledgers.revision)
+    ledgers.apply(Change("n", None))
+    seen.append(ledgers.revision)
 
     assert sorted(set(seen)) == seen
 
@@ -144,7 +144,7 @@ def test_scores_never_contradict_the_values(values: Mapping[str, tuple[int, ...]
 # --- settings -------------------------------------------------------------------------------
 
 
-def test_the_example_is_what_it_says(tmp_path: Path) -> None:
+def test_the_example_settings_are_valid(tmp_path: Path) -> None:
     found = settings_module.read(Path("configs/sidecar.yaml"), {})
 
     assert settings_module.address(found.listen) == ("127.0.0.1", 9595)
@@ -192,7 +192,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("a: [", "YAML"),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_named(tmp_path: Path, text: str, key: str) -> None:
+def test_an_invalid_setting_is_named(tmp_path: Path, text: str, key: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(text)
 
@@ -201,12 +201,12 @@ def test_a_setting_that_cannot_be_meant_is_named(tmp_path: Path, text: str, key:
 
 
 @pytest.mark.parametrize("name", ["DRAGOMAN_LISTN", "DRAGOMAN_POLICY", "DRAGOMAN_LISTEN_X"])
-def test_a_variable_that_names_no_value_is_told(name: str) -> None:
+def test_a_variable_without_a_setting_is_rejected(name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         settings_module.read(None, {name: "x"})
 
 
-def test_a_file_that_is_not_there_is_told() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         settings_module.read(Path("/nowhere/x.yaml"), {})
 
@@ -238,7 +238,7 @@ EVERY = {
 
 
 def leaves(section: Mapping[str, object], path: str = "") -> dict[str, object]:
-    """Every value of the settings, by the name of its variable."""
+    """Every setting, by the name of its variable."""
     found: dict[str, object] = {}
     for key, value in section.items():
         name = f"{path}_{key}" if path else key
@@ -282,12 +282,12 @@ def test_decisions_conflicts_and_calls_are_counted() -> None:
     assert "dragoman_holds 4.0" in text
 
 
-def test_cards_are_told_under_our_names_and_the_peers_and_follow_the_book() -> None:
-    book = a_book()
-    cards = CardMetrics(book)
+def test_card_metrics_have_our_names_and_the_peers_and_follow_the_ledgers() -> None:
+    ledgers = a_cache()
+    cards = CardMetrics(ledgers)
     before = b"".join(run(cards.text())).decode()
     allocation: Allocation = held(a_grant("c0", 4 * GIB, 25), uid="a")
-    book.apply(Change("n", stored(empty(*like_cards(1)).adopt(allocation))))
+    ledgers.apply(Change("n", stored(empty(*like_cards(1)).adopt(allocation))))
     after = b"".join(run(cards.text())).decode()
 
     gained = 'dragoman_card_memory_granted_bytes{node="n",uuid="c0",index="0",vendor="nvidia"'
@@ -333,12 +333,12 @@ def a_full_exposition() -> str:
     for uid, pod in (("a", "x/p"), ("b", "y/p")):
         ledger = ledger.adopt(replace(held(a_grant("c0", 4 * GIB, 25), uid=uid), pod=pod))
     sliced = replace(a_grant("c1", piece.memory, piece.compute), slice=piece)
-    book = LedgerCache()
-    book.load({"n": stored(ledger.adopt(held(sliced, uid="c")))})
-    return b"".join(run(CardMetrics(book).text())).decode()
+    ledgers = LedgerCache()
+    ledgers.load({"n": stored(ledger.adopt(held(sliced, uid="c")))})
+    return b"".join(run(CardMetrics(ledgers).text())).decode()
 
 
-def test_the_names_of_todays_dashboards_are_there_and_can_be_read() -> None:
+def test_the_metrics_of_the_peers_dashboards_exist() -> None:
     families = {found.name: found for found in text_string_to_metric_families(a_full_exposition())}
 
     assert families.keys() >= TODAY
@@ -348,15 +348,15 @@ def test_the_names_of_todays_dashboards_are_there_and_can_be_read() -> None:
 
 
 def test_the_peers_names_can_be_left_out() -> None:
-    book = a_book()
-    text = b"".join(run(CardMetrics(book, peers=False).text())).decode()
+    ledgers = a_cache()
+    text = b"".join(run(CardMetrics(ledgers, peers=False).text())).decode()
 
     assert 'dragoman_card_sharers{node="n"' in text
     assert "hami_" not in text
     assert "volcano_" not in text
 
 
-def test_no_line_stands_twice_also_where_pods_have_one_name() -> None:
+def test_no_series_is_duplicated_where_pods_share_a_name() -> None:
     lines = [line for line in a_full_exposition().splitlines() if not line.startswith("#")]
     series = [line.rpartition(" ")[0] for line in lines]
 
@@ -365,10 +365,10 @@ def test_no_line_stands_twice_also_where_pods_have_one_name() -> None:
 
 
 def test_a_label_with_quotes_stays_one_label() -> None:
-    book = LedgerCache()
-    book.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
+    ledgers = LedgerCache()
+    ledgers.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
 
-    assert 'node="n\\"1"' in b"".join(run(CardMetrics(book).text())).decode()
+    assert 'node="n\\"1"' in b"".join(run(CardMetrics(ledgers).text())).decode()
 
 
 # --- the rest -------------------------------------------------------------------------------
@@ -378,11 +378,11 @@ def test_a_label_with_quotes_stays_one_label() -> None:
     ("status", "definite"),
     [(400, True), (403, True), (409, True), (408, False), (0, False), (504, False)],
 )
-def test_only_an_answer_that_says_no_is_a_no(status: int, definite: bool) -> None:
+def test_only_an_explicit_refusal_is_definite(status: int, definite: bool) -> None:
     assert BindError(status, "said").definite is definite
 
 
-def test_tls_needs_a_certificate_that_is_one(tmp_path: Path) -> None:
+def test_tls_requires_a_valid_certificate(tmp_path: Path) -> None:
     from adapters.sidecar.certificates.tls_context import CertificateFiles
 
     (tmp_path / "crt").write_text("x")

@@ -1,4 +1,4 @@
-"""The whole process: it starts, answers, takes new policy and certificates, and ends in order."""
+"""The whole process: it starts, serves, reloads policy and certificates, and stops in order."""
 
 import json
 import os
@@ -49,11 +49,11 @@ def serving(
 ) -> Iterator[Running]:
     log = folder / "log"
     command = [sys.executable, "-c", code, "serve", "-f", str(EXAMPLE), *options]
-    with log.open("wb") as told:
+    with log.open("wb") as stderr:
         process = subprocess.Popen(  # noqa: S603
             [*command, "--listen", "127.0.0.1:0"],
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=stderr,
             text=True,
             env=env or {"DRAGOMAN_GRPC": "off", **os.environ},
         )
@@ -67,7 +67,7 @@ def serving(
         process.communicate()
 
 
-def test_what_was_bound_is_still_held_after_a_restart(tmp_path: Path) -> None:
+def test_allocations_survive_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path / 'ledger.db'}"
     bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "nvidia-1"}
 
@@ -85,7 +85,7 @@ def test_what_was_bound_is_still_held_after_a_restart(tmp_path: Path) -> None:
     assert "service.started" in log
 
 
-def test_a_new_policy_applies_without_a_restart_and_a_bad_one_leaves_the_old(
+def test_a_new_policy_applies_without_a_restart_and_an_invalid_one_does_not(
     tmp_path: Path,
 ) -> None:
     config = tmp_path / "sidecar.yaml"
@@ -107,7 +107,7 @@ def test_a_new_policy_applies_without_a_restart_and_a_bad_one_leaves_the_old(
         (("-f", "/nowhere.yaml"), "/nowhere.yaml"),
     ],
 )
-def test_what_cannot_be_used_ends_the_start_with_a_sentence(
+def test_unusable_options_end_the_start_with_a_sentence(
     options: tuple[str, ...], said: str
 ) -> None:
     found = subprocess.run(  # noqa: S603
@@ -154,7 +154,7 @@ def test_without_its_extra_the_default_serves_and_logs_what_to_install(tmp_path:
     assert "pip install 'dragoman[grpc]'" in log
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -179,7 +179,7 @@ def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def shown(address: str, trusted: Path, client: tuple[Path, Path] | None = None) -> bytes:
-    """The certificate that the port shows."""
+    """The certificate that the port serves."""
     host, _, port = address.removeprefix("https://").rpartition(":")
     context = ssl.create_default_context(cafile=str(trusted))
     if client is not None:
@@ -194,7 +194,9 @@ def shown(address: str, trusted: Path, client: tuple[Path, Path] | None = None) 
         return secure.getpeercert(binary_form=True) or b""
 
 
-def test_a_new_certificate_is_shown_without_a_restart_and_a_bad_one_is_not(tmp_path: Path) -> None:
+def test_a_new_certificate_is_served_without_a_restart_and_an_invalid_one_is_not(
+    tmp_path: Path,
+) -> None:
     first, second = make_certificate(tmp_path, "first"), make_certificate(tmp_path, "second")
     crt, key = tmp_path / "crt", tmp_path / "key"
     for source, target in zip(first, (crt, key), strict=True):
@@ -219,7 +221,7 @@ def test_a_new_certificate_is_shown_without_a_restart_and_a_bad_one_is_not(tmp_p
         within(5, renewed)
 
 
-def test_where_clients_must_be_known_strangers_are_not_answered(tmp_path: Path) -> None:
+def test_where_clients_need_a_certificate_others_are_not_answered(tmp_path: Path) -> None:
     own, client = make_certificate(tmp_path, "own"), make_certificate(tmp_path, "client")
     config = tmp_path / "sidecar.yaml"
     settings = {"certificate": own[0], "key": own[1], "clientAuthorities": client[0]}
@@ -271,7 +273,7 @@ BROKEN = {
 }
 
 
-def test_broken_requests_over_the_wire_harm_nobody(tmp_path: Path) -> None:
+def test_broken_requests_over_the_wire_do_not_disturb_others(tmp_path: Path) -> None:
     with serving(tmp_path, "--store", "memory") as running:
         port = int(running.address.rpartition(":")[2])
         before, passed = running.get("/api/pods"), []
@@ -290,7 +292,7 @@ def test_broken_requests_over_the_wire_harm_nobody(tmp_path: Path) -> None:
 
 
 def _answer(wire: socket.socket, sent: bytes) -> bytes:
-    """What comes back, until the other end says no more or has nothing to say."""
+    """All bytes that arrive until the other end closes or stays silent."""
     wire.settimeout(1)
     try:
         wire.sendall(sent)

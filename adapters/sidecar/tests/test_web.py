@@ -1,4 +1,4 @@
-"""The service over HTTP, without a socket: every route, and every way to be wrong."""
+"""The service over HTTP, without a socket: every route, and every kind of error."""
 
 import asyncio
 import json
@@ -108,7 +108,7 @@ GOOD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_every_question_is_answered_with_its_length(path: str) -> None:
+def test_every_response_has_its_length(path: str) -> None:
     got = once("POST", path, GOOD[path])
 
     assert got.status == 200
@@ -130,7 +130,7 @@ def test_every_question_is_answered_with_its_length(path: str) -> None:
         lambda good: good + b"}",
     ],
 )
-def test_a_body_that_is_none_is_a_400_with_a_sentence(path: str, spoil: Any) -> None:
+def test_an_invalid_body_is_a_400_with_a_sentence(path: str, spoil: Any) -> None:
     got = once("POST", path, spoil(GOOD[path]))
 
     assert got.status == 400
@@ -138,7 +138,7 @@ def test_a_body_that_is_none_is_a_400_with_a_sentence(path: str, spoil: Any) -> 
 
 
 @pytest.mark.parametrize("path", ["/extender/bind", "/volcano/allocate", "/admission/pods"])
-def test_an_oversized_body_is_refused_before_it_is_read_to_its_end(path: str) -> None:
+def test_an_oversized_body_is_rejected_before_it_is_read_to_its_end(path: str) -> None:
     got = once("POST", path, b" " * (9 << 20), pieces=16)
 
     assert got.status == 400
@@ -161,7 +161,7 @@ def test_a_body_in_pieces_is_one_body_and_one_that_ends_early_is_not_answered() 
     assert cut is None
 
 
-def test_before_the_ledgers_are_known_decisions_are_refused_and_life_goes_on() -> None:
+def test_decisions_are_unavailable_before_the_ledgers_are_synced_and_livez_is_ok() -> None:
     async def work() -> dict[str, int]:
         bench = await a_service()
         bench.service.readiness.mark_unsynced("ledgers")
@@ -178,13 +178,13 @@ def test_before_the_ledgers_are_known_decisions_are_refused_and_life_goes_on() -
     assert set(found.values()) == {503}
 
 
-def test_wrong_paths_and_methods_are_told() -> None:
+def test_wrong_paths_and_methods_are_named() -> None:
     assert once("GET", "/nothing").status == 404
     assert once("GET", "/extender/filter").status == 405
     assert "only POST" in once("PUT", "/extender/filter").json["error"]
 
 
-def test_an_error_that_nobody_foresaw_is_a_500_with_a_number_and_never_a_pass() -> None:
+def test_an_unexpected_error_is_a_500_with_a_number_and_never_an_approval() -> None:
     async def work() -> Got | None:
         bench = await a_service()
 
@@ -201,7 +201,7 @@ def test_an_error_that_nobody_foresaw_is_a_500_with_a_number_and_never_a_pass() 
     assert "nothing was decided" in got.json["error"]
 
 
-def test_people_see_nodes_cards_pods_and_decisions() -> None:
+def test_the_api_shows_nodes_cards_pods_and_decisions() -> None:
     async def work() -> list[Json]:
         bench = await a_service(pods=[a_pod()])
         app = await app_of(bench)
@@ -227,7 +227,7 @@ def test_people_see_nodes_cards_pods_and_decisions() -> None:
 
 
 @pytest.mark.parametrize("first", ["9" * 19, "9" * 5000])
-def test_more_nodes_than_there_can_be_are_all_nodes(first: str) -> None:
+def test_a_first_beyond_any_cluster_means_all_nodes(first: str) -> None:
     async def work() -> list[Json]:
         app = await app_of(await a_service())
         got = [await call(app, "GET", f"/api/cards{query}") for query in ("", f"?first={first}")]
@@ -245,23 +245,23 @@ def test_a_pod_is_explained_in_a_body_and_by_name() -> None:
         got = [
             await call(app, "GET", "/api/explain?pod=default/known"),
             await call(app, "POST", "/api/explain", body(a_pod())),
-            await call(app, "GET", "/api/explain?pod=default/nobody"),
+            await call(app, "GET", "/api/explain?pod=default/missing"),
             await call(app, "POST", "/api/explain", body(a_pod(cores=150))),
             await call(app, "POST", "/api/explain", body(a_pod(limits={"cpu": 1}))),
         ]
         return [(one.status, one.json) for one in got if one]
 
-    known, fits, nobody, invalid, plain = run(work())
+    known, fits, missing, invalid, plain = run(work())
 
     assert known[1]["fits"] == []
     assert "memory" in known[1]["nodes"]["n1"]
     assert (fits[1]["best"], fits[1]["fits"]) == ("n1", ["n1", "n2"])
-    assert nobody[0] == 404
+    assert missing[0] == 404
     assert invalid[0] == 422
     assert plain[1]["dialect"] is None
 
 
-def test_the_dashboard_is_one_page_without_foreign_assets() -> None:
+def test_the_dashboard_is_one_page_without_external_assets() -> None:
     got = once("GET", "/")
 
     assert got.headers[b"content-type"].startswith(b"text/html")
@@ -275,7 +275,7 @@ def test_a_head_has_the_length_and_no_body() -> None:
     assert (got.status, got.content) == (200, b"")
 
 
-def test_pods_come_are_bound_and_go_without_a_cluster() -> None:
+def test_pods_are_created_bound_and_deleted_without_a_cluster() -> None:
     async def work() -> list[Got | None]:
         app = await app_of(await a_service())
         made = await call(app, "POST", "/local/pods", body(a_pod("x")))
@@ -299,7 +299,7 @@ def test_pods_come_are_bound_and_go_without_a_cluster() -> None:
     assert got[4].json == {"deleted": "default/x", "freed": ["n1"]}
 
 
-def test_two_clients_at_once_over_books_nothing() -> None:
+def test_concurrent_clients_over_allocate_nothing() -> None:
     async def work() -> Bench:
         pods = [a_pod(f"p{number}", memory=3000) for number in range(20)]
         bench = await a_service(pods=pods)
@@ -330,7 +330,7 @@ def test_two_clients_at_once_over_books_nothing() -> None:
 
 
 def mutated(good: bytes) -> st.SearchStrategy[bytes]:
-    """A good body with some values of it exchanged for others, or cut, or with noise inside."""
+    """A valid body with some values replaced, cut, or with noise inside."""
     leaves = st.one_of(
         st.none(),
         st.booleans(),
@@ -377,7 +377,7 @@ PASSES: dict[str, Callable[[Json], bool]] = {
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_noise_is_never_an_error_without_a_reason(path: str) -> None:
+def test_noise_is_answered_with_a_reason(path: str) -> None:
     bench = run(a_service())
 
     @settings(max_examples=60)

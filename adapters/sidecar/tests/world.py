@@ -1,11 +1,11 @@
-"""A world of two services, one store and an API server in which every step is somebody's choice.
+"""A simulation of two services, one store and an API server, in which the test chooses each step.
 
-A service stops at a gate before and after each thing that it does to the world. Whoever opens the
-gate says whether the thing (or the answer to it) gets through. At any time a service may be
-killed; it then never does anything again, and a new one starts on the same store.
+A service waits at a gate before and after each request. The test that opens the gate decides
+whether the request, or its response, gets through. A service may be killed at any time; it then
+never does anything again, and a new one starts on the same store.
 
-Time counts in ticks. A Binding leaves at most ``LIMIT`` ticks after its bind began, and the
-reconciler waits for ``GRACE`` ticks, which is longer.
+Time is in ticks. A Binding is sent at most ``LIMIT`` ticks after its bind began, and the reconciler
+waits for ``GRACE`` ticks, which is longer.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ GRACE = 3
 
 DIALECTS = dialects({}, Defaults())
 
-WISHES: tuple[dict[str, str | int | float], ...] = (
+REQUESTS: tuple[dict[str, str | int | float], ...] = (
     {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3072},
     {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 5120, "volcano.sh/vgpu-cores": 50},
     {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 4096},
@@ -48,7 +48,7 @@ WISHES: tuple[dict[str, str | int | float], ...] = (
     {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 6144},
     {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50},
 )
-PODS = tuple(f"p{number}" for number in range(len(WISHES)))
+PODS = tuple(f"p{number}" for number in range(len(REQUESTS)))
 
 _BEGAN: ContextVar[int] = ContextVar("began")
 
@@ -56,7 +56,7 @@ _BEGAN: ContextVar[int] = ContextVar("began")
 def a_pod(number: int) -> Pod:
     return Pod(
         Metadata(name=PODS[number], namespace="default", uid=PODS[number]),
-        PodSpec(containers=(Container("main", Resources(WISHES[number])),)),
+        PodSpec(containers=(Container("main", Resources(REQUESTS[number])),)),
     )
 
 
@@ -81,26 +81,26 @@ def a_node(name: str) -> Node:
 
 @dataclass(slots=True)
 class Gate:
-    """Where something waits; the answer is whether it gets through."""
+    """A request or response that waits; the result is whether it gets through."""
 
     what: str
     opened: asyncio.Future[bool]
 
 
 class World:
-    """All of it.
+    """The services, the store and the API server.
 
     Attributes:
-        lives: the services that run now.
-        pods: by uid, as the API server has them; gone pods are not here.
-        truth: what bound pods hold by their own annotations, one sound ledger a node.
+        lives: the running services.
+        pods: by uid, as the API server has them; without deleted ones.
+        truth: what bound pods use by their own annotations: one consistent ledger a node.
         now: in ticks.
         crashes: so far.
-        bindings: that the API server has accepted so far.
+        bindings: that the API server accepted so far.
     """
 
     def __init__(self) -> None:
-        self.shelf = MemoryTable()
+        self.table = MemoryTable()
         self.pods = {PODS[number]: a_pod(number) for number in range(len(PODS))}
         self.truth = {name: NodeLedger.of(a_node(name)) for name in NODES}
         self.now = 0
@@ -108,7 +108,7 @@ class World:
         self.bindings = 0
         self.wrong: list[str] = []
         for name in NODES:
-            self.shelf.put(name, None, encode(self.truth[name]))
+            self.table.put(name, None, encode(self.truth[name]))
         self.lives = [Life(self) for _ in range(LIVES)]
 
     async def begin(self, life: int, pod: str, node: str) -> None:
@@ -118,12 +118,12 @@ class World:
         await self.turn()
 
     async def reconcile(self, life: int) -> None:
-        """A service looks for what is held in vain."""
+        """A service releases allocations without a pod."""
         self.lives[life].start(self.lives[life].reconcile())
         await self.turn()
 
     async def open(self, life: int, gate: int, through: bool) -> None:
-        """Something gets on, or does not get through."""
+        """A request or response gets through, or is lost."""
         gates = self.lives[life].gates
         if gates:
             gates.pop(gate % len(gates)).opened.set_result(through)
@@ -144,18 +144,18 @@ class World:
         await self.turn()
 
     async def tick(self) -> None:
-        """Time passes, and one service sees all pods as they are."""
+        """Time passes, and the watch of one service catches up."""
         self.now += 1
         self.lives[self.now % LIVES].look()
         await self.turn()
 
     async def turn(self) -> None:
-        """Let everybody come to the next gate, and see that nothing is wrong."""
+        """Run all services to their next gates, and check that nothing is wrong."""
         await settling_loop().settled()
         assert self.wrong == [], self.wrong
 
     async def end(self) -> None:
-        """Kill everybody, wait, reconcile: nothing may be left that no pod holds."""
+        """Kill all services, wait, reconcile: no allocation without a pod may be left."""
         for life in range(LIVES):
             await self.kill(life)
         for _ in range(2):
@@ -171,15 +171,15 @@ class World:
             await each.die()
 
     def stored(self, node: str) -> NodeLedger:
-        record = self.shelf.rows.get(node, MemoryRow()).record
+        record = self.table.rows.get(node, MemoryRow()).record
         assert record is not None
         return decode(record)
 
     def bound(self, uid: str, node: str, annotations: Mapping[str, str]) -> None:
-        """What the API server does with a Binding.
+        """Handle a Binding as the API server does.
 
         Raises:
-            BindError: it refuses.
+            BindError: the API server refuses it.
         """
         pod = self.pods.get(uid)
         if pod is None:
@@ -199,11 +199,11 @@ class World:
         try:
             self.truth[node] = self.truth[node].reserve(allocation)
         except LedgerError as error:
-            self.wrong.append(f"over-booked: {error}")
+            self.wrong.append(f"over-allocated: {error}")
         self.check(self.stored(node))
 
     def check(self, ledger: NodeLedger) -> None:
-        """What bound pods hold must be in the ledger."""
+        """Check that the ledger has what bound pods use."""
         name = ledger.node.name
         for uid, allocation in self.truth[name].allocations.items():
             found = ledger.allocations.get(uid)
@@ -220,11 +220,11 @@ class Life:
     def __init__(self, world: World) -> None:
         self.world = world
         self.gates: list[Gate] = []
-        self._store = MemoryStore(world.shelf)
+        self._store = MemoryStore(world.table)
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen = dict(world.pods)
-        self._vigil = OrphanTracker(GRACE)
-        self.service = Service(DIALECTS, Ports(self, Posting(self), self, self, self, self))
+        self._orphans = OrphanTracker(GRACE)
+        self.service = Service(DIALECTS, Ports(self, GatedBinder(self), self, self, self, self))
         self.start(self._follow())
 
     def start(self, work: Coroutine[object, object, None]) -> None:
@@ -242,15 +242,15 @@ class Life:
 
     async def bind(self, pod: Pod, node: str) -> None:
         _BEGAN.set(self.world.now)
-        asking = self.service.pod_requests.read(pod)
-        assert asking is not None
+        pod_request = self.service.pod_requests.read(pod)
+        assert pod_request is not None
         try:
-            await self.service.bind(asking, node)
+            await self.service.bind(pod_request, node)
         except (BindError, LedgerContended, OSError):
             return
 
     async def reconcile(self) -> None:
-        """Release what no pod holds: at once where that is sure, else after the grace."""
+        """Release allocations without a pod: at once where certain, else after the grace."""
         for node in NODES:
             try:
                 stored = await self.read(node)
@@ -263,7 +263,7 @@ class Life:
         await self._pass("look", "no answer")
         bound = {uid: pod.spec.node_name or "" for uid, pod in self.world.pods.items()}
         ledger = stored.ledger
-        for uid in self._vigil.abandoned(ledger, bound, self.world.now):
+        for uid in self._orphans.abandoned(ledger, bound, self.world.now):
             ledger = ledger.release(uid)
         if ledger is not stored.ledger:
             await self.write(ledger, stored.version)
@@ -324,13 +324,13 @@ class Life:
         return self.world.pods.get(pod.name)
 
     def look(self) -> None:
-        """See the pods as they are; until then they are seen as they were."""
+        """Update the watch cache, which is stale until then."""
         self._seen = dict(self.world.pods)
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         pass
 
-    def record(self, decided: DecisionRecord) -> None:
+    def record(self, decision: DecisionRecord) -> None:
         pass
 
     def conflict(self, node: str) -> None:
@@ -374,8 +374,8 @@ class Life:
             self.world.wrong.append(repr(error))
 
 
-class Posting:
-    """A service's Binder."""
+class GatedBinder:
+    """The Binder of a service, which posts through gates."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
@@ -385,7 +385,7 @@ class Posting:
         pod: PodRef,
         node: str,
         annotations: Mapping[str, str],
-        labels: Mapping[str, str],  # noqa: ARG002 (they tell nothing of cards)
+        labels: Mapping[str, str],  # noqa: ARG002 (labels have no cards)
     ) -> None:
         assert (pod.namespace, pod.name) == ("default", pod.uid)
         await self._life.post(pod.uid, node, annotations)

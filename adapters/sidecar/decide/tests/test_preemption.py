@@ -1,4 +1,4 @@
-"""Who must go, with disruption budgets and with pods that cannot be evicted."""
+"""Preemption victims, with disruption budgets and with pods that cannot be evicted."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ from adapters.wire.budget import Budget
 
 
 class FakeBudgets:
-    """What the API server says, or that it does not."""
+    """The budgets of the API server, or no answer."""
 
     def __init__(self, *budgets: Budget, silent: bool = False) -> None:
         self.budgets = budgets
@@ -47,7 +47,7 @@ def labelled(pod: Json, **labels: str) -> Json:
 
 
 async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
-    """A node with two cards of 8192 MiB, on which the pods are bound one after the other."""
+    """A node with two cards of 8192 MiB; the pods are bound to it in this order."""
     bench = await a_service(a_node("n1", cards=2), pods=pods, budgets=budgets)
     for pod in pods:
         name = pod["metadata"]["name"]
@@ -59,7 +59,7 @@ async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
 async def chosen(
     bench: Bench, named: Sequence[str] = (), broken: int = 0, priority: int = 10
 ) -> Mapping[str, Json]:
-    """Who goes for a pod that needs all of a card."""
+    """The victims for a pod that needs a whole card."""
     question = {
         "Pod": a_pod("urgent", memory=8000, priority=priority),
         "NodeNameToMetaVictims": {
@@ -79,7 +79,7 @@ A = labelled(a_pod("a", memory=8000), app="web")
 B = labelled(a_pod("b", memory=8000), app="db")
 
 
-def test_who_is_under_a_budget_stays_where_another_can_go() -> None:
+def test_a_protected_pod_is_no_victim_where_another_pod_is_enough() -> None:
     async def work() -> Mapping[str, Json]:
         return await chosen(await full(FakeBudgets(a_budget(app="db")), A, B))
 
@@ -88,7 +88,7 @@ def test_who_is_under_a_budget_stays_where_another_can_go() -> None:
     assert (uids(found), found["NumPDBViolations"]) == (["uid-a"], 0)
 
 
-def test_a_budget_with_room_keeps_nobody_and_is_not_broken() -> None:
+def test_a_budget_that_allows_a_disruption_protects_no_pod() -> None:
     async def work() -> Mapping[str, Json]:
         return await chosen(await full(FakeBudgets(a_budget(1, app="db")), A, B))
 
@@ -97,7 +97,7 @@ def test_a_budget_with_room_keeps_nobody_and_is_not_broken() -> None:
     assert (uids(found), found["NumPDBViolations"]) == (["uid-b"], 0)
 
 
-def test_a_budget_that_must_be_broken_is_counted_whatever_the_scheduler_says() -> None:
+def test_a_violated_budget_is_counted_whatever_the_scheduler_proposed() -> None:
     async def work() -> Mapping[str, Json]:
         budgets = FakeBudgets(a_budget(app="web"), a_budget(app="db"))
         return await chosen(await full(budgets, A, B), named=["uid-a"], broken=0)
@@ -107,7 +107,7 @@ def test_a_budget_that_must_be_broken_is_counted_whatever_the_scheduler_says() -
     assert (uids(found), found["NumPDBViolations"]) == (["uid-b"], 1)
 
 
-def test_without_an_answer_about_budgets_the_schedulers_count_stands() -> None:
+def test_where_budgets_cannot_be_read_the_schedulers_count_is_used() -> None:
     async def work() -> Mapping[str, Json]:
         bench = await full(FakeBudgets(silent=True), A, B)
         return await chosen(bench, named=["uid-b"], broken=1)
@@ -128,14 +128,14 @@ def test_the_highest_priority_is_named_first() -> None:
     assert uids(run(work())["n1"]) == ["uid-high", "uid-low"]
 
 
-def test_nobody_goes_for_a_pod_that_is_not_above_him() -> None:
+def test_pods_of_higher_priority_are_never_victims() -> None:
     async def work() -> Mapping[str, Json]:
         return await chosen(await full(FakeBudgets(), A, B), priority=0)
 
     assert run(work()) == {}
 
 
-def test_cards_that_are_only_promised_are_not_freed_by_an_eviction() -> None:
+def test_a_pod_that_is_not_bound_is_no_victim() -> None:
     async def work() -> Mapping[str, Json]:
         bench = await full(FakeBudgets(), A)
         promised = bench.service.pod_requests.read(read_pod(B))

@@ -1,4 +1,4 @@
-"""What the API server is answered before it writes a pod or a Binding."""
+"""Admission reviews of pods and Bindings."""
 
 import json
 from base64 import b64decode
@@ -62,7 +62,7 @@ async def bind(
     return await asked(Admission(bench.service).bindings(question))
 
 
-def test_the_door_of_every_container_that_asks_is_closed_and_of_no_other() -> None:
+def test_devices_are_voided_for_containers_that_request_a_share_and_no_others() -> None:
     pod = a_pod()
     pod["spec"]["initContainers"] = [
         {"name": "warm", "resources": {"limits": {"volcano.sh/vgpu-number": 1}}, "env": []}
@@ -83,7 +83,7 @@ def test_the_door_of_every_container_that_asks_is_closed_and_of_no_other() -> No
     assert made["spec"]["containers"][1] == pod["spec"]["containers"][1]
 
 
-def test_what_an_author_lets_his_container_see_is_overwritten_wherever_it_stands() -> None:
+def test_visible_devices_of_the_author_are_overwritten_wherever_they_are() -> None:
     pod = a_pod()
     pod["spec"]["containers"][0]["env"] = [
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -107,7 +107,7 @@ async def admit_requiring(pod: Json) -> Json:
     return await asked(Admission(bench.service, "dragoman").pods(review(pod)))
 
 
-def test_containers_that_ask_require_the_agent_where_the_operator_says_so() -> None:
+def test_containers_that_request_a_share_require_the_agent_if_configured() -> None:
     pod = a_pod(limits=METAX)
     pod["spec"]["containers"].append({"name": "log"})
 
@@ -121,7 +121,7 @@ def test_containers_that_ask_require_the_agent_where_the_operator_says_so() -> N
     }
 
 
-def test_a_requirement_that_the_runtime_could_not_read_is_refused() -> None:
+def test_required_plugins_that_the_runtime_cannot_parse_are_rejected() -> None:
     pod = a_pod(annotations={"required-plugins.noderesource.dev": "audit"})
 
     answer = response(run(admit_requiring(pod)))
@@ -130,7 +130,7 @@ def test_a_requirement_that_the_runtime_could_not_read_is_refused() -> None:
     assert "metadata.annotations[required-plugins.noderesource.dev]" in answer["status"]["message"]
 
 
-def test_the_default_of_a_vocabulary_is_written_where_the_author_says_nothing() -> None:
+def test_a_default_of_the_dialect_is_written_where_the_author_wrote_nothing() -> None:
     made = patched(a_pod(limits=METAX), response(run(admit(a_pod(limits=METAX))))["patch"])
     said = a_pod(limits=METAX, annotations={"metax-tech.com/sgpu-qos-policy": "fixed-share"})
     kept = patched(said, response(run(admit(said)))["patch"])
@@ -151,7 +151,7 @@ def test_the_default_of_a_vocabulary_is_written_where_the_author_says_nothing() 
         ),
     ],
 )
-def test_what_cannot_be_meant_or_is_forged_is_denied_with_a_sentence(pod: Json, said: str) -> None:
+def test_invalid_and_forged_pods_are_denied_with_a_sentence(pod: Json, said: str) -> None:
     found = response(run(admit(pod)))
 
     assert found["allowed"] is False
@@ -165,7 +165,7 @@ def test_a_result_label_of_the_author_is_denied_too() -> None:
     assert response(run(admit(pod)))["allowed"] is False
 
 
-def test_a_pod_that_names_its_node_may_not_pass_by_the_scheduler() -> None:
+def test_a_pod_with_a_node_name_is_denied() -> None:
     pod, plain = a_pod(), a_pod(limits={"cpu": 1})
     pod["spec"]["nodeName"] = plain["spec"]["nodeName"] = "n1"
 
@@ -178,7 +178,7 @@ def test_a_pod_without_a_share_and_an_update_pass_untouched() -> None:
         assert response(answer) == {"uid": "r1", "allowed": True}
 
 
-def test_a_binding_commits_and_takes_the_annotations_along() -> None:
+def test_a_binding_commits_and_gets_the_annotations() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         return await bind(bench, "p", "n1"), bench
@@ -192,7 +192,7 @@ def test_a_binding_commits_and_takes_the_annotations_along() -> None:
     assert bench.cluster.bindings == 0
 
 
-def test_a_hold_becomes_the_commit_card_for_card() -> None:
+def test_a_reservation_is_committed_card_for_card() -> None:
     async def work() -> tuple[Json, Bench, str]:
         bench = await a_service(a_node("n1", cards=4), pods=[a_pod(), a_pod("q")])
         asking = bench.service.pod_requests.read(bench.cluster.pods()[0])
@@ -215,7 +215,7 @@ def test_a_hold_becomes_the_commit_card_for_card() -> None:
     assert ledger.allocations["uid-p"].grants[0].card == card
 
 
-def test_a_binding_that_does_not_fit_is_refused_with_the_reason() -> None:
+def test_a_binding_that_does_not_fit_is_denied_with_the_reason() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(a_node("n1", cards=1), pods=[a_pod(memory=9000)])
         return await bind(bench, "p", "n1"), bench
@@ -227,7 +227,7 @@ def test_a_binding_that_does_not_fit_is_refused_with_the_reason() -> None:
     assert bench.store.writes == 0
 
 
-def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
+def test_a_valid_choice_of_a_scheduler_is_adopted_unchanged() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
@@ -241,7 +241,7 @@ def test_a_sound_choice_of_a_scheduler_is_adopted_as_it_is() -> None:
     assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
 
 
-def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() -> None:
+def test_a_choice_on_the_pod_is_read_past_a_stale_watch() -> None:
     chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,4000,0:"}
 
     async def work(seen: dict[str, str]) -> tuple[Json, Bench]:
@@ -267,7 +267,7 @@ def test_a_choice_on_the_pod_counts_as_it_is_and_not_as_a_late_watch_shows_it() 
         "garbage",
     ],
 )
-def test_an_unsound_choice_is_corrected_on_the_same_node(choice: str) -> None:
+def test_an_invalid_choice_is_corrected_on_the_same_node(choice: str) -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         return await bind(bench, "p", "n1", {"volcano.sh/vgpu-ids-new": choice}), bench
@@ -324,7 +324,7 @@ def test_an_amount_in_a_record_of_the_author_changes_nothing(memory: int) -> Non
     assert (grant.memory, grant.phase) == (4000 << 20, Phase.MAIN)
 
 
-def test_a_choice_that_takes_what_another_has_is_corrected() -> None:
+def test_a_choice_of_cards_in_use_is_corrected() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod("a", memory=8000), a_pod("b", memory=8000)])
         chosen = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,8000,0:"}
@@ -384,15 +384,15 @@ def test_a_dry_run_commits_nothing() -> None:
 def test_an_unknown_pod_is_not_bound_and_one_without_a_share_is() -> None:
     async def work() -> tuple[Json, Json]:
         bench = await a_service(pods=[a_pod("plain", limits={"cpu": 1})])
-        return await bind(bench, "nobody", "n1"), await bind(bench, "plain", "anywhere")
+        return await bind(bench, "missing", "n1"), await bind(bench, "plain", "anywhere")
 
-    nobody, plain = run(work())
+    missing, plain = run(work())
 
-    assert response(nobody)["allowed"] is False
+    assert response(missing)["allowed"] is False
     assert response(plain) == {"uid": "r1", "allowed": True}
 
 
-def test_a_metax_binding_takes_labels_along() -> None:
+def test_a_metax_binding_gets_labels() -> None:
     async def work() -> Json:
         bench = await a_service(a_metax_node("m1"), pods=[a_pod(limits=METAX)])
         return await bind(bench, "p", "m1", {"author": "wrote"})
@@ -413,7 +413,7 @@ def test_a_metax_binding_takes_labels_along() -> None:
         "admission/binding-by-hand.json",
     ],
 )
-def test_captured_reviews_of_bindings_are_understood(path: str) -> None:
+def test_captured_reviews_of_bindings_are_answered(path: str) -> None:
     async def work() -> Json:
         question = capture(path)
         binding = json.loads(question)["request"]["object"]
@@ -433,7 +433,7 @@ def test_captured_reviews_of_bindings_are_understood(path: str) -> None:
     "content",
     [b"", b"{}", body({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1beta1"})],
 )
-def test_what_is_no_review_of_this_version_is_refused(content: bytes) -> None:
+def test_an_unsupported_review_is_rejected(content: bytes) -> None:
     async def work() -> None:
         bench = await a_service()
         await Admission(bench.service).pods(content)

@@ -1,4 +1,4 @@
-"""What kube-scheduler and koord-scheduler are answered."""
+"""The answers to kube-scheduler and koord-scheduler."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def used(bench: Bench, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])
-def test_a_captured_filter_is_answered_in_the_form_of_its_question(name: str) -> None:
+def test_a_captured_filter_is_answered_in_the_form_of_its_request(name: str) -> None:
     async def work() -> tuple[Json, Json]:
         question = capture(f"kube-scheduler/v1.37.1/{name}.json")
         bench = await a_service(a_node("gpu-1"), a_node("gpu-2", memory=1024))
@@ -74,9 +74,9 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
     async def work() -> Json:
         full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000)
         bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
-        flow = KubeExtender(bench.service)
-        await flow.bind(bind("first", "full"))
-        return await asked(flow.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
+        kube = KubeExtender(bench.service)
+        await kube.bind(bind("first", "full"))
+        return await asked(kube.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
 
     found = run(work())
 
@@ -88,7 +88,7 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
     assert found["FailedNodes"] == {"full": "1 of 1 cards: memory 3808 MiB short"}
 
 
-def test_a_wish_that_cannot_be_meant_fits_nowhere_for_good() -> None:
+def test_an_invalid_request_is_unresolvable_on_every_node() -> None:
     async def work() -> Json:
         bench = await a_service()
         return await asked(KubeExtender(bench.service).filter(names(a_pod(cores=150), "n1")))
@@ -108,7 +108,7 @@ def test_a_pod_without_a_share_may_go_anywhere() -> None:
     assert run(work())["NodeNames"] == ["x", "n1"]
 
 
-def test_nodes_in_full_that_nobody_knows_are_an_error() -> None:
+def test_full_nodes_without_any_ledger_are_an_error() -> None:
     async def work() -> Json:
         bench = await a_service()
         question = {"Pod": a_pod(), "Nodes": {"items": [{"metadata": {"name": "x"}}]}}
@@ -129,7 +129,7 @@ def test_keys_are_read_in_any_case() -> None:
     assert run(work())["NodeNames"] == ["n1"]
 
 
-def test_before_the_ledgers_are_known_nothing_is_decided() -> None:
+def test_nothing_is_decided_before_the_ledgers_are_synced() -> None:
     async def work() -> None:
         bench = await a_service()
         bench.service.readiness.mark_unsynced("ledgers")
@@ -148,16 +148,16 @@ def test_scores_are_whole_numbers_to_ten_and_the_fuller_node_is_better_for_metax
         }
         first = a_pod("first", limits=limits)
         bench = await a_service(a_metax_node("empty"), a_metax_node("used"), pods=[first])
-        flow = KubeExtender(bench.service)
-        await flow.bind(bind("first", "used"))
+        kube = KubeExtender(bench.service)
+        await kube.bind(bind("first", "used"))
         question = names(a_pod("next", limits=limits), "empty", "used", "stranger")
-        found = await asked(flow.prioritize(question))
+        found = await asked(kube.prioritize(question))
         return {one["Host"]: one["Score"] for one in found}
 
     assert run(work()) == {"empty": 5, "used": 10, "stranger": 0}
 
 
-def test_a_bind_is_two_writes_and_the_pod_has_its_cards() -> None:
+def test_a_bind_is_two_writes_and_allocates_the_cards() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
@@ -172,12 +172,12 @@ def test_a_bind_is_two_writes_and_the_pod_has_its_cards() -> None:
     assert bench.decision_log.decisions[-1].outcome is Outcome.BOUND
 
 
-def test_a_second_bind_of_the_same_pod_gives_it_no_second_card() -> None:
+def test_a_second_bind_of_a_pod_allocates_no_second_card() -> None:
     async def work() -> Bench:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeExtender(bench.service)
-        await flow.bind(bind("p", "n1"))
-        await flow.bind(bind("p", "n1"))
+        kube = KubeExtender(bench.service)
+        await kube.bind(bind("p", "n1"))
+        await kube.bind(bind("p", "n1"))
         return bench
 
     bench = run(work())
@@ -187,17 +187,17 @@ def test_a_second_bind_of_the_same_pod_gives_it_no_second_card() -> None:
     assert used(bench, "n1") == ["uid-p"]
 
 
-def test_a_bind_is_refused_for_what_the_newest_ledger_says_and_not_for_what_a_watch_said() -> None:
+def test_a_bind_is_refused_only_by_the_newest_ledger() -> None:
     async def work() -> tuple[Json, Json]:
         pods = [a_pod("earlier", memory=8000), a_pod("p", memory=8000)]
         bench = await a_service(a_node("n1", cards=1), pods=pods)
-        flow = KubeExtender(bench.service)
-        await flow.bind(bind("earlier", "n1"))
-        full = await asked(flow.bind(bind("p", "n1")))
+        kube = KubeExtender(bench.service)
+        await kube.bind(bind("earlier", "n1"))
+        full = await asked(kube.bind(bind("p", "n1")))
         stored = await bench.store.read("n1")
         assert stored is not None
         await bench.store.write(stored.ledger.release("uid-earlier"), stored.version)
-        return full, await asked(flow.bind(bind("p", "n1")))
+        return full, await asked(kube.bind(bind("p", "n1")))
 
     full, free = run(work())
 
@@ -219,9 +219,9 @@ def test_a_bind_that_does_not_fit_is_refused_with_the_reason() -> None:
 def test_an_unknown_pod_and_one_of_another_uid_are_not_bound() -> None:
     async def work() -> list[str]:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         bodies = [bind("x", "n1"), bind("p", "n1", uid="other")]
-        return [(await asked(flow.bind(one)))["Error"] for one in bodies]
+        return [(await asked(kube.bind(one)))["Error"] for one in bodies]
 
     unknown, other = run(work())
 
@@ -229,7 +229,7 @@ def test_an_unknown_pod_and_one_of_another_uid_are_not_bound() -> None:
     assert "has uid uid-p, not other" in other
 
 
-def test_a_pod_that_was_made_anew_is_bound_although_the_watch_still_shows_the_earlier_one() -> None:
+def test_a_recreated_pod_is_bound_while_the_watch_shows_the_earlier_one() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         earlier = a_pod()
@@ -243,7 +243,7 @@ def test_a_pod_that_was_made_anew_is_bound_although_the_watch_still_shows_the_ea
     assert used(bench, "n1") == ["uid-p"]
 
 
-def test_a_refused_binding_gives_the_cards_back() -> None:
+def test_a_refused_binding_releases_the_cards() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.cluster.answers = [BindError(403, "not allowed")]
@@ -255,15 +255,15 @@ def test_a_refused_binding_gives_the_cards_back() -> None:
     assert used(bench, "n1") == []
 
 
-def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None:
+def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_resolved() -> None:
     async def work() -> tuple[list[Json], Bench]:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         bench.cluster.lost = [BindError(0, "no answer")]
         bench.cluster.unread = [OSError("no answer")]
-        first = await asked(flow.bind(bind("p", "n1")))
+        first = await asked(kube.bind(bind("p", "n1")))
         kept = used(bench, "n1")
-        again = await asked(flow.bind(bind("p", "n1")))
+        again = await asked(kube.bind(bind("p", "n1")))
         return [first, kept, again], bench
 
     (first, kept, again), _ = run(work())
@@ -275,13 +275,13 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_known() -> None
     assert again == {"Error": ""}
 
 
-def test_a_pod_that_moves_on_after_a_lost_answer_holds_cards_of_one_node_only() -> None:
+def test_a_pod_that_is_bound_elsewhere_after_a_lost_answer_has_cards_of_one_node() -> None:
     async def work() -> Bench:
         bench = await a_service(pods=[a_pod()])
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         bench.cluster.answers = [BindError(0, "no answer"), None]
-        await flow.bind(bind("p", "n1"))
-        await flow.bind(bind("p", "n2"))
+        await kube.bind(bind("p", "n1"))
+        await kube.bind(bind("p", "n2"))
         return bench
 
     bench = run(work())
@@ -289,7 +289,7 @@ def test_a_pod_that_moves_on_after_a_lost_answer_holds_cards_of_one_node_only() 
     assert (used(bench, "n1"), used(bench, "n2")) == ([], ["uid-p"])
 
 
-def test_a_lost_race_is_decided_again_and_counted() -> None:
+def test_a_write_conflict_is_retried_and_counted() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 3
@@ -301,7 +301,7 @@ def test_a_lost_race_is_decided_again_and_counted() -> None:
     assert bench.decision_log.conflicts == 3
 
 
-def test_races_without_end_are_an_error() -> None:
+def test_endless_write_conflicts_are_an_error() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 1000
@@ -313,7 +313,7 @@ def test_races_without_end_are_an_error() -> None:
     assert bench.cluster.bindings == 0
 
 
-def test_a_silent_store_is_an_error_and_nothing_is_bound() -> None:
+def test_a_store_without_an_answer_is_an_error_and_nothing_is_bound() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.failures = [StoreError("no answer in 5 s")]
@@ -329,12 +329,12 @@ def test_a_hundred_pods_of_eight_clients_get_each_their_own_share_of_one_node() 
     async def work() -> Bench:
         pods = [a_pod(f"p{number}", memory=1000) for number in range(100)]
         bench = await a_service(a_node("n1", cards=16), pods=pods)
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         turn = asyncio.Semaphore(8)
 
         async def one(pod: Json) -> None:
             async with turn:
-                answer = await asked(flow.bind(bind(pod["metadata"]["name"], "n1")))
+                answer = await asked(kube.bind(bind(pod["metadata"]["name"], "n1")))
                 assert answer == {"Error": ""}
 
         await asyncio.gather(*map(one, pods))
@@ -352,7 +352,7 @@ def test_binds_that_arrive_while_a_ledger_is_written_share_the_next_write() -> N
     async def work() -> tuple[Bench, list[Json]]:
         pods = [a_pod(f"p{number}", memory=3000) for number in range(9)]
         bench = await a_service(a_node("n1", cards=4), pods=pods)
-        flow, write_now = KubeExtender(bench.service), bench.store.write
+        kube, write_now = KubeExtender(bench.service), bench.store.write
         is_writing, others_wait = asyncio.Event(), asyncio.Event()
 
         async def write_later(*args: Any) -> str:
@@ -361,7 +361,7 @@ def test_binds_that_arrive_while_a_ledger_is_written_share_the_next_write() -> N
             return await write_now(*args)
 
         bench.store.write = write_later  # type: ignore[method-assign,assignment]
-        binds = [asked(flow.bind(bind(pod["metadata"]["name"], "n1"))) for pod in pods]
+        binds = [asked(kube.bind(bind(pod["metadata"]["name"], "n1"))) for pod in pods]
         first = asyncio.create_task(binds[0])
         await is_writing.wait()
         others = [asyncio.ensure_future(each) for each in binds[1:]]
@@ -384,7 +384,7 @@ def test_a_caller_that_is_cancelled_does_not_stop_the_writes_of_the_others() -> 
     async def work() -> Bench:
         pods = [a_pod(f"p{number}", memory=1000) for number in range(3)]
         bench = await a_service(a_node("n1"), pods=pods)
-        flow, writing, go = KubeExtender(bench.service), bench.store.write, asyncio.Event()
+        kube, writing, go = KubeExtender(bench.service), bench.store.write, asyncio.Event()
 
         async def later(*args: Any) -> str:
             await go.wait()
@@ -392,7 +392,7 @@ def test_a_caller_that_is_cancelled_does_not_stop_the_writes_of_the_others() -> 
 
         bench.store.write = later  # type: ignore[method-assign,assignment]
         first, second, third = (
-            asyncio.create_task(flow.bind(bind(f"p{number}", "n1"))) for number in range(3)
+            asyncio.create_task(kube.bind(bind(f"p{number}", "n1"))) for number in range(3)
         )
         await asyncio.sleep(0.01)
         first.cancel()
@@ -409,13 +409,13 @@ def test_a_caller_that_is_cancelled_does_not_stop_the_writes_of_the_others() -> 
     assert bench.cluster.bindings == 1
 
 
-def test_preemption_names_the_least_even_where_the_scheduler_names_nobody() -> None:
+def test_preemption_finds_the_fewest_victims_even_where_the_scheduler_proposes_none() -> None:
     async def work() -> Json:
         pods = [a_pod("low", memory=8000), a_pod("lower", memory=3000, priority=-5)]
         bench = await a_service(a_node("n1", cards=2), a_node("n2", cards=1), pods=pods)
-        flow = KubeExtender(bench.service)
-        await flow.bind(bind("low", "n1"))
-        await flow.bind(bind("lower", "n1"))
+        kube = KubeExtender(bench.service)
+        await kube.bind(bind("low", "n1"))
+        await kube.bind(bind("lower", "n1"))
         urgent = a_pod("urgent", memory=8000, priority=10)
         question = {
             "Pod": urgent,
@@ -426,27 +426,27 @@ def test_preemption_names_the_least_even_where_the_scheduler_names_nobody() -> N
                 "stranger": {"Pods": [], "NumPDBViolations": 0},
             },
         }
-        return await asked(flow.preempt(body(question)))
+        return await asked(kube.preempt(body(question)))
 
     found = run(work())["NodeNameToMetaVictims"]
 
-    # n2 needs nobody to go, so it is no place for a preemption; a stranger helps nobody.
+    # On n2 no eviction is needed, so it is left out; an unknown node cannot help.
     assert found == {"n1": {"Pods": [{"UID": "uid-lower"}], "NumPDBViolations": 0}}
 
 
-def test_who_holds_no_card_stays_a_victim_and_who_need_not_go_is_spared() -> None:
+def test_victims_without_cards_stay_and_unneeded_ones_are_spared() -> None:
     async def work() -> Json:
         pods = [a_pod("a", memory=8000), a_pod("b", memory=8000)]
         bench = await a_service(a_node("n1", cards=2), pods=pods)
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         for name in ("a", "b"):
-            await flow.bind(bind(name, "n1"))
+            await kube.bind(bind(name, "n1"))
         victims = [{"metadata": {"uid": uid}} for uid in ("cpu-only", "uid-a", "uid-b")]
         question = {
             "Pod": a_pod("urgent", memory=8000, priority=10),
             "NodeNameToVictims": {"n1": {"Pods": victims, "NumPDBViolations": 0}},
         }
-        return await asked(flow.preempt(body(question)))
+        return await asked(kube.preempt(body(question)))
 
     found = run(work())["NodeNameToMetaVictims"]
 
@@ -461,7 +461,7 @@ def test_who_holds_no_card_stays_a_victim_and_who_need_not_go_is_spared() -> Non
         "koordinator/v1.8.0/preempt.json",
     ],
 )
-def test_captured_preemptions_are_understood(name: str) -> None:
+def test_captured_preemptions_are_answered(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
         return await asked(KubeExtender(bench.service).preempt(capture(name)))
@@ -470,7 +470,7 @@ def test_captured_preemptions_are_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["kube-scheduler/v1.37.1", "koordinator/v1.8.0"])
-def test_captured_binds_are_understood(name: str) -> None:
+def test_captured_binds_are_answered(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"))
         return await asked(KubeExtender(bench.service).bind(capture(f"{name}/bind.json")))
@@ -491,7 +491,7 @@ def test_captured_binds_are_understood(name: str) -> None:
         (body({"Pod": 3, "NodeNames": []}), "Pod"),
     ],
 )
-def test_a_body_that_is_none_is_refused_with_a_sentence(content: bytes, problem: str) -> None:
+def test_an_invalid_body_is_rejected_with_a_sentence(content: bytes, problem: str) -> None:
     async def work() -> None:
         bench = await a_service()
         await KubeExtender(bench.service).filter(content)
@@ -513,17 +513,17 @@ def test_a_score_is_given_for_every_name_in_its_place(
     assert [one["Host"] for one in run(work())] == list(asked_about)
 
 
-def test_other_calls_are_answered_while_many_new_nodes_are_looked_at() -> None:
+def test_other_calls_are_answered_while_many_new_nodes_are_evaluated() -> None:
     async def work() -> list[str]:
         nodes = [a_node(f"n{number}", cards=number % 60 + 2) for number in range(60)]
         bench = await a_service(*nodes)
-        flow = KubeExtender(bench.service)
+        kube = KubeExtender(bench.service)
         two = a_pod()
         two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "other"})
         order: list[str] = []
 
         async def ask(what: str, pod: Json) -> None:
-            await flow.filter(names(pod, *(f"n{number}" for number in range(60))))
+            await kube.filter(names(pod, *(f"n{number}" for number in range(60))))
             order.append(what)
 
         await asyncio.gather(ask("new", two), ask("plain", a_pod("q", limits={"cpu": 1})))
@@ -532,23 +532,23 @@ def test_other_calls_are_answered_while_many_new_nodes_are_looked_at() -> None:
     assert run(work()) == ["plain", "new"]
 
 
-def test_whole_nodes_asked_about_again_and_again_leave_nothing_in_memory() -> None:
+def test_repeated_filters_of_full_nodes_leak_no_memory() -> None:
     filler = {"managedFields": [{"fieldsV1": "x" * 4000}]}
 
     async def work() -> tuple[int, int]:
         nodes = [f"n{number}" for number in range(100)]
         bench = await a_service(*map(a_node, nodes))
         items = [{"metadata": {"name": name, **filler}} for name in nodes]
-        flow, question = (
+        kube, question = (
             KubeExtender(bench.service),
             body({"Pod": a_pod(), "Nodes": {"items": items}}),
         )
         tracemalloc.start()
         for _ in range(5):
-            await flow.filter(question)
+            await kube.filter(question)
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(20):
-            await flow.filter(question)
+            await kube.filter(question)
         after, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return after - before, len(question)
@@ -573,14 +573,14 @@ def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> 
     async def work() -> list[bool]:
         pods = [a_pod(f"p{number}", memory=100) for number in range(CONCURRENT_BINDS)]
         bench = await a_service(*(a_node(f"n{number}", cards=8) for number in range(4)), pods=pods)
-        ended, flow = asyncio.Event(), KubeExtender(bench.service)
+        ended, kube = asyncio.Event(), KubeExtender(bench.service)
         a_slow_api(bench, ended)
         binds = [
-            asyncio.create_task(flow.bind(bind(f"p{number}", f"n{number % 4}")))
+            asyncio.create_task(kube.bind(bind(f"p{number}", f"n{number % 4}")))
             for number in range(CONCURRENT_BINDS)
         ]
         await asyncio.sleep(0.01)
-        asked_now = asyncio.create_task(flow.filter(names(a_pod("next"), "n1")))
+        asked_now = asyncio.create_task(kube.filter(names(a_pod("next"), "n1")))
         await asyncio.sleep(0.01)
         before = asked_now.done()
         ended.set()
@@ -590,17 +590,17 @@ def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> 
     assert run(work()) == [False, True]
 
 
-def test_a_filter_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_waits_for_binds_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.FILTER_WAIT", 0.01)
     monkeypatch.setattr("adapters.sidecar.endpoints.kube_extender.CONCURRENT_BINDS", 1)
 
     async def work() -> Json:
         bench = await a_service(pods=[a_pod("first")])
-        ended, flow = asyncio.Event(), KubeExtender(bench.service)
+        ended, kube = asyncio.Event(), KubeExtender(bench.service)
         a_slow_api(bench, ended)
-        binding = asyncio.create_task(flow.bind(bind("first", "n1")))
+        binding = asyncio.create_task(kube.bind(bind("first", "n1")))
         await asyncio.sleep(0)
-        found = await asked(flow.filter(names(a_pod("next"), "n1")))
+        found = await asked(kube.filter(names(a_pod("next"), "n1")))
         ended.set()
         await binding
         return found

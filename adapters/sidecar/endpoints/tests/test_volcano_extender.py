@@ -1,4 +1,4 @@
-"""What vc-scheduler is answered."""
+"""The answers to vc-scheduler."""
 
 import json
 
@@ -46,19 +46,19 @@ def held(bench: Bench) -> int:
     return bench.service.ledgers.reservation_count()
 
 
-def test_the_captured_questions_are_understood() -> None:
+def test_the_captured_requests_are_answered() -> None:
     async def work() -> list[Json]:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         return [
-            await asked(flow.predicate(capture(f"{V}/predicate.json"))),
-            await asked(flow.predicate(capture(f"{V}/predicate-node-with-pod.json"))),
-            await asked(flow.predicate(capture(f"{V}/predicate-deviceshare.json"))),
-            await asked(flow.prioritize(capture(f"{V}/prioritize.json"))),
-            await asked(flow.allocate(capture(f"{V}/allocate.json"))),
-            await asked(flow.deallocate(capture(f"{V}/deallocate.json"))),
-            await asked(flow.preemptable(capture(f"{V}/preemptable.json"))),
-            await asked(flow.reclaimable(capture(f"{V}/reclaimable.json"))),
+            await asked(extender.predicate(capture(f"{V}/predicate.json"))),
+            await asked(extender.predicate(capture(f"{V}/predicate-node-with-pod.json"))),
+            await asked(extender.predicate(capture(f"{V}/predicate-deviceshare.json"))),
+            await asked(extender.prioritize(capture(f"{V}/prioritize.json"))),
+            await asked(extender.allocate(capture(f"{V}/allocate.json"))),
+            await asked(extender.deallocate(capture(f"{V}/deallocate.json"))),
+            await asked(extender.preemptable(capture(f"{V}/preemptable.json"))),
+            await asked(extender.reclaimable(capture(f"{V}/reclaimable.json"))),
         ]
 
     fits, beside, known, scores, *events, preempt, reclaim = run(work())
@@ -85,9 +85,9 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
 ) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("full", cards=1))
-        flow = VolcanoExtender(bench.service)
-        await flow.allocate(event(a_pod("first", memory=8000), "full", 2))
-        return await asked(flow.predicate(predicate(pod, node)))
+        extender = VolcanoExtender(bench.service)
+        await extender.allocate(event(a_pod("first", memory=8000), "full", 2))
+        return await asked(extender.predicate(predicate(pod, node)))
 
     found = run(work())
 
@@ -95,47 +95,51 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
     assert found["code"] == code
 
 
-def test_an_allocate_event_holds_and_repeating_it_elsewhere_moves_the_hold() -> None:
+def test_an_allocate_event_reserves_and_a_later_one_moves_the_reservation() -> None:
     async def work() -> tuple[list[Json], Bench]:
         bench = await a_service()
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         pod = a_pod()
-        told = [await asked(flow.allocate(event(pod, node, 2))) for node in ("n1", "n1", "n2")]
-        return told, bench
+        answers = [
+            await asked(extender.allocate(event(pod, node, 2))) for node in ("n1", "n1", "n2")
+        ]
+        return answers, bench
 
-    told, bench = run(work())
+    answers, bench = run(work())
 
-    assert told == [{"errorMessage": ""}] * 3
+    assert answers == [{"errorMessage": ""}] * 3
     assert held(bench) == 1
     assert bench.service.ledgers.inventory.nodes_of("uid-p") == ("n2",)
     assert bench.store.writes == 0
 
 
-def test_a_hold_ends_by_its_deallocate_or_by_its_time() -> None:
+def test_a_reservation_ends_by_deallocate_or_expires() -> None:
     async def work() -> tuple[int, int, int]:
         bench = await a_service()
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         pod = a_pod()
-        await flow.allocate(event(pod, "n1", 2))
-        await flow.deallocate(event(pod, "n1", 1))
+        await extender.allocate(event(pod, "n1", 2))
+        await extender.deallocate(event(pod, "n1", 1))
         undone = held(bench)
-        await flow.allocate(event(pod, "n1", 2))
+        await extender.allocate(event(pod, "n1", 2))
         before = held(bench)
         bench.clock.time += 31 * SECOND
-        await flow.predicate(predicate(a_pod("other"), "n1"))
+        await extender.predicate(predicate(a_pod("other"), "n1"))
         return undone, before, held(bench)
 
     assert run(work()) == (0, 1, 0)
 
 
-def test_two_tasks_planned_onto_one_last_card_are_not_both_held() -> None:
+def test_two_tasks_planned_onto_one_last_card_are_not_both_reserved() -> None:
     async def work() -> list[str]:
         bench = await a_service(a_node("n1", cards=1))
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         pods = [a_pod("a", memory=8000), a_pod("b", memory=8000)]
-        fits = [(await asked(flow.predicate(predicate(pod, "n1"))))["status"] for pod in pods]
+        fits = [(await asked(extender.predicate(predicate(pod, "n1"))))["status"] for pod in pods]
         assert fits == ["", ""]
-        return [(await asked(flow.allocate(event(pod, "n1", 2))))["errorMessage"] for pod in pods]
+        return [
+            (await asked(extender.allocate(event(pod, "n1", 2))))["errorMessage"] for pod in pods
+        ]
 
     first, second = run(work())
 
@@ -146,13 +150,13 @@ def test_two_tasks_planned_onto_one_last_card_are_not_both_held() -> None:
 def test_an_evicted_task_keeps_its_cards_but_others_may_plan_with_them() -> None:
     async def work() -> tuple[list[str], Bench]:
         bench = await a_service(a_node("n1", cards=1))
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         victim, urgent = a_pod("victim", memory=8000), a_pod("urgent", memory=8000)
-        await flow.allocate(event(victim, "n1", 2))
+        await extender.allocate(event(victim, "n1", 2))
         said = []
         for status in (4, 64, 4, 32, 4):
             pod = victim if status in (64, 32) else urgent
-            ask = flow.deallocate if status == 64 else flow.allocate
+            ask = extender.deallocate if status == 64 else extender.allocate
             said.append((await asked(ask(event(pod, "n1", status))))["errorMessage"])
         return said, bench
 
@@ -165,19 +169,19 @@ def test_an_evicted_task_keeps_its_cards_but_others_may_plan_with_them() -> None
     assert bench.service.ledgers.inventory.nodes_of("uid-urgent") == ()
 
 
-def test_victims_go_back_as_they_came_and_are_the_least() -> None:
+def test_victims_are_the_fewest_and_returned_as_received() -> None:
     async def work() -> Json:
         bench = await a_service(a_node("n1", cards=2))
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         small, large = a_pod("small", memory=3000), a_pod("large", memory=8000)
         for pod in (small, large):
-            await flow.allocate(event(pod, "n1", 2))
+            await extender.allocate(event(pod, "n1", 2))
         evictees = [
             {**task(pod, "n1", 16), "Extra": {"kept": [1, 2]}}
             for pod in (large, small, a_pod("plain", limits={"cpu": 1}))
         ]
         question = {"evictor": task(a_pod("urgent", memory=8000)), "evictees": evictees}
-        return await asked(flow.preemptable(body(question)))
+        return await asked(extender.preemptable(body(question)))
 
     found = run(work())
 
@@ -186,7 +190,7 @@ def test_victims_go_back_as_they_came_and_are_the_least() -> None:
     assert all(one["Extra"] == {"kept": [1, 2]} for one in found["victims"])
 
 
-def test_where_cards_are_not_what_is_short_others_decide_who_goes() -> None:
+def test_the_plugin_abstains_where_the_pod_does_not_lack_cards() -> None:
     async def work() -> Json:
         bench = await a_service()
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
@@ -196,7 +200,7 @@ def test_where_cards_are_not_what_is_short_others_decide_who_goes() -> None:
     assert run(work()) == {"status": 0, "victims": []}
 
 
-def test_where_nobodys_going_helps_eviction_is_rejected() -> None:
+def test_eviction_is_rejected_where_no_victim_helps() -> None:
     async def work() -> Json:
         bench = await a_service(a_node("n1", cards=1))
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
@@ -206,18 +210,18 @@ def test_where_nobodys_going_helps_eviction_is_rejected() -> None:
     assert run(work()) == {"status": -1, "victims": []}
 
 
-def test_a_task_is_decided_once_as_long_as_no_ledger_changes() -> None:
+def test_a_task_is_evaluated_once_while_no_ledger_changes() -> None:
     async def work() -> bool:
         bench = await a_service()
-        flow = VolcanoExtender(bench.service)
+        extender = VolcanoExtender(bench.service)
         pod = a_pod()
-        await flow.predicate(predicate(pod, "n1"))
+        await extender.predicate(predicate(pod, "n1"))
         asking = bench.service.pod_requests.get("uid-p")
         assert asking is not None
         first = bench.service.evaluate(asking)
-        await flow.predicate(predicate(pod, "n2"))
+        await extender.predicate(predicate(pod, "n2"))
         same = bench.service.evaluate(asking) is first
-        await flow.allocate(event(a_pod("other"), "n1", 2))
+        await extender.allocate(event(a_pod("other"), "n1", 2))
         return same and bench.service.evaluate(asking) is not first
 
     assert run(work())
@@ -242,7 +246,7 @@ def test_prioritize_with_no_nodes_is_answered() -> None:
         lambda t: t.pop("node"),
     ],
 )
-def test_a_question_without_what_is_needed_is_refused(change: object) -> None:
+def test_an_incomplete_request_is_rejected(change: object) -> None:
     async def work() -> None:
         bench = await a_service()
         question = json.loads(predicate(a_pod(), "n1"))
@@ -253,12 +257,12 @@ def test_a_question_without_what_is_needed_is_refused(change: object) -> None:
         run(work())
 
 
-def test_what_is_held_is_told() -> None:
+def test_the_log_records_reservations() -> None:
     async def work() -> Bench:
         bench = await a_service()
         await VolcanoExtender(bench.service).allocate(event(a_pod(), "n1", 2))
         return bench
 
-    told = run(work()).decision_log.decisions[-1]
+    decision = run(work()).decision_log.decisions[-1]
 
-    assert (told.verb, told.outcome, told.node) == ("allocate", Outcome.HELD, "n1")
+    assert (decision.verb, decision.outcome, decision.node) == ("allocate", Outcome.HELD, "n1")
