@@ -1,4 +1,4 @@
-"""The service's own serving certificate: made, published, renewed and taken over without a pause.
+"""The service's own serving certificate: issued, published and renewed without downtime.
 
-What is to be done is decided in ``rotation``, from values; ``keeper`` does it.
+``rotation`` decides from values what to do; ``keeper`` does it.
 """

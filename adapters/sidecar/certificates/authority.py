@@ -1,6 +1,6 @@
-"""An authority of our own, and what it signs. The only importer of ``cryptography``.
+"""Our own certificate authority and the certificates that it signs. Alone imports ``cryptography``.
 
-Source of what a verifier asks of both: RFC 5280, section 4.2; Python 3.13 and Go refuse
+Source of what verifiers require of both: RFC 5280, section 4.2; Python 3.13 and Go reject
 certificates without key identifiers or without subject alternative names.
 """
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SKEW = timedelta(hours=1)
-"""By so much a certificate is valid before it is made, for clocks that are behind."""
+"""A certificate is valid from so long before it is made, for clocks that are behind."""
 
 _USAGES = (
     "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
@@ -24,7 +24,7 @@ _USAGES = (
 
 
 class CertificateError(ValueError):
-    """A text that is no certificate, no key, or not what belongs together."""
+    """A text is not a certificate, not a key, or the two do not belong together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What a certificate says.
+    """Contents of a certificate.
 
     Attributes:
-        ends: seconds since 1970 at which it ceases to be valid.
-        names: DNS names and addresses that it is for, sorted.
+        ends: end of its validity, in seconds since 1970.
+        names: DNS names and addresses of its subject, sorted.
     """
 
     ends: int
@@ -49,7 +49,7 @@ class CertificateFacts:
 
 
 def make_authority(now: int, life: int) -> KeyPair:
-    """A new authority, which trusts nothing but itself.
+    """Make a new, self-signed authority.
 
     Args:
         now: seconds since 1970.
@@ -57,7 +57,7 @@ def make_authority(now: int, life: int) -> KeyPair:
     """
     key = ec.generate_private_key(ec.SECP256R1())
     own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # The name tells one from the next, also for verifiers that look for the signer by name.
+    # Each authority has its own name, because verifiers look for the signer by name.
     name = _name(f"dragoman authority {own.digest.hex()[:16]}")
     made = (
         _builder(name, name, key.public_key(), now, _moment(now + life))
@@ -70,7 +70,7 @@ def make_authority(now: int, life: int) -> KeyPair:
 
 
 def sign(authority: KeyPair, names: Sequence[str], now: int, life: int) -> KeyPair:
-    """A certificate for a server; it never outlives its authority.
+    """Sign a certificate for a server; it never outlives its authority.
 
     Args:
         authority: that signs.
@@ -79,7 +79,7 @@ def sign(authority: KeyPair, names: Sequence[str], now: int, life: int) -> KeyPa
         life: seconds for which it is valid from now on.
 
     Raises:
-        CertificateError: the authority is none.
+        CertificateError: the authority cannot be read.
     """
     signer, signing = _certificate(authority.certificate), _key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -101,22 +101,22 @@ def sign(authority: KeyPair, names: Sequence[str], now: int, life: int) -> KeyPa
 
 
 def facts(certificate: str) -> CertificateFacts:
-    """What a certificate says.
+    """Read the contents of a certificate.
 
     Raises:
-        CertificateError: it is none.
+        CertificateError: it cannot be read.
     """
     read = _certificate(certificate)
     try:
-        found = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names = [str(each.value) for each in found]
+        alternatives = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = [str(each.value) for each in alternatives]
     except x509.ExtensionNotFound:
         names = []
     return CertificateFacts(int(read.not_valid_after_utc.timestamp()), tuple(sorted(names)))
 
 
 def belong_together(pair: KeyPair, authority: str) -> bool:
-    """Whether a key is that of its certificate, and the authority has signed it."""
+    """Return whether a key is that of its certificate, and the authority signed it."""
     try:
         certificate, signer = _certificate(pair.certificate), _certificate(authority)
         certificate.verify_directly_issued_by(signer)
@@ -129,16 +129,16 @@ def _certificate(text: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError as error:
-        raise CertificateError(f"no certificate: {error}") from error
+        raise CertificateError(f"not a certificate: {error}") from error
 
 
 def _key(text: str) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(text.encode(), password=None)
     except (ValueError, TypeError) as error:
-        raise CertificateError(f"no key: {error}") from error
+        raise CertificateError(f"not a private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError("a key of another kind than ours")
+        raise CertificateError("the private key is not an elliptic curve key")
     return key
 
 

@@ -1,4 +1,4 @@
-"""Whoever has the Lease keeps the Secret and the API server's configurations as they should be."""
+"""Rotates the certificate in the Secret and its CA bundles; runs in the elected leader only."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from adapters.sidecar.certificates import record
 from adapters.sidecar.certificates.rotation import CertificateSet, RotationPolicy, advance
 
 LONGEST = 20.0
-"""Seconds between two looks, at most: somebody may have put the configurations back."""
+"""Seconds between two checks, at most: the CA bundles may have been overwritten."""
 
 
 class SecretStorage(Protocol):
-    """Where the keys are kept."""
+    """Stores the keys."""
 
     async def read(self) -> tuple[record.Data, str, bool]:
-        """Data, version, and whether somebody asks for a new authority.
+        """Return data, version, and whether a new authority was requested.
 
         Raises:
-            OSError: they cannot be had.
+            OSError: they could not be read.
         """
         ...
 
@@ -26,91 +26,91 @@ class SecretStorage(Protocol):
         """Change the data.
 
         Args:
-            data: to set; None takes an entry away.
-            version: that there must still be.
-            fulfilled: whether the wish for a new authority is no more.
+            data: to set; None removes an entry.
+            version: that was read; the write fails if it has changed.
+            fulfilled: whether to remove the request for a new authority.
 
         Raises:
-            OSError: the version is another one, or there was no good answer.
+            OSError: the version has changed, or the API server did not confirm the write.
         """
         ...
 
 
 class CaBundlePublisher(Protocol):
-    """Where the API server learns whom to trust."""
+    """Publishes the authorities that the API server trusts."""
 
     async def publish(self, bundle: str) -> bool:
-        """Have it trust these authorities and no others.
+        """Make the API server trust these authorities and no others.
 
         Returns:
-            whether it did already.
+            whether it trusted them already.
 
         Raises:
-            OSError: it could not be told.
+            OSError: the API server did not confirm the write.
         """
         ...
 
 
 class CertificateRotator:
-    """Looks, and takes one step at a time."""
+    """Checks the keys and takes one step of a rotation at a time."""
 
     def __init__(
         self,
-        vault: SecretStorage,
-        trust: CaBundlePublisher,
-        plan: RotationPolicy,
+        storage: SecretStorage,
+        publisher: CaBundlePublisher,
+        policy: RotationPolicy,
         now: Callable[[], int],
-        tell: Callable[[str, str], None],
+        report: Callable[[str, str], None],
     ) -> None:
-        """Nothing is looked at yet.
+        """Check nothing yet.
 
         Args:
-            vault: where the keys are kept.
-            trust: who must know the authorities.
-            plan: what is wanted.
-            now: seconds since 1970.
-            tell: told an event and a text about it.
+            storage: of the keys.
+            publisher: of the authorities.
+            policy: validity, names and times.
+            now: returns seconds since 1970.
+            report: called with a log event and a sentence about it.
         """
-        self._vault = vault
-        self._trust = trust
-        self._plan = plan
+        self._storage = storage
+        self._publisher = publisher
+        self._policy = policy
         self._now = now
-        self._tell = tell
+        self._report = report
         self._problem = ""
 
     async def run(self) -> NoReturn:
-        """Keep until cancelled."""
-        pause = min(LONGEST, max(0.5, self._plan.overlap / 3))
+        """Check and rotate until cancelled."""
+        pause = min(LONGEST, max(0.5, self._policy.overlap / 3))
         while True:
             try:
-                again = await self.look()
+                again = await self.step()
                 self._problem = ""
             except OSError as error:
                 again = False
                 if str(error) != self._problem:
                     self._problem = str(error)
-                    self._tell("certificate.failed", self._problem)
+                    self._report("certificate.failed", self._problem)
             if not again:
                 await asyncio.sleep(pause)
 
-    async def look(self) -> bool:
-        """Look once.
+    async def step(self) -> bool:
+        """Check once, and take the next step if it is due.
 
         Returns:
-            whether there may be more to do at once.
+            whether the next step may be due at once.
 
         Raises:
-            OSError: not everything could be looked at, or written.
+            OSError: keys or CA bundles could not be read or written.
         """
-        data, version, forced = await self._vault.read()
+        data, version, forced = await self._storage.read()
         keys = record.read(data)
-        told = keys is not None and await self._trust.publish(keys.bundle)
-        wanted = advance(keys, self._now(), self._plan, told=told, forced=forced)
+        published = keys is not None and await self._publisher.publish(keys.bundle)
+        wanted = advance(keys, self._now(), self._policy, published=published, forced=forced)
         if wanted is keys:
             return False
         begun = wanted.next is not None and (keys is None or keys.next is None)
-        await self._vault.write(record.write(wanted), version, fulfilled=begun)
-        self._tell(f"certificate.{_what(keys, wanted)}", wanted.phase)
+        await self._storage.write(record.write(wanted), version, fulfilled=begun)
+        self._report(f"certificate.{_what(keys, wanted)}", wanted.phase)
         return keys is None or wanted.bundle != keys.bundle
 
 

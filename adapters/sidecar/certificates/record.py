@@ -1,4 +1,4 @@
-"""The keys as the data of a Secret."""
+"""Encodes the keys as the data of a Secret."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from adapters.sidecar.certificates.authority import CertificateError, KeyPair, f
 from adapters.sidecar.certificates.rotation import CertificateSet
 
 CERTIFICATE, KEY, BUNDLE = "tls.crt", "tls.key", "ca.crt"
-"""As in Secrets of the type ``kubernetes.io/tls``; cert-manager's have the same.
+"""Keys of Secrets of the type ``kubernetes.io/tls``; cert-manager uses the same.
 
 Source: k8s.io/api/core/v1/types.go, TLSCertKey, TLSPrivateKeyKey, ServiceAccountRootCAKey.
 """
@@ -17,7 +17,7 @@ Data = Mapping[str, str]
 
 
 def read(data: Data) -> CertificateSet | None:
-    """The keys in a Secret's data; None where it has none that can be used."""
+    """Return the keys in a Secret's data; None where they are missing or invalid."""
     signer, signing, following, key, previous, since = (data.get(part, "") for part in _PARTS)
     authority, leaf = KeyPair(signer, signing), serving(data)
     if not (signer and signing and leaf):
@@ -37,7 +37,7 @@ def read(data: Data) -> CertificateSet | None:
 
 
 def write(keys: CertificateSet) -> dict[str, str | None]:
-    """A Secret's data; None takes an entry away."""
+    """Return a Secret's data; None removes an entry."""
     following = keys.next or KeyPair("", "")
     parts = (
         keys.authority.certificate,
@@ -56,6 +56,6 @@ def write(keys: CertificateSet) -> dict[str, str | None]:
 
 
 def serving(data: Data) -> KeyPair | None:
-    """The certificate to serve; None where there is none yet."""
+    """Return the certificate to serve; None where there is none yet."""
     certificate, key = data.get(CERTIFICATE, ""), data.get(KEY, "")
     return KeyPair(certificate, key) if certificate and key else None

@@ -1,16 +1,16 @@
-"""What should be kept and trusted now: certificates change without a request that fails.
+"""Decides which keys to use and to trust, so that a rotation fails no request.
 
-An authority is trusted before it signs, and for a while after the last thing that it signed was
-taken away:
+An authority is trusted before it signs, and for a while after the last certificate that it signed
+was replaced:
 
     steady      A signs                     A is trusted
     announced   A signs                     A and B are trusted
     switched    B signs                     A and B are trusted
     steady      B signs                     B is trusted
 
-Each step is taken ``overlap`` seconds after the API server's configurations were seen to carry the
-present bundle. So whoever serves an old certificate, or trusts an old bundle, for less than that
-is served and trusted still. No clock and no I/O.
+Each step is due ``overlap`` seconds after the API server's configurations were seen with the
+present bundle. A replica that serves an old certificate, or an API server that trusts an old
+bundle, for less than that still works. No clock and no I/O.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,18 @@ from adapters.sidecar.certificates.authority import (
 )
 
 _LEFT = 3
-"""A certificate is renewed when only this part of its life is left."""
+"""A certificate is renewed when one part in so many of its validity is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class RotationPolicy:
-    """What is wanted; times in seconds.
+    """Names and times; times in seconds.
 
     Attributes:
-        names: DNS names and addresses under which the service is asked.
-        authority: life of an authority.
-        leaf: life of a serving certificate; at most half of the authority's.
-        overlap: between two steps; at most a sixth of ``leaf``.
+        names: DNS names and addresses of the service.
+        authority: validity of an authority.
+        leaf: validity of a serving certificate; at most half of the authority's.
+        overlap: time between two steps; at most a sixth of ``leaf``.
     """
 
     names: Sequence[str]
@@ -48,14 +48,14 @@ class RotationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSet:
-    """All that is kept.
+    """All keys in the Secret.
 
     Attributes:
-        authority: signs.
-        leaf: is served.
-        next: is trusted already and will sign; None where no change is on its way.
-        previous: certificate that is trusted still; empty for none.
-        since: seconds since 1970 at which the bundle was seen where it is needed; 0 for not yet.
+        authority: signs serving certificates.
+        leaf: the serving certificate.
+        next: authority that is trusted already and will sign; None where no rotation is going on.
+        previous: certificate of an authority that is still trusted; empty for none.
+        since: seconds since 1970 at which the bundle was first seen everywhere; 0 for not yet.
     """
 
     authority: KeyPair
@@ -66,11 +66,11 @@ class CertificateSet:
 
     @property
     def bundle(self) -> str:
-        """The authorities to trust; the same text for the same authorities."""
-        known = {self.authority.certificate, self.previous}
+        """The authorities to trust as PEM; the same text for the same authorities."""
+        trusted = {self.authority.certificate, self.previous}
         if self.next is not None:
-            known.add(self.next.certificate)
-        return "".join(sorted(known - {""}))
+            trusted.add(self.next.certificate)
+        return "".join(sorted(trusted - {""}))
 
     @property
     def phase(self) -> str:
@@ -81,26 +81,32 @@ class CertificateSet:
 
 
 def advance(
-    keys: CertificateSet | None, now: int, plan: RotationPolicy, *, told: bool, forced: bool = False
+    keys: CertificateSet | None,
+    now: int,
+    policy: RotationPolicy,
+    *,
+    published: bool,
+    forced: bool = False,
 ) -> CertificateSet:
-    """What should be kept from now on: the same object where nothing is to be done.
+    """Return the keys after the next step; the same object where none is due.
 
     Args:
-        keys: what is kept; None where there is nothing that can be used.
+        keys: the present ones; None where they are missing or invalid.
         now: seconds since 1970.
-        plan: what is wanted.
-        told: whether all that need it were seen to have the present bundle.
-        forced: whether a new authority is wanted before its time; it waits for a steady phase.
+        policy: names and times.
+        published: whether every configuration was seen with the present bundle.
+        forced: whether a new authority was requested before it is due; that waits for a steady
+            phase.
     """
     if keys is None or not _usable(keys, now):
-        return _fresh(now, plan)
-    moved = _moved(keys, now, plan, told=told, forced=forced)
-    return _renewed(moved, now, plan)
+        return _initial(now, policy)
+    rotated = _rotated(keys, now, policy, published=published, forced=forced)
+    return _renewed(rotated, now, policy)
 
 
-def _fresh(now: int, plan: RotationPolicy) -> CertificateSet:
-    authority = make_authority(now, plan.authority)
-    return CertificateSet(authority, sign(authority, plan.names, now, plan.leaf))
+def _initial(now: int, policy: RotationPolicy) -> CertificateSet:
+    authority = make_authority(now, policy.authority)
+    return CertificateSet(authority, sign(authority, policy.names, now, policy.leaf))
 
 
 def _usable(keys: CertificateSet, now: int) -> bool:
@@ -115,38 +121,38 @@ def _usable(keys: CertificateSet, now: int) -> bool:
         return False
 
 
-def _moved(
-    keys: CertificateSet, now: int, plan: RotationPolicy, *, told: bool, forced: bool
+def _rotated(
+    keys: CertificateSet, now: int, policy: RotationPolicy, *, published: bool, forced: bool
 ) -> CertificateSet:
-    """The next step, where it is time for one."""
+    """Return the keys after the next step of a rotation, if one is due."""
     if keys.phase == "steady":
-        if not forced and not _due(keys.authority, now, plan.authority):
+        if not forced and not _due(keys.authority, now, policy.authority):
             return keys
-        return replace(keys, next=make_authority(now, plan.authority), since=0)
-    if not told:
+        return replace(keys, next=make_authority(now, policy.authority), since=0)
+    if not published:
         return replace(keys, since=0) if keys.since else keys
     if not keys.since:
         return replace(keys, since=now)
-    if now - keys.since < plan.overlap:
+    if now - keys.since < policy.overlap:
         return keys
     if keys.next is None:
         return replace(keys, previous="", since=0)
-    leaf = sign(keys.next, plan.names, now, plan.leaf)
+    leaf = sign(keys.next, policy.names, now, policy.leaf)
     return CertificateSet(keys.next, leaf, previous=keys.authority.certificate, since=now)
 
 
-def _renewed(keys: CertificateSet, now: int, plan: RotationPolicy) -> CertificateSet:
-    """With another leaf of the same authority, where this one is not right or ends soon."""
+def _renewed(keys: CertificateSet, now: int, policy: RotationPolicy) -> CertificateSet:
+    """Return the keys with a new leaf, if the present one is invalid or ends soon."""
     try:
-        said = facts(keys.leaf.certificate)
+        leaf = facts(keys.leaf.certificate)
         whole = belong_together(keys.leaf, keys.authority.certificate)
     except CertificateError:
         whole = False
-    if whole and said.names == tuple(sorted(plan.names)):
+    if whole and leaf.names == tuple(sorted(policy.names)):
         last = facts(keys.authority.certificate).ends
-        if not _due(keys.leaf, now, plan.leaf) or said.ends >= min(now + plan.leaf, last):
+        if not _due(keys.leaf, now, policy.leaf) or leaf.ends >= min(now + policy.leaf, last):
             return keys
-    return replace(keys, leaf=sign(keys.authority, plan.names, now, plan.leaf))
+    return replace(keys, leaf=sign(keys.authority, policy.names, now, policy.leaf))
 
 
 def _due(pair: KeyPair, now: int, life: int) -> bool:

@@ -1,4 +1,4 @@
-"""The Secret: kept by whoever has the Lease, followed by all."""
+"""The Secret of the certificate: the leader writes it, every replica watches it."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,62 +9,62 @@ from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.settings import SettingsError
 from adapters.wire.kube import Secret
 
-WISH = "dragoman.dev/rotate"
-"""Annotation by which a person asks for a new authority; its value is not read."""
+ROTATE = "dragoman.dev/rotate"
+"""Annotation that requests a new authority; its value is not read."""
 
 
 class KubeSecretStorage:
-    """Implements ``keeper.Vault``."""
+    """Implements ``keeper.SecretStorage``."""
 
     def __init__(self, secrets: SecretClient, namespace: str, name: str) -> None:
-        """Nothing is asked yet."""
+        """Send no request yet."""
         self._secrets = secrets
         self._place = (namespace, name)
 
     async def read(self) -> tuple[record.Data, str, bool]:
-        """Data, version, and whether somebody asks for a new authority.
+        """Return data, version, and whether a new authority was requested.
 
         Raises:
-            OSError: it is not there, or the server did not answer.
+            OSError: the Secret does not exist, or the API server did not answer.
         """
-        found = await self._secrets.get(*self._place)
-        return found.data, found.version, WISH in found.annotations
+        secret = await self._secrets.get(*self._place)
+        return secret.data, secret.version, ROTATE in secret.annotations
 
     async def write(self, data: dict[str, str | None], version: str, *, fulfilled: bool) -> None:
-        """Change the data, and take a wish away that is fulfilled.
+        """Change the data, and remove the request for a new authority if it is fulfilled.
 
         Raises:
-            OSError: the version is another one, or there was no good answer.
+            OSError: the version has changed, or the API server did not confirm the write.
         """
-        gone: Mapping[str, str | None] = {WISH: None} if fulfilled else {}
-        await self._secrets.change(*self._place, version, data, gone)
+        removed: Mapping[str, str | None] = {ROTATE: None} if fulfilled else {}
+        await self._secrets.change(*self._place, version, data, removed)
 
 
 class ServedCertificate:
-    """Takes each new certificate of the Secret; implements ``cluster.sink.Sink``.
+    """Serves each new certificate of the Secret; implements ``EventHandler``.
 
     Attributes:
-        ends: seconds since 1970 until which the present one is valid; 0 while there is none.
+        ends: end of the present one's validity, in seconds since 1970; 0 while there is none.
     """
 
     def __init__(
-        self, text: CertificateText, ready: Callable[[], None], tell: Callable[[str, str], None]
+        self, text: CertificateText, ready: Callable[[], None], report: Callable[[str, str], None]
     ) -> None:
-        """Nothing is served yet.
+        """Serve nothing yet.
 
         Args:
-            text: that serves.
-            ready: called when there is something to serve.
-            tell: told an event and a text about it.
+            text: the TLS context that serves it.
+            ready: called when there is a certificate.
+            report: called with a log event and a sentence about it.
         """
         self.ends = 0
         self._text = text
         self._ready = ready
-        self._tell = tell
+        self._report = report
         self._last: object = None
 
     def on_update(self, thing: Secret) -> None:
-        """It is new, or not what it was."""
+        """Serve the certificate of the Secret, if it is valid and new."""
         pair = record.serving(texts(thing))
         if pair is None or pair == self._last:
             return
@@ -72,19 +72,21 @@ class ServedCertificate:
             ends = facts(pair.certificate).ends
             self._text.take(pair.certificate, pair.key)
         except (CertificateError, SettingsError) as error:
-            self._tell("certificate.unusable", str(error))
+            self._report("certificate.unusable", str(error))
             return
         self.ends, self._last = ends, pair
-        self._tell("certificate.taken", thing.metadata.resource_version)
+        self._report("certificate.taken", thing.metadata.resource_version)
         self._ready()
 
     def on_delete(self, what: object) -> None:  # noqa: ARG002
-        """The last certificate is served on."""
-        self._tell("certificate.lost", "the Secret is gone; what it held is served on")
+        """Keep the last certificate."""
+        self._report(
+            "certificate.lost", "the Secret was deleted; its last certificate stays in use"
+        )
 
     def on_unreadable(self, what: object, problem: str) -> None:  # noqa: ARG002
-        """The last certificate is served on."""
-        self._tell("certificate.unusable", problem)
+        """Keep the last certificate."""
+        self._report("certificate.unusable", problem)
 
     def on_synced(self) -> None:
-        """All that there was has been told."""
+        """The Secret was listed."""

@@ -1,4 +1,4 @@
-"""What a service with a certificate of its own runs beside it."""
+"""The tasks of a service that makes its certificate itself."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from time import time
@@ -19,7 +19,7 @@ from adapters.sidecar.settings import Managed
 from adapters.wire.kube import Secret
 
 LEASE = "dragoman-certificates"
-"""Not every service makes certificates (a sidecar has none), so that this has its own Lease."""
+"""A Lease of its own, because not every replica makes certificates: a sidecar does not."""
 
 Task = Coroutine[Any, Any, Any]
 
@@ -30,28 +30,28 @@ def tasks(
     identity: str,
     managed: Managed,
     served: ServedCertificate,
-    tell: Callable[[str, str], None],
+    report: Callable[[str, str], None],
     failed: Callable[[ClusterError], None],
 ) -> Sequence[Task]:
-    """Serve what the Secret has, and keep it as it should be whenever the Lease is ours.
+    """Return the watch that serves the Secret's certificate, and the leader's rotation.
 
     Args:
         client: the API server.
-        namespace: of Secret and Lease.
+        namespace: of the Secret and of the Lease.
         identity: of this process.
         managed: the settings.
-        served: takes each new certificate.
-        tell: told an event and a text about it.
-        failed: told where the API server fails; it is tried again.
+        served: serves each new certificate.
+        report: called with a log event and a sentence about it.
+        failed: called with each error of the API server; the tasks retry.
     """
-    plan = RotationPolicy(
+    policy = RotationPolicy(
         managed.names, managed.authority_seconds, managed.leaf_seconds, managed.overlap_seconds
     )
-    vault = KubeSecretStorage(SecretClient(client), namespace, managed.secret)
-    trust = WebhookClient(client, managed.webhooks)
-    chosen = Selection(SECRETS, namespace, fields=f"metadata.name={managed.secret}")
-    follow = Reflector(client, chosen, Secret, served, report=failed)
+    storage = KubeSecretStorage(SecretClient(client), namespace, managed.secret)
+    publisher = WebhookClient(client, managed.webhooks)
+    selection = Selection(SECRETS, namespace, fields=f"metadata.name={managed.secret}")
+    watch = Reflector(client, selection, Secret, served, report=failed)
     election = Election(client, namespace, LEASE, identity, report=failed)
-    return follow.run(), election.run(
-        lambda: CertificateRotator(vault, trust, plan, lambda: int(time()), tell).run()
+    return watch.run(), election.run(
+        lambda: CertificateRotator(storage, publisher, policy, lambda: int(time()), report).run()
     )

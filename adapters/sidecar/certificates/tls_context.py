@@ -1,4 +1,4 @@
-"""The port's certificate, renewed in place: connections that there are stay as they are."""
+"""TLS contexts whose certificate is replaced in place; open connections keep the earlier one."""
 
 import os
 import ssl
@@ -11,11 +11,11 @@ from adapters.sidecar.settings import SettingsError, Tls
 
 
 class ServingCertificate(Protocol):
-    """Whatever has a TLS context for a server."""
+    """Has a TLS context for a server."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For the server."""
+        """The TLS context."""
         ...
 
 
@@ -32,10 +32,10 @@ class CertificateFiles:
         Args:
             certificate: with the chain, PEM.
             key: of it, PEM.
-            authorities: of clients; None where anybody may ask.
+            authorities: of clients; None where clients need no certificate.
 
         Raises:
-            SettingsError: one of them cannot be used.
+            SettingsError: a file cannot be read or is invalid.
         """
         self._files = (certificate, key)
         self.context = _context(authorities)
@@ -46,10 +46,10 @@ class CertificateFiles:
         """Read the certificate again if its files have changed.
 
         Returns:
-            whether there was anything new.
+            whether they had changed.
 
         Raises:
-            SettingsError: the files cannot be used (now); the earlier certificate stays.
+            SettingsError: the files cannot be read or are invalid; the earlier certificate stays.
         """
         now = [_stamp(path) for path in self._files]
         if now == self._seen:
@@ -63,14 +63,14 @@ class CertificateFiles:
 
 
 class CertificateText:
-    """A TLS context whose certificate is handed in; until then every handshake fails.
+    """A TLS context whose certificate is set later; until then every handshake fails.
 
     Attributes:
         context: for the server.
     """
 
     def __init__(self, authorities: Path | None) -> None:
-        """There is no certificate yet.
+        """Begin without a certificate.
 
         Raises:
             SettingsError: the authorities of clients cannot be read.
@@ -78,10 +78,10 @@ class CertificateText:
         self.context = _context(authorities)
 
     def take(self, certificate: str, key: str) -> None:
-        """Serve this one from now on; the key is never in a file system.
+        """Serve this certificate from now on; the key is never written to a file system.
 
         Raises:
-            SettingsError: they cannot be used; the earlier ones stay.
+            SettingsError: they are invalid; the earlier ones stay.
         """
         try:
             with _in_memory(certificate) as first, _in_memory(key) as second:
@@ -91,10 +91,10 @@ class CertificateText:
 
 
 def serving(tls: Tls) -> CertificateFiles | CertificateText:
-    """What the settings say.
+    """Return the certificate that the settings ask for.
 
     Raises:
-        SettingsError: a file cannot be used.
+        SettingsError: a file cannot be read or is invalid.
     """
     if tls.certificate is None or tls.key is None:
         return CertificateText(tls.client_authorities)
@@ -115,14 +115,14 @@ def _context(authorities: Path | None) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    # A pair that does not match would leave the context without a key: try it first.
+    # A pair that does not match would leave the context without a key, so load it elsewhere first.
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     context.load_cert_chain(certificate, key)
 
 
 @contextmanager
 def _in_memory(text: str) -> Iterator[str]:
-    """The path of a file that only this process has, and that is on no disk."""
+    """Yield the path of a file in memory that only this process can open."""
     number = os.memfd_create("tls")
     try:
         os.write(number, text.encode())

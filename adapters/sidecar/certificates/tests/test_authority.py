@@ -1,4 +1,4 @@
-"""What is made is what verifiers of three kinds accept."""
+"""Three kinds of verifiers accept our certificates."""
 
 import ssl
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_one_authority_does_not_vouch_for_another() -> None:
     assert not belong_together(leaf, second.certificate)
 
 
-def test_openssl_takes_the_pair_and_shows_no_key(tmp_path: Path) -> None:
+def test_openssl_reads_the_pair_and_shows_no_key(tmp_path: Path) -> None:
     leaf = sign(make_authority(NOW, 1000), NAMES, NOW, 100)
     (tmp_path / "crt").write_text(leaf.certificate)
     (tmp_path / "key").write_text(leaf.key)
@@ -58,6 +58,6 @@ def test_openssl_takes_the_pair_and_shows_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
-def test_what_is_no_certificate_is_told(text: str) -> None:
+def test_an_invalid_certificate_is_rejected(text: str) -> None:
     with pytest.raises(CertificateError):
         facts(text)

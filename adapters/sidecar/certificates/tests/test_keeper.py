@@ -1,4 +1,4 @@
-"""The keeper's looks, against a Secret and configurations of our own making."""
+"""The rotator against a small Secret and CA bundles."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,64 +18,64 @@ class World:
 
     data: dict[str, str] = field(default_factory=dict[str, str])
     version: int = 1
-    wish: bool = False
+    requested: bool = False
     published: str = ""
     now: int = 1_800_000_000
-    told: list[str] = field(default_factory=list[str])
+    events: list[str] = field(default_factory=list[str])
     unreachable: bool = False
 
     async def read(self) -> tuple[record.Data, str, bool]:
-        return dict(self.data), str(self.version), self.wish
+        return dict(self.data), str(self.version), self.requested
 
     async def write(self, data: dict[str, str | None], version: str, *, fulfilled: bool) -> None:
         assert version == str(self.version)
         self.version += 1
         merged = {**self.data, **data}
         self.data = {name: text for name, text in merged.items() if text is not None}
-        self.wish = self.wish and not fulfilled
+        self.requested = self.requested and not fulfilled
 
     async def publish(self, bundle: str) -> bool:
         if self.unreachable:
-            raise OSError("nobody there")
-        known, self.published = self.published == bundle, bundle
-        return known
+            raise OSError("no answer")
+        unchanged, self.published = self.published == bundle, bundle
+        return unchanged
 
     def keys(self) -> CertificateSet:
-        found = record.read(self.data)
-        assert found is not None
-        return found
+        keys = record.read(self.data)
+        assert keys is not None
+        return keys
 
-    def keeper(self) -> CertificateRotator:
+    def rotator(self) -> CertificateRotator:
         return CertificateRotator(
-            self, self, PLAN, lambda: self.now, lambda event, _: self.told.append(event)
+            self, self, PLAN, lambda: self.now, lambda event, _: self.events.append(event)
         )
 
     async def settle(self) -> None:
-        """Look until there is nothing more to do at once."""
-        keeper = self.keeper()
+        """Take steps until none is due."""
+        rotator = self.rotator()
         for _ in range(10):
             before = self.version
-            again = await keeper.look()
+            again = await rotator.step()
             if not again and before == self.version:
                 return
 
 
-def test_an_empty_secret_gets_keys_and_the_configurations_their_authority() -> None:
+def test_an_empty_secret_gets_keys_and_the_ca_bundles_their_authority() -> None:
     world = World()
 
     asyncio.run(world.settle())
 
     assert world.published == world.keys().bundle
     assert world.data["ca.crt"] == world.published
-    assert world.told == ["certificate.made"]
+    assert world.events == ["certificate.made"]
 
 
-def test_a_wish_is_fulfilled_in_three_steps_and_is_no_more() -> None:
+def test_a_requested_authority_comes_in_three_steps_and_the_request_is_removed() -> None:
     world = World()
 
     async def main() -> list[str]:
         await world.settle()
-        world.wish = True
+        world.requested = True
         phases = []
         for _ in range(6):
             await world.settle()
@@ -85,20 +85,20 @@ def test_a_wish_is_fulfilled_in_three_steps_and_is_no_more() -> None:
 
     phases = asyncio.run(main())
 
-    # Announced, seen where it is needed, and from then on an overlap for each step.
+    # Announced, seen in all CA bundles, and from then on an overlap for each step.
     assert phases == ["announced", "announced", "switched", "steady", "steady", "steady"]
-    assert not world.wish
+    assert not world.requested
     assert world.published == world.keys().bundle == world.keys().authority.certificate
 
 
-def test_a_wish_in_the_middle_of_a_change_waits_for_its_end() -> None:
+def test_a_request_during_a_rotation_waits_for_its_end() -> None:
     world = World()
 
     async def main() -> None:
         await world.settle()
-        world.wish = True
+        world.requested = True
         await world.settle()
-        world.wish = True
+        world.requested = True
         for _ in range(2):
             world.now += 60
             await world.settle()
@@ -106,15 +106,15 @@ def test_a_wish_in_the_middle_of_a_change_waits_for_its_end() -> None:
     asyncio.run(main())
 
     assert world.keys().phase == "switched"
-    assert world.wish
+    assert world.requested
 
 
-def test_configurations_that_somebody_put_back_are_corrected_and_the_time_begins_anew() -> None:
+def test_overwritten_ca_bundles_are_restored_and_the_overlap_starts_again() -> None:
     world = World()
 
     async def main() -> None:
         await world.settle()
-        world.wish = True
+        world.requested = True
         await world.settle()
         world.now += 59
         world.published = ""
@@ -127,18 +127,18 @@ def test_configurations_that_somebody_put_back_are_corrected_and_the_time_begins
     assert world.keys().phase == "announced"
 
 
-def test_what_goes_wrong_is_told_once_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported_once_and_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapters.sidecar.certificates.keeper.LONGEST", 0.01)
     world = World(unreachable=True)
 
     async def main() -> None:
-        task = asyncio.create_task(world.keeper().run())
+        task = asyncio.create_task(world.rotator().run())
         await asyncio.sleep(0.1)
-        told = list(world.told)
+        events = list(world.events)
         world.unreachable = False
         while world.published == "":
             await asyncio.sleep(0.01)
         task.cancel()
-        assert told == ["certificate.made", "certificate.failed"]
+        assert events == ["certificate.made", "certificate.failed"]
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""In no moment of a rotation is a served certificate refused, whoever is late."""
+"""During every moment of a rotation clients accept the served certificate."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,38 +19,37 @@ PLAN = RotationPolicy((NAME,), authority=4800, leaf=1200, overlap=100)
 
 
 def fresh() -> CertificateSet:
-    return advance(None, NOW, PLAN, told=False)
+    return advance(None, NOW, PLAN, published=False)
 
 
 @dataclass
 class World:
-    """One Secret, a keeper of it, and everybody who is late.
+    """One Secret, its rotator, and replicas and API servers that are late.
 
     Attributes:
-        published: bundles and when each was the API server's, from and to.
-        served: certificates and when each stood in the Secret, from and to.
+        published: bundles, and from when to when each was in the configurations.
+        served: certificates, and from when to when each was in the Secret.
     """
 
     now: int = NOW
     keys: CertificateSet = field(default_factory=fresh)
-    told: bool = False
     forced: bool = False
     published: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     served: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
-    def look(self, *, reached: bool) -> None:
-        """The keeper's look: publish, and take a step if it is time for one."""
-        told = reached and self.keys.bundle in self._last(self.published)
+    def step(self, *, reached: bool) -> None:
+        """Publish, and take the next step if it is due."""
+        published = reached and self.keys.bundle in self._last(self.published)
         if reached:
             self._stand(self.published, self.keys.bundle)
-        following = advance(self.keys, self.now, PLAN, told=told, forced=self.forced)
+        following = advance(self.keys, self.now, PLAN, published=published, forced=self.forced)
         if following.phase == "announced":
             self.forced = False
         self.keys = replace(following)
         self._stand(self.served, self.keys.leaf.certificate)
 
     def pairs(self) -> Iterable[tuple[str, str]]:
-        """What clients trust now with what is shown now: each is late by less than an overlap."""
+        """Return what may be trusted now with what may be served now, each late by one overlap."""
         recent = self.now - PLAN.overlap
         return product(
             [text for text, (_, to) in self.published.items() if to > recent],
@@ -58,8 +57,8 @@ class World:
         )
 
     def _stand(self, book: dict[str, list[int]], text: str) -> None:
-        for known in book.values():
-            known[1] = min(known[1], self.now)
+        for period in book.values():
+            period[1] = min(period[1], self.now)
         book[text] = [self.now, STILL]
 
     def _last(self, book: dict[str, list[int]]) -> set[str]:
@@ -82,29 +81,29 @@ def test_any_published_bundle_accepts_the_served_certificate_at_any_time(
     taken: list[tuple[int, bool, bool]],
 ) -> None:
     world = World()
-    world.look(reached=True)
+    world.step(reached=True)
 
     for seconds, reached, forced in taken:
         world.now += seconds
         world.forced |= forced
         if facts(world.keys.authority.certificate).ends <= world.now:
-            return  # for a third of its life nobody could be told of another one
-        world.look(reached=reached)
+            return  # no bundle could be published in the last third of its validity
+        world.step(reached=reached)
 
         for bundle, leaf in world.pairs():
-            # One that nobody renewed in time, for want of a look, has ended: that is no rotation.
+            # A certificate that was not renewed in time, because no step ran, has ended.
             if facts(leaf).ends > world.now:
                 assert accepts(bundle, leaf, NAME, world.now)
 
 
 def run(keys: CertificateSet, seconds: int, every: int = 10) -> list[CertificateSet]:
-    """All that is kept in a time in which the keeper looks regularly; each once."""
-    found = [keys]
+    """Return each set of keys in a time in which steps run regularly."""
+    sets = [keys]
     for now in range(NOW, NOW + seconds, every):
-        following = advance(found[-1], now, PLAN, told=True)
-        if following is not found[-1]:
-            found.append(following)
-    return found
+        following = advance(sets[-1], now, PLAN, published=True)
+        if following is not sets[-1]:
+            sets.append(following)
+    return sets
 
 
 def test_an_authority_is_trusted_before_it_signs_and_after_it_signed() -> None:
@@ -123,38 +122,38 @@ def test_a_certificate_is_renewed_after_two_thirds_of_its_life() -> None:
     assert {keys.bundle for keys in kept} == {kept[0].bundle}
 
 
-def test_nothing_is_served_past_its_end_where_the_keeper_looks_in_time() -> None:
+def test_no_certificate_is_served_past_its_end_where_steps_run_in_time() -> None:
     keys = fresh()
     for now in range(NOW, NOW + 6 * PLAN.authority, 150):
-        keys = advance(keys, now, PLAN, told=True)
+        keys = advance(keys, now, PLAN, published=True)
 
         assert facts(keys.leaf.certificate).ends - now > 150
         assert facts(keys.authority.certificate).ends - now > 150
 
 
-def test_a_new_authority_signs_only_once_everybody_was_told() -> None:
-    keys = advance(fresh(), NOW, PLAN, told=True, forced=True)
+def test_a_new_authority_signs_only_after_its_bundle_was_published() -> None:
+    keys = advance(fresh(), NOW, PLAN, published=True, forced=True)
     assert keys.phase == "announced"
 
     for later in range(0, 1000, 50):
-        keys = advance(keys, NOW + later, PLAN, told=False)
+        keys = advance(keys, NOW + later, PLAN, published=False)
 
     assert keys.phase == "announced"
-    keys = advance(keys, NOW + 1000, PLAN, told=True)
-    assert advance(keys, NOW + 1000 + 99, PLAN, told=True).phase == "announced"
-    assert advance(keys, NOW + 1000 + 100, PLAN, told=True).phase == "switched"
+    keys = advance(keys, NOW + 1000, PLAN, published=True)
+    assert advance(keys, NOW + 1000 + 99, PLAN, published=True).phase == "announced"
+    assert advance(keys, NOW + 1000 + 100, PLAN, published=True).phase == "switched"
 
 
-def test_another_name_is_another_certificate_of_the_same_authority() -> None:
+def test_a_new_name_gets_a_new_certificate_of_the_same_authority() -> None:
     keys = fresh()
 
-    named = advance(keys, NOW, replace(PLAN, names=(NAME, "127.0.0.1")), told=True)
+    named = advance(keys, NOW, replace(PLAN, names=(NAME, "127.0.0.1")), published=True)
 
     assert named.authority == keys.authority
     assert accepts(keys.bundle, named.leaf.certificate, "127.0.0.1", NOW)
 
 
-def test_what_cannot_be_used_is_made_anew() -> None:
+def test_invalid_keys_are_replaced() -> None:
     keys, other = fresh(), make_authority(NOW, 100)
 
     for broken in (
@@ -163,18 +162,18 @@ def test_what_cannot_be_used_is_made_anew() -> None:
         replace(keys, authority=make_authority(NOW - 5000, 100)),
         replace(keys, next=KeyPair("x", "y")),
     ):
-        assert advance(broken, NOW, PLAN, told=True).authority != broken.authority
+        assert advance(broken, NOW, PLAN, published=True).authority != broken.authority
     lost = replace(keys, leaf=KeyPair("x", "y"))
-    assert advance(lost, NOW, PLAN, told=True).authority == keys.authority
+    assert advance(lost, NOW, PLAN, published=True).authority == keys.authority
 
 
 @given(steps)
-def test_what_is_written_is_read_again(taken: list[tuple[int, bool, bool]]) -> None:
+def test_keys_are_read_as_they_were_written(taken: list[tuple[int, bool, bool]]) -> None:
     world = World()
     for seconds, reached, forced in taken[:8]:
         world.now += seconds
         world.forced |= forced
-        world.look(reached=reached)
+        world.step(reached=reached)
 
     written = {name: text for name, text in record.write(world.keys).items() if text is not None}
     assert record.read(written) == world.keys

@@ -1,4 +1,4 @@
-"""A certificate that is handed in is shown to whoever comes next, and to nobody before."""
+"""A new certificate is served to new connections; before there is one, handshakes fail."""
 
 import socket
 import ssl
@@ -20,7 +20,7 @@ NOW = 1_800_000_000
 
 @contextmanager
 def listening(text: CertificateText) -> Iterator[int]:
-    """A port that does handshakes and hangs up."""
+    """Yield a port that accepts TLS handshakes and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -44,8 +44,8 @@ def listening(text: CertificateText) -> Iterator[int]:
             thread.join()
 
 
-def shown(port: int) -> bytes:
-    """What a client is shown, whom it trusts aside."""
+def received(port: int) -> bytes:
+    """Return the certificate that a client receives, verified or not."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -59,54 +59,54 @@ def a_pair(authority: KeyPair) -> KeyPair:
     return sign(authority, ["127.0.0.1"], NOW, 100)
 
 
-def test_a_new_certificate_is_shown_without_a_new_port_and_one_that_is_none_is_not() -> None:
+def test_a_new_certificate_is_served_on_the_same_port_and_an_invalid_one_is_not() -> None:
     authority = make_authority(NOW, 1000)
     first, second = a_pair(authority), a_pair(authority)
     text = CertificateText(None)
 
     with listening(text) as port:
         with pytest.raises(OSError, match=r"(?i)ssl|reset|eof"):
-            shown(port)
+            received(port)
         text.take(first.certificate, first.key)
-        before = shown(port)
+        before = received(port)
         with pytest.raises(SettingsError, match="cannot be used"):
             text.take(first.certificate, second.key)
-        assert shown(port) == before
+        assert received(port) == before
         text.take(second.certificate, second.key)
-        after = shown(port)
+        after = received(port)
 
     assert before == ssl.PEM_cert_to_DER_cert(first.certificate)
     assert after == ssl.PEM_cert_to_DER_cert(second.certificate)
 
 
-def test_authorities_of_clients_that_are_not_there_are_told() -> None:
+def test_missing_authorities_of_clients_are_rejected() -> None:
     with pytest.raises(SettingsError, match="clientAuthorities"):
         CertificateText(Path("/nowhere.crt"))
 
 
-def test_a_secret_is_taken_when_it_has_a_certificate_and_told_when_it_has_garbage() -> None:
+def test_a_valid_certificate_in_the_secret_is_served_and_an_invalid_one_reported() -> None:
     from base64 import b64encode
 
-    told: list[str] = []
+    events: list[str] = []
     served = ServedCertificate(
-        CertificateText(None), lambda: told.append("ready"), lambda e, _: told.append(e)
+        CertificateText(None), lambda: events.append("ready"), lambda e, _: events.append(e)
     )
     pair = a_pair(make_authority(NOW, 1000))
 
-    def tell(certificate: str, key: str) -> None:
+    def update(certificate: str, key: str) -> None:
         texts = {"tls.crt": certificate, "tls.key": key}
         data = {name: b64encode(text.encode()).decode() for name, text in texts.items() if text}
         served.on_update(Secret(Metadata(name="s"), data))
 
-    tell("", "")
-    assert (told, served.ends) == ([], 0)
-    tell(pair.certificate, pair.key)
-    tell(pair.certificate, pair.key)
-    assert (told, served.ends) == (["certificate.taken", "ready"], NOW + 100)
-    tell("x", "y")
-    tell(pair.certificate, "y")
+    update("", "")
+    assert (events, served.ends) == ([], 0)
+    update(pair.certificate, pair.key)
+    update(pair.certificate, pair.key)
+    assert (events, served.ends) == (["certificate.taken", "ready"], NOW + 100)
+    update("x", "y")
+    update(pair.certificate, "y")
     served.on_delete(Metadata(name="s"))
     served.on_unreadable(Metadata(name="s"), "odd")
     served.on_synced()
-    assert told[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
+    assert events[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
     assert served.ends == NOW + 100
