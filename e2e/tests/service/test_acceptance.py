@@ -303,7 +303,7 @@ ONE_SIDED = {
 REFUSED = {
     "volcano-zero-memory": ({NUMBER: "1", MEMORY: "0"}, MEMORY),
     "koordinator-core-alone": ({CORE: "50"}, f"needs {GPU_MEMORY} or {RATIO}"),
-    "koordinator-nothing": ({CORE: "0"}, "asks for nothing"),
+    "koordinator-nothing": ({CORE: "0"}, "requests nothing"),
     "metax-zero-cores": ({SGPU: "1", VCORE: "0", VMEMORY: "4"}, "must be 1 to 100"),
 }
 
