@@ -73,11 +73,11 @@ def test_the_command_schedules_its_pods_and_draws_them() -> None:
     node = node_manifest(cards=0, more={"metadata": {"name": "n1", "annotations": {CARDS: "a=8"}}})
     pods = [pod_manifest("p", {RESOURCE: 4}), pod_manifest("q", {RESOURCE: 5})]
 
-    placed, refused = report(node, *pods)["pods"]
+    placed, rejected = report(node, *pods)["pods"]
     table = run("-f", "-", stdin=stream(node, *pods))
 
     assert (placed["dialect"], placed["annotations"]) == (NAME, {ALLOCATED: "a"})
-    assert refused["node"] is None
+    assert rejected["node"] is None
     assert f"▚▚ {NAME}" in table.stdout
 
 

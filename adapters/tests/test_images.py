@@ -1,4 +1,4 @@
-"""What the images are made from is there, and is enough."""
+"""The sources of the images exist and are complete."""
 
 import re
 import subprocess

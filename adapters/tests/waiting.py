@@ -1,4 +1,4 @@
-"""Waiting for what a thread, a task or another process does."""
+"""Waits for a thread, a task or another process."""
 
 import asyncio
 import time

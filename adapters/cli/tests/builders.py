@@ -43,7 +43,7 @@ def uuid(card: int, node: str = "node-a") -> str:
 def node(
     name: str = "node-a", cards: int = 2, memory: int = 10000, more: Plain | None = None
 ) -> Plain:
-    """A node whose cards Volcano describes."""
+    """A node with cards in Volcano's annotation."""
     entries = (f"{uuid(i, name)},10,{memory},NVIDIA-A,true,hami-core:" for i in range(cards))
     annotations = {"volcano.sh/node-vgpu-register": "".join(entries)}
     return {
@@ -55,7 +55,7 @@ def node(
 
 
 def pod(name: str = "pod-a", limits: Plain | None = None, **more: Plain) -> Plain:
-    """A pod with one container; keywords are added to metadata, spec and status."""
+    """A pod with one container; keywords extend metadata, spec and status."""
     container = {"name": "main", "resources": {"limits": limits or {}}}
     return {
         "apiVersion": "v1",
@@ -67,7 +67,7 @@ def pod(name: str = "pod-a", limits: Plain | None = None, **more: Plain) -> Plai
 
 
 def volcano(memory: int, number: int = 1, cores: int = 0) -> Plain:
-    """What a container asks for in Volcano's words."""
+    """Limits of a container in Volcano's dialect."""
     return {
         "volcano.sh/vgpu-number": number,
         "volcano.sh/vgpu-memory": memory,
@@ -76,7 +76,7 @@ def volcano(memory: int, number: int = 1, cores: int = 0) -> Plain:
 
 
 def metax(vcore: int, vmemory: int) -> Plain:
-    """What a container asks for in MetaX's words."""
+    """Limits of a container in MetaX's dialect."""
     return {
         "metax-tech.com/sgpu": 1,
         "metax-tech.com/vcore": vcore,

@@ -1,4 +1,4 @@
-"""Input that cannot be used: one error with file and line, exit status 2, and nothing else."""
+"""Invalid input: one error with file and line, exit status 2, and no other output."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ CASES = {
     "an unknown alias": ("kind: *nothing\n", 1, "is not YAML"),
     "a duplicate key": (NODE + "  name: b\n", 5, "'name' is duplicated"),
     "a number of too many digits": (f"kind: Node\nx: {'9' * 5000}\n", 2, "is not of type int"),
-    "a value that is not what its tag says": ("kind: !!int ''\n", 1, "'' is not of type int"),
+    "a value that does not match its tag": ("kind: !!int ''\n", 1, "'' is not of type int"),
     "text": ("hello\n", 1, "a manifest is a mapping"),
     "a list": ("- kind: Node\n", 1, "this is a list"),
     "no kind": ("---\nmetadata:\n  name: a\n", 2, "kind is missing"),
@@ -94,7 +94,7 @@ JSON_CASES = {
         1,
         "metadata.uid must be text",
     ),
-    "a document that stands twice": (
+    "a duplicate document": (
         '{"kind":"Node","metadata":{"name":"a"}}\n{"kind":"Node","metadata":{"name":"a"}}',
         2,
         "Node a is a duplicate",
@@ -102,7 +102,7 @@ JSON_CASES = {
     "items that are no list": ('{"kind":"List","items":{}}', 1, "items must be a list"),
     "an item that is a number": ('{"kind":"List","items":[\n1]}', 2, "a manifest is a mapping"),
     "a number between documents": ('{"kind":"List"}\n7', 2, "a manifest is a mapping"),
-    "an item of a list that stands twice": (
+    "a duplicate item of a list": (
         '{"kind":"NodeList","items":[\n{"metadata":{"name":"a"}},\n{"metadata":{"name":"a"}}]}',
         3,
         "Node a is a duplicate; the first one is at FILE:2",

@@ -1,6 +1,6 @@
-"""Every example runs as it stands and gives what its golden file says.
+"""Every example runs unchanged and gives the report of its golden file.
 
-The golden files hold the whole report; ``make golden`` rewrites them and the diff is the review.
+The golden files have the whole report; ``make golden`` rewrites them and the diff is the review.
 """
 
 import json
@@ -49,9 +49,9 @@ def test_every_pod_of_a_guide_is_placed(example: str) -> None:
 
 
 def test_there_is_a_line_for_every_example() -> None:
-    told = (FOLDER / "README.md").read_text()
+    readme = (FOLDER / "README.md").read_text()
 
-    assert [name for name in EXAMPLES if f"[{name}.yaml]({name}.yaml)" not in told] == []
+    assert [name for name in EXAMPLES if f"[{name}.yaml]({name}.yaml)" not in readme] == []
 
 
 def test_all_examples_can_be_passed_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Whatever stands in the input, there is a report or an ``InputError``, and nothing else."""
+"""Any input gives a report or an ``InputError``, and no other exception."""
 
 import contextlib
 import json
@@ -40,9 +40,9 @@ edits = st.lists(
 def test_a_damaged_example_gives_a_report_or_an_input_error(
     text: str, edits: list[tuple[float, int, str]]
 ) -> None:
-    for place, cut, piece in edits:
+    for place, removed, piece in edits:
         start = int(place * len(text))
-        text = text[:start] + piece + text[start + cut :]
+        text = text[:start] + piece + text[start + removed :]
 
     with contextlib.suppress(InputError):
         report = schedule(

@@ -1,4 +1,4 @@
-"""What is read from where: files, folders, standard input, YAML, JSON, lists."""
+"""Sources of manifests: files, folders, standard input, YAML, JSON, lists."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How the command is called, what goes where, and how it ends."""
+"""Arguments of the command, its output and its exit status."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from adapters.cli.tests.builders import AT, Plain, node, pod, report, run, strea
 
 
 def cards(*options: str) -> list[str]:
-    """The cards of two pods after one another on two cards of one node."""
+    """The cards of two pods in sequence on two cards of one node."""
     pods = [pod(name, volcano(1000)) for name in ("a", "b")]
     found = report(node(), *pods, options=options)
     return [line["containers"]["main"][0]["uuid"] for line in found["pods"]]
 
 
 def nodes(*options: str) -> list[str]:
-    """The nodes of two pods after one another on two nodes."""
+    """The nodes of two pods in sequence on two nodes."""
     pods = [pod(name, volcano(1000)) for name in ("a", "b")]
     found = report(node("node-a"), node("node-b"), *pods, options=options)
     return [line["node"] for line in found["pods"]]

@@ -1,4 +1,4 @@
-"""The JSON that others rely on, to the letter."""
+"""The JSON report, which is a contract, exactly."""
 
 import json
 import uuid
@@ -11,7 +11,7 @@ from adapters.cli.tests.builders import Plain, device, node, pod, report, run, s
 from adapters.cli.tests.builders import uuid as card_uuid
 
 PLACED = pod("pod-a", volcano(3000, cores=50), metadata={"namespace": "ml", "uid": "uid-a"})
-REFUSED = pod("pod-b", volcano(30000))
+REJECTED = pod("pod-b", volcano(30000))
 
 EXPECTED: Plain = {
     "apiVersion": "dragoman.dev/v1alpha1",
@@ -81,14 +81,14 @@ EXPECTED: Plain = {
 
 
 def test_the_json_is_the_contract() -> None:
-    found = run("-f", "-", "-o", "json", stdin=stream(node(cards=1), PLACED, REFUSED))
+    found = run("-f", "-", "-o", "json", stdin=stream(node(cards=1), PLACED, REJECTED))
 
     assert json.loads(found.stdout) == EXPECTED
     assert found.stdout == orjson.dumps(EXPECTED, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def test_the_yaml_has_the_same_content() -> None:
-    found = run("-f", "-", "-o", "yaml", stdin=stream(node(cards=1), PLACED, REFUSED))
+    found = run("-f", "-", "-o", "yaml", stdin=stream(node(cards=1), PLACED, REJECTED))
 
     assert yaml.safe_load(found.stdout) == EXPECTED
     assert found.stdout.startswith("apiVersion: dragoman.dev/v1alpha1\nkind: ScheduleReport\n")
@@ -97,7 +97,7 @@ def test_the_yaml_has_the_same_content() -> None:
 @pytest.mark.parametrize("output", ["json", "yaml", "table"])
 def test_the_same_input_gives_the_same_bytes(output: str) -> None:
     first, second = (
-        run("-f", "-", "-o", output, stdin=stream(node(), PLACED, REFUSED)) for _ in range(2)
+        run("-f", "-", "-o", output, stdin=stream(node(), PLACED, REJECTED)) for _ in range(2)
     )
 
     assert first.stdout_bytes == second.stdout_bytes

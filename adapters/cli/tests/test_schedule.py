@@ -1,4 +1,4 @@
-"""Who holds what before the run, who is placed where, and who is left alone."""
+"""Which allocations a run adopts, which pods it places, and which it skips."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from adapters.cli.tests.builders import (
     volcano,
 )
 
-HELD = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": f"{uuid(0)},NVIDIA,9000,50:"}}}
+ALLOCATED = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": f"{uuid(0)},NVIDIA,9000,50:"}}}
 ON_A = {"spec": {"nodeName": "node-a"}}
 
 
@@ -31,7 +31,7 @@ def test_a_bound_pod_keeps_its_cards_wherever_it_is_in_the_input() -> None:
         node(cards=1),
         pod("late", volcano(2000)),
         pod("small", volcano(1000)),
-        pod("early", volcano(9000, cores=50), **HELD, **ON_A),
+        pod("early", volcano(9000, cores=50), **ALLOCATED, **ON_A),
     )
 
     assert [pod["name"] for pod in found["pods"]] == ["late", "small", "early"]
@@ -44,7 +44,7 @@ def test_a_bound_pod_keeps_its_cards_wherever_it_is_in_the_input() -> None:
 
 
 def test_a_terminating_pod_keeps_its_cards() -> None:
-    going = {"deletionTimestamp": "2026-01-31T12:00:00Z", **HELD["metadata"]}
+    going = {"deletionTimestamp": "2026-01-31T12:00:00Z", **ALLOCATED["metadata"]}
     bound = pod("going", volcano(9000, cores=50), metadata=going, **ON_A)
 
     found = report(node(cards=1), bound, pod(limits=volcano(2000)))
@@ -55,7 +55,7 @@ def test_a_terminating_pod_keeps_its_cards() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_finished_pod_has_no_cards_and_is_skipped(phase: str) -> None:
     status = {"phase": phase}
-    over = pod("over", volcano(9000), status=status, **HELD, **ON_A)
+    over = pod("over", volcano(9000), status=status, **ALLOCATED, **ON_A)
     never = pod("never", volcano(9000), status=status)
 
     result = run(
@@ -100,10 +100,10 @@ def test_a_bound_pod_on_a_missing_node_is_reported() -> None:
 
     result = run("-f", "-", "-o", "json", stdin=stream(node(), bound))
 
-    told = "already bound to elsewhere, which is not among the input"
+    text = "already bound to elsewhere, which is not among the input"
     assert result.exit_code == 0
-    assert f"warning: pod default/bound: {told}\n" in result.stderr
-    assert of(json.loads(result.stdout), "bound")["explanation"]["summary"] == told
+    assert f"warning: pod default/bound: {text}\n" in result.stderr
+    assert of(json.loads(result.stdout), "bound")["explanation"]["summary"] == text
 
 
 def test_a_bound_pod_that_mixes_dialects_has_none() -> None:
@@ -220,7 +220,7 @@ def test_settings_without_effect_are_noted() -> None:
 
 
 def test_over_allocation_is_reported() -> None:
-    bound = [pod(name, volcano(9000, cores=50), **HELD, **ON_A) for name in ("a", "b")]
+    bound = [pod(name, volcano(9000, cores=50), **ALLOCATED, **ON_A) for name in ("a", "b")]
 
     result = run("-f", "-", stdin=stream(node(), *bound))
 
@@ -262,9 +262,9 @@ def test_one_card_in_three_dialects_is_one_card() -> None:
 
 
 def test_a_card_on_two_nodes_is_reported() -> None:
-    twin = node("node-b", cards=1)
-    twin["metadata"]["annotations"] = node(cards=1)["metadata"]["annotations"]
+    other = node("node-b", cards=1)
+    other["metadata"]["annotations"] = node(cards=1)["metadata"]["annotations"]
 
-    result = run("-f", "-", stdin=stream(node(cards=1), twin))
+    result = run("-f", "-", stdin=stream(node(cards=1), other))
 
     assert f"warning: card {uuid(0)} is on node-a and node-b\n" in result.stderr

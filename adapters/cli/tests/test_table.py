@@ -1,4 +1,4 @@
-"""The table that people read, at several widths, with and without colour."""
+"""The table, at several widths, with and without color."""
 
 import io
 from pathlib import Path
@@ -45,15 +45,15 @@ def test_the_table_keeps_to_the_width(width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_pods_cards_and_reasons_are_shown(width: int) -> None:
-    told = shown(reported(MIXED), width)
+    printed = shown(reported(MIXED), width)
 
-    assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in told
-    assert "✗  volcano-too-large  volcano      -         does not fit" in told
-    assert "-  web                -            -         requests no share" in told
-    assert "    lab-1: 1 of 1 cards: memory 19760 MiB short" in told
-    assert "[metax-tech.com/vcore]: 150: must be" in told
-    assert "30.0 of 40.0 GiB   75% compute" in told
-    assert "8 of 10 pods placed, 1 already bound, 1 skipped" in told
+    assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in printed
+    assert "✗  volcano-too-large  volcano      -         does not fit" in printed
+    assert "-  web                -            -         requests no share" in printed
+    assert "    lab-1: 1 of 1 cards: memory 19760 MiB short" in printed
+    assert "[metax-tech.com/vcore]: 150: must be" in printed
+    assert "30.0 of 40.0 GiB   75% compute" in printed
+    assert "8 of 10 pods placed, 1 already bound, 1 skipped" in printed
 
 
 def test_uuids_are_shown_where_there_is_room() -> None:
@@ -64,11 +64,11 @@ def test_uuids_are_shown_where_there_is_room() -> None:
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:
-    told = shown(reported(MIXED), 80, encoding="ascii")
+    printed = shown(reported(MIXED), 80, encoding="ascii")
 
-    assert told.isascii()
-    assert "#0  VVVVKKKKMMMM...." in told
-    assert "x  volcano-too-large" in told
+    assert printed.isascii()
+    assert "#0  VVVVKKKKMMMM...." in printed
+    assert "x  volcano-too-large" in printed
 
 
 def test_a_terminal_with_colours_gets_them() -> None:
@@ -80,18 +80,18 @@ def test_a_terminal_with_colours_gets_them() -> None:
 
 
 def test_names_with_brackets_stay_what_they_are() -> None:
-    told = table(node(), pod("a[red]b", volcano(1)))
+    printed = table(node(), pod("a[red]b", volcano(1)))
 
-    assert "a[red]b" in told
+    assert "a[red]b" in printed
 
 
 def test_idle_nodes_and_cards_are_listed_in_one_line() -> None:
     nodes = [node(f"node-{i}") for i in range(6)]
 
-    told = table(*nodes, pod(limits=volcano(1)))
+    printed = table(*nodes, pod(limits=volcano(1)))
 
-    assert "  idle: #0" in told or "  idle: #1" in told
-    assert "Idle: node-1, node-2, node-3 and 2 more nodes" in told
+    assert "  idle: #0" in printed or "  idle: #1" in printed
+    assert "Idle: node-1, node-2, node-3 and 2 more nodes" in printed
 
 
 def test_containers_are_named_where_there_are_several() -> None:
@@ -100,19 +100,20 @@ def test_containers_are_named_where_there_are_several() -> None:
         {"name": name, "resources": {"limits": volcano(1000)}} for name in ("left", "right")
     ]
 
-    told = table(node(), two)
+    printed = table(node(), two)
 
-    assert "left: #" in told
-    assert "right: #" in told
+    assert "left: #" in printed
+    assert "right: #" in printed
 
 
 def test_equal_reasons_are_shown_once_and_a_long_list_is_shortened() -> None:
     nodes = [node(f"node-{i}", memory=100 + i // 4) for i in range(48)]
 
-    told = table(*nodes, pod(limits=volcano(1000)))
+    printed = table(*nodes, pod(limits=volcano(1000)))
 
-    assert "    node-0, node-1, node-2 and 1 more nodes: 2 of 2 cards: memory 900 MiB short" in told
-    assert "    and 4 more reasons; -o json has all" in told
+    reason = "2 of 2 cards: memory 900 MiB short"
+    assert f"    node-0, node-1, node-2 and 1 more nodes: {reason}" in printed
+    assert "    and 4 more reasons; -o json has all" in printed
 
 
 def test_a_pod_without_any_node_reports_it() -> None:
@@ -120,10 +121,10 @@ def test_a_pod_without_any_node_reports_it() -> None:
 
 
 def test_an_unknown_allocation_is_shown_at_its_card() -> None:
-    told = table(node(cards=1), pod("bound", volcano(1), spec={"nodeName": "node-a"}))
+    printed = table(node(cards=1), pod("bound", volcano(1), spec={"nodeName": "node-a"}))
 
-    assert "bound (unknown: blocks the card)" in told
-    assert "Warnings\n  pod default/bound: runs on node-a without a record" in told
+    assert "bound (unknown: blocks the card)" in printed
+    assert "Warnings\n  pod default/bound: runs on node-a without a record" in printed
 
 
 def test_a_card_that_the_node_does_not_have_is_shown_without_a_number() -> None:
@@ -135,10 +136,10 @@ def test_a_card_that_the_node_does_not_have_is_shown_without_a_number() -> None:
 
 def line(*sharers: tuple[str, int], memory: int = 10 * GIB) -> CardLine:
     card = Card(uuid(0), "node-a", 0, "nvidia", "A", memory, 10)
-    held = tuple(
+    parts = tuple(
         Sharer("p", dialect, amount * GIB, 0, blocking=False) for dialect, amount in sharers
     )
-    return CardLine(card, 0, 0, held)
+    return CardLine(card, 0, 0, parts)
 
 
 @pytest.mark.parametrize(

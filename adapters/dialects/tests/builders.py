@@ -1,4 +1,4 @@
-"""Pods that run on a node, in any vocabulary, and a node that all of them describe."""
+"""Pods on a node, in any dialect, and a node that all dialects describe."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a vocabulary's own admission writes on a new pod; MetaX's is tested beside it."""
+"""Annotations that an ecosystem's webhook adds to a new pod; MetaX has a test of its own."""
 
 import pytest
 

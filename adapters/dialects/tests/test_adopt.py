@@ -100,10 +100,10 @@ def test_an_unknown_allocation_leaves_no_card_free() -> None:
         PodSpec(containers=(Container("c", Resources(limits=SHARE)),)),
     )
 
-    refused = fit(dialect.read_request(other), ledger)
+    rejected = fit(dialect.read_request(other), ledger)
 
-    assert isinstance(refused, Reason)
-    assert Cause.BLOCKED in {tally.cause for tally in refused.counts}
+    assert isinstance(rejected, Reason)
+    assert Cause.BLOCKED in {tally.cause for tally in rejected.counts}
 
 
 def test_a_terminating_pod_may_use_cards_and_a_finished_one_does_not() -> None:

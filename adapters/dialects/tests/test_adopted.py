@@ -1,4 +1,4 @@
-"""What the peers bound before us, by their own records."""
+"""Pods that other schedulers bound, adopted by the records of those schedulers."""
 
 import json
 from pathlib import Path
@@ -22,8 +22,8 @@ def adopted(pod: Pod) -> Allocation:
     return found
 
 
-def told(found: Allocation) -> dict[str, object]:
-    """What differs from the plainest allocation, as JSON has it."""
+def plain(found: Allocation) -> dict[str, object]:
+    """The fields that differ from the simplest allocation, as in JSON."""
     plain = Allocation("7", "d/p", found.dialect, "n", ())
     whole, least = msgspec.to_builtins(found, order="sorted"), msgspec.to_builtins(plain)
     return {
@@ -40,7 +40,7 @@ def test_a_pod_that_another_scheduler_bound_has_the_allocation_of_that_scheduler
     pod = msgspec.convert(json.loads(case.read_text())["pod"], Pod)
     expected = case.with_name(case.name.replace(".in.", ".out."))
 
-    text = json.dumps(told(adopted(pod)), indent=2) + "\n"
+    text = json.dumps(plain(adopted(pod)), indent=2) + "\n"
 
     if rewrite_golden:
         expected.write_text(text)
@@ -99,7 +99,7 @@ records = st.dictionaries(
     ),
     st.one_of(pieces, st.text(max_size=9), st.just("n")),
 )
-asked = st.sampled_from(
+requested = st.sampled_from(
     [
         "volcano.sh/vgpu-number",
         "volcano.sh/vgpu-memory",
@@ -114,7 +114,9 @@ asked = st.sampled_from(
 )
 
 
-@given(st.dictionaries(asked, st.sampled_from([0, 1, 2, "many"]), min_size=1, max_size=2), records)
+@given(
+    st.dictionaries(requested, st.sampled_from([0, 1, 2, "many"]), min_size=1, max_size=2), records
+)
 def test_any_record_allocates_or_blocks_and_nothing_is_raised(
     limits: dict[str, int | str], record: dict[str, str]
 ) -> None:

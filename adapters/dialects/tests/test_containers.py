@@ -78,19 +78,19 @@ def test_a_container_without_resources_requests_nothing() -> None:
     + [(amount, "must be 1 to 8") for amount in (0, -1, 9, "1k")],
 )
 def test_an_invalid_amount_is_rejected_with_field_and_value(written: Amount, right: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         whole_amount(member(limits={CARDS: written}), CARDS, 1, 8)
 
-    assert refused.value.field == f"spec.containers[main].resources.limits[{CARDS}]"
-    assert refused.value.value == written
-    assert refused.value.problem == right
+    assert rejected.value.field == f"spec.containers[main].resources.limits[{CARDS}]"
+    assert rejected.value.value == written
+    assert rejected.value.problem == right
 
 
 def test_a_bad_request_is_found_under_requests() -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         whole_amount(member(requests={CARDS: 0}), CARDS, 1, 8)
 
-    assert refused.value.field == f"spec.containers[main].resources.requests[{CARDS}]"
+    assert rejected.value.field == f"spec.containers[main].resources.requests[{CARDS}]"
 
 
 def test_a_limit_that_differs_from_the_request_is_rejected() -> None:

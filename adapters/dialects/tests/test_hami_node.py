@@ -214,8 +214,8 @@ def test_both_texts_of_a_card_say_the_same(
     count, memory, numa, health, index, mode = shape
     health_word = "true" if health else "false"
     text = f"GPU-a,{count},{memory},100,NVIDIA-x,{numa},{health_word},{index},{mode}:"
-    said = {"count": count, "devmem": memory, "numa": numa, "health": health}
+    fields = {"count": count, "devmem": memory, "numa": numa, "health": health}
 
     assert read_hami_node(kube(text)) == described(
-        {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **said}
+        {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **fields}
     )

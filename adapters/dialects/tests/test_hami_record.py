@@ -68,10 +68,10 @@ def test_no_containers_are_an_empty_text() -> None:
     ],
 )
 def test_an_invalid_device_string_is_rejected(text: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         decode(text)
 
-    assert (refused.value.field, refused.value.value) == ("record", text)
+    assert (rejected.value.field, rejected.value.value) == ("record", text)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_an_invalid_device_string_is_rejected(text: str) -> None:
     ],
 )
 def test_invalid_metax_json_is_rejected(text: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         decode_metax(text)
 
-    assert refused.value.field == f"metadata.annotations[{METAX_ALLOCATED}]"
+    assert rejected.value.field == f"metadata.annotations[{METAX_ALLOCATED}]"
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ pods = st.lists(st.lists(shares, max_size=3, unique_by=lambda share: share.card)
 
 @given(pods)
 def test_both_texts_read_back_as_they_were_written(containers: list[list[HamiShare]]) -> None:
-    told = tuple(tuple(each) for each in containers)
+    expected = tuple(tuple(each) for each in containers)
     grants = [[Grant("", s.card, s.memory, s.compute) for s in each] for each in containers]
 
-    assert decode(encode_devices(KIND, grants)) == told
-    assert decode_metax(encode_metax(grants)) == told
+    assert decode(encode_devices(KIND, grants)) == expected
+    assert decode_metax(encode_metax(grants)) == expected
 
 
 pieces = st.lists(st.sampled_from(["GPU-1", ",", ":", ";", KIND, "4096", "60", "-", " "]))
@@ -131,8 +131,8 @@ pieces = st.lists(st.sampled_from(["GPU-1", ",", ":", ";", KIND, "4096", "60", "
 @given(st.text() | pieces.map("".join))
 def test_any_text_is_a_record_that_writes_back_the_same_or_is_rejected(text: str) -> None:
     try:
-        told = decode(text)
+        decoded = decode(text)
     except DialectError:
         return
-    grants = [[Grant("", s.card, s.memory, s.compute) for s in each] for each in told]
-    assert decode(encode_devices(KIND, grants)) == told
+    grants = [[Grant("", s.card, s.memory, s.compute) for s in each] for each in decoded]
+    assert decode(encode_devices(KIND, grants)) == decoded

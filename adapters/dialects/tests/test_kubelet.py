@@ -1,4 +1,4 @@
-"""Pods that say nothing of their cards, and what the kubelet says of them."""
+"""Pods without a record of their cards, and the devices that the kubelet assigned."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,17 +28,19 @@ def adopted(pod: Pod, *holdings: DeviceHolding) -> Allocation:
     return adopt_from_kubelet(found, pod, NODE, ALL, holdings)
 
 
-def held(*cards: str, container: str = "c", resource: str = GPU, **more: object) -> DeviceHolding:
+def a_holding(
+    *cards: str, container: str = "c", resource: str = GPU, **more: object
+) -> DeviceHolding:
     plain = DeviceHolding("7", container, resource, len(cards), cards)
     return replace(plain, **more)  # type: ignore[arg-type]  # a test's fields
 
 
-def asking(name: str, limits: Mapping[str, Amount], restart: str | None = None) -> Container:
+def a_container(name: str, limits: Mapping[str, Amount], restart: str | None = None) -> Container:
     return Container(name, Resources(limits=dict(limits)), restart)
 
 
 def test_a_pod_of_nvidias_plugin_has_the_cards_that_the_kubelet_assigned_and_no_others() -> None:
-    found = adopted(ALONE, held("u0", "u1"))
+    found = adopted(ALONE, a_holding("u0", "u1"))
 
     assert (found.dialect, found.unread, found.blocked) == (KUBELET, None, frozenset())
     assert found.grants == tuple(
@@ -57,13 +59,20 @@ def test_every_container_has_its_own_share_and_a_finished_init_container_release
 ):
     spec = msgspec.structs.replace(
         ALONE.spec,
-        init_containers=(asking("i", {GPU: 1}),),
-        containers=(asking("a", {GPU: "1"}), asking("b", {GPU: 1}), asking("idle", {GPU: 0})),
+        init_containers=(a_container("i", {GPU: 1}),),
+        containers=(
+            a_container("a", {GPU: "1"}),
+            a_container("b", {GPU: 1}),
+            a_container("idle", {GPU: 0}),
+        ),
     )
     pod = msgspec.structs.replace(ALONE, spec=msgspec.structs.replace(spec, priority=9))
 
     found = adopted(
-        pod, held("u1", container="b"), held("u0", container="i"), held("u0", container="a")
+        pod,
+        a_holding("u1", container="b"),
+        a_holding("u0", container="i"),
+        a_holding("u0", container="a"),
     )
 
     assert [(g.container, g.card, g.phase) for g in found.grants] == [
@@ -76,7 +85,7 @@ def test_every_container_has_its_own_share_and_a_finished_init_container_release
 
 
 def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
-    found = adopted(ALONE, held("u0", count=2, shared=True))
+    found = adopted(ALONE, a_holding("u0", count=2, shared=True))
 
     assert (found.dialect, found.grants) == ("koordinator", ())
     assert found.blocked == {"u0"}
@@ -89,7 +98,7 @@ def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
 def test_a_pod_of_volcanos_older_plugin_blocks_the_card_of_its_container() -> None:
     pod = bound({MEMORY: 1024}, {"volcano.sh/gpu-index": "0"})
 
-    found = adopted(pod, held("u1", resource=MEMORY, count=1024, shared=True))
+    found = adopted(pod, a_holding("u1", resource=MEMORY, count=1024, shared=True))
 
     assert (found.dialect, found.grants) == ("volcano", ())
     assert found.blocked == {"u1"}
@@ -99,14 +108,16 @@ def test_a_pod_of_volcanos_older_plugin_blocks_the_card_of_its_container() -> No
     "holdings",
     [
         pytest.param([], id="nothing"),
-        pytest.param([replace(held("u0", "u1"), pod="8")], id="another pod"),
-        pytest.param([held("u0")], id="too few: the kubelet is not done yet"),
-        pytest.param([held("u0", "u1", "u2")], id="too many"),
-        pytest.param([held("u0", "u9")], id="a card that the node does not have"),
-        pytest.param([held("u0", "u1", container="other")], id="of no container of it"),
-        pytest.param([held("u0", "u1"), held("u2", container="x")], id="of one container too many"),
-        pytest.param([held("u0", "u1", resource=MEMORY)], id="another resource"),
-        pytest.param([held("u0", "u1"), held("u0", "u1")], id="twice"),
+        pytest.param([replace(a_holding("u0", "u1"), pod="8")], id="another pod"),
+        pytest.param([a_holding("u0")], id="too few: the kubelet is not done yet"),
+        pytest.param([a_holding("u0", "u1", "u2")], id="too many"),
+        pytest.param([a_holding("u0", "u9")], id="a card that the node does not have"),
+        pytest.param([a_holding("u0", "u1", container="other")], id="of no container of it"),
+        pytest.param(
+            [a_holding("u0", "u1"), a_holding("u2", container="x")], id="of one container too many"
+        ),
+        pytest.param([a_holding("u0", "u1", resource=MEMORY)], id="another resource"),
+        pytest.param([a_holding("u0", "u1"), a_holding("u0", "u1")], id="twice"),
     ],
 )
 def test_unless_the_kubelets_devices_are_exactly_the_request_every_card_stays_blocked(
@@ -130,19 +141,19 @@ def test_a_pod_that_requests_more_than_the_kubelet_reports_stays_unknown(
 ) -> None:
     pod = bound(limits)
 
-    assert adopted(pod, held("u0", "u1")) == adopted(pod)
+    assert adopted(pod, a_holding("u0", "u1")) == adopted(pod)
 
 
 def test_an_invalid_amount_leaves_the_pod_unknown() -> None:
     pod = bound({GPU: "many"})
 
-    assert adopted(pod, held("u0")) == adopted(pod)
+    assert adopted(pod, a_holding("u0")) == adopted(pod)
 
 
 def test_a_valid_record_on_the_pod_counts() -> None:
     pod = bound({GPU: 1}, {"hami.io/vgpu-devices-allocated": "u0,NVIDIA,1024,10:;"})
 
-    found = adopted(pod, held("u1"))
+    found = adopted(pod, a_holding("u1"))
 
     assert found == adopted(pod)
     assert found.grants[0].card == "u0"
@@ -153,7 +164,7 @@ def ordered(some: list[str]) -> tuple[str, ...]:
 
 
 cards = st.lists(st.sampled_from(["u0", "u1", "u2", "m0", "u9"]), max_size=3, unique=True)
-told = st.lists(
+reports = st.lists(
     st.builds(
         DeviceHolding,
         st.just("7"),
@@ -167,7 +178,7 @@ told = st.lists(
 )
 
 
-@given(st.sampled_from([{GPU: 1}, {GPU: 2}, {MEMORY: 2}, {GPU: 1, MEMORY: 1}]), told)
+@given(st.sampled_from([{GPU: 1}, {GPU: 2}, {MEMORY: 2}, {GPU: 1, MEMORY: 1}]), reports)
 def test_an_adopted_pod_never_loses_a_card_that_its_record_names(
     limits: dict[str, Amount], holdings: list[DeviceHolding]
 ) -> None:

@@ -143,21 +143,21 @@ def test_a_card_with_amounts_out_of_range_is_ignored_and_reported() -> None:
 
 
 def test_a_card_that_only_the_agent_reports_is_as_the_agent_reports_it() -> None:
-    told = found(A, dialects=frozenset({"volcano"}))
+    reported = found(A, dialects=frozenset({"volcano"}))
 
-    node, problems = described({}, agent=NodeHardware((told,), "HAMi-core", ((A, "hot"),)))
+    node, problems = described({}, agent=NodeHardware((reported,), "HAMi-core", ((A, "hot"),)))
 
-    assert node.cards == (told,)
+    assert node.cards == (reported,)
     assert node.isolation == "HAMi-core"
     assert problems == (f"card {A}: hot",)
 
 
 def test_the_agent_adds_health_links_and_dialects_to_a_card_that_others_describe() -> None:
-    told = found(A, healthy=False, dialects=frozenset({"koordinator"}))
+    reported = found(A, healthy=False, dialects=frozenset({"koordinator"}))
 
     node, problems = described(
         volcano(f"{A},10,81920,NVIDIA-NVIDIA A100,true,hami-core"),
-        agent=NodeHardware((replace(told, memory=80 * GIB + 5),)),
+        agent=NodeHardware((replace(reported, memory=80 * GIB + 5),)),
     )
 
     (card,) = node.cards

@@ -35,8 +35,8 @@ def test_a_plain_share_is_written_compactly() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '[{"container":"a"}]', '[{"phase":"x"}]'])
 def test_anything_else_is_rejected_by_its_key(text: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         decode(text)
 
-    assert refused.value.field == f"metadata.annotations[{KEY}]"
-    assert refused.value.value == text
+    assert rejected.value.field == f"metadata.annotations[{KEY}]"
+    assert rejected.value.value == text

@@ -23,25 +23,27 @@ def pod(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -
     )
 
 
-def spoken(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> str | None:
+def dialect_name(
+    *containers: dict[str, Amount], init: dict[str, Amount] | None = None
+) -> str | None:
     dialect = dialect_of(pod(*containers, init=init), ALL)
     return None if dialect is None else dialect.name
 
 
 def test_each_dialect_is_recognised_by_its_resources() -> None:
-    assert spoken({"volcano.sh/vgpu-number": 1}) == "volcano"
-    assert spoken({"koordinator.sh/gpu": 50}) == "koordinator"
-    assert spoken({"nvidia.com/gpu": 1}) == "koordinator"
-    assert spoken({"metax-tech.com/sgpu": 1}) == "metax"
-    assert spoken({"metax-tech.com/gpu": 1}) == "metax"
+    assert dialect_name({"volcano.sh/vgpu-number": 1}) == "volcano"
+    assert dialect_name({"koordinator.sh/gpu": 50}) == "koordinator"
+    assert dialect_name({"nvidia.com/gpu": 1}) == "koordinator"
+    assert dialect_name({"metax-tech.com/sgpu": 1}) == "metax"
+    assert dialect_name({"metax-tech.com/gpu": 1}) == "metax"
 
 
 def test_a_pod_that_requests_no_share_uses_no_dialect() -> None:
-    assert spoken({"cpu": 4, "memory": "2Gi"}) is None
+    assert dialect_name({"cpu": 4, "memory": "2Gi"}) is None
 
 
 def test_an_init_container_decides_the_dialect_too() -> None:
-    assert spoken({"cpu": 1}, init={"volcano.sh/vgpu-number": 1}) == "volcano"
+    assert dialect_name({"cpu": 1}, init={"volcano.sh/vgpu-number": 1}) == "volcano"
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,8 @@ def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> 
         "metax-tech.com/sgpu": 1,
     }
 
-    assert spoken(both) == "koordinator"
-    assert spoken({"cpu": 1}, both) == "koordinator"
+    assert dialect_name(both) == "koordinator"
+    assert dialect_name({"cpu": 1}, both) == "koordinator"
 
 
 def test_every_dialect_names_the_settings_that_it_reads() -> None:
@@ -80,11 +82,11 @@ def test_every_dialect_names_the_settings_that_it_reads() -> None:
 
 @pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpu"])
 def test_no_plugin_but_metaxs_goes_by_the_lock_of_a_node(resource: str) -> None:
-    asking = pod({resource: 1})
-    dialect = dialect_of(asking, ALL)
+    requesting = pod({resource: 1})
+    dialect = dialect_of(requesting, ALL)
 
     assert dialect is not None
-    assert not dialect.needs_node_lock(dialect.read_request(asking), KubeNode())
+    assert not dialect.needs_node_lock(dialect.read_request(requesting), KubeNode())
 
 
 def test_every_entry_describes_its_configured_dialect() -> None:

@@ -34,7 +34,7 @@ KOORDINATOR = Koordinator.configured({}, Defaults())
 HAMI_CORE = {keys.ISOLATION: "HAMi-core"}
 _serial = count()
 
-Asked = Mapping[str, Amount]
+Amounts = Mapping[str, Amount]
 """Amounts by resource; a name without a domain is Koordinator's."""
 
 
@@ -52,7 +52,7 @@ def with_arguments(arguments: object) -> Documents:
 
 
 def a_container(
-    limits: Asked, name: str = "main", requests: Asked | None = None, *, sidecar: bool = False
+    limits: Amounts, name: str = "main", requests: Amounts | None = None, *, sidecar: bool = False
 ) -> Container:
     return Container(
         name=name,
@@ -62,12 +62,12 @@ def a_container(
 
 
 def a_pod(
-    *containers: Container | Asked,
+    *containers: Container | Amounts,
     init: Sequence[Container] = (),
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Pod:
-    """A mapping stands for a container with these limits."""
+    """Each mapping makes a container with these limits."""
     name = f"pod-{next(_serial)}"
     return Pod(
         metadata=Metadata(
@@ -91,7 +91,7 @@ def an_info(minor: int | None = 0, memory: str | None = "80Gi", **changes: objec
     resources: dict[str, Amount] = {keys.CORE: "100", keys.RATIO: "100"}
     if memory is not None:
         resources[keys.MEMORY] = memory
-    told = {
+    fields = {
         "type": "gpu",
         "id": f"GPU-{minor}",
         "minor": minor,
@@ -99,7 +99,7 @@ def an_info(minor: int | None = 0, memory: str | None = "80Gi", **changes: objec
         "resources": resources,
         **changes,
     }
-    return DeviceInfo(**told)  # type: ignore[arg-type]
+    return DeviceInfo(**fields)  # type: ignore[arg-type]
 
 
 def plugged(minor: int, numa: int, pcie: str) -> DeviceInfo:
@@ -133,27 +133,27 @@ def described(
 def the_node(
     device: DeviceObject, kube: KubeNode | None = None, koordinator: Koordinator = KOORDINATOR
 ) -> Node:
-    """The node as the core sees it, where only this vocabulary describes it."""
+    """The node as the core sees it, where only this dialect describes it."""
     kube = kube or a_kube_node()
-    said = koordinator.read_node(kube, device)
+    description = koordinator.read_node(kube, device)
     return Node(
         kube.metadata.name,
-        said.cards,
-        isolation=said.isolation,
-        partitions=said.partitions,
-        partitions_bind=said.partitions_bind,
+        description.cards,
+        isolation=description.isolation,
+        partitions=description.partitions,
+        partitions_bind=description.partitions_bind,
     )
 
 
 def cards(number: int, memory: str = "80Gi", vendor: str = "nvidia") -> Node:
-    """A node of like cards with no known topology."""
+    """A node with equal cards and unknown topology."""
     labels = {keys.VENDOR: vendor}
     infos = [an_info(minor, memory) for minor in range(number)]
     return the_node(a_device(*infos, labels=labels), a_kube_node(HAMI_CORE))
 
 
 def eight() -> Node:
-    """Topology A of the worked examples: two NUMA nodes of two root complexes of two cards."""
+    """Topology A of the examples: two NUMA nodes, each of two root complexes of two cards."""
     return the_node(a_device(*(plugged(m, m // 4, f"pci{m // 2}") for m in range(8))))
 
 
@@ -164,17 +164,19 @@ def hopper(policy: str = "", model: str = "H100-80GB-HBM3") -> Node:
     return the_node(a_device(*infos, labels={keys.MODEL: model}), a_kube_node(labels))
 
 
-def the_request(*containers: Container | Asked, koordinator: Koordinator = KOORDINATOR) -> Request:
+def the_request(
+    *containers: Container | Amounts, koordinator: Koordinator = KOORDINATOR
+) -> Request:
     return koordinator.read_request(a_pod(*containers))
 
 
-def only_ask(asked: Asked) -> ContainerRequest:
-    (ask,) = the_request(asked).containers
-    return ask
+def only_request(requested: Amounts) -> ContainerRequest:
+    (wanted,) = the_request(requested).containers
+    return wanted
 
 
 def used(node: Node, *full: int, half: Sequence[int] = ()) -> NodeLedger:
-    """The node with some cards wholly in use, and some by half, each by its own pod."""
+    """The node with some cards fully and some half allocated, each to its own pod."""
     ledger = NodeLedger.of(node)
     by_index = {card.index: card for card in node.cards}
     for index in (*full, *half):
@@ -188,21 +190,21 @@ def used(node: Node, *full: int, half: Sequence[int] = ()) -> NodeLedger:
 
 
 def place(pod: Pod, ledger: NodeLedger, koordinator: Koordinator = KOORDINATOR) -> Placement:
-    """Where the pod goes; it must fit."""
+    """The placement of the pod, which must fit."""
     found = fit(koordinator.read_request(pod), ledger)
     assert isinstance(found, Placement), found.text()
     return found
 
 
-def refuse(pod: Pod, ledger: NodeLedger, koordinator: Koordinator = KOORDINATOR) -> Reason:
-    """Why the pod does not fit; it must not."""
+def rejection(pod: Pod, ledger: NodeLedger, koordinator: Koordinator = KOORDINATOR) -> Reason:
+    """The reason why the pod does not fit; it must not fit."""
     found = fit(koordinator.read_request(pod), ledger)
     assert isinstance(found, Reason), found
     return found
 
 
 def run(ledger: NodeLedger, *pods: Pod) -> NodeLedger:
-    """The ledger after the pods were placed one after the other."""
+    """The ledger after the pods were placed in sequence."""
     for pod in pods:
         placement = place(pod, ledger)
         ledger = ledger.reserve(Allocation.of(KOORDINATOR.read_request(pod), placement))
@@ -215,10 +217,10 @@ def indexes(ledger: NodeLedger, placement: Placement) -> list[int]:
     return [index[grant.card] for grant in placement.grants]
 
 
-def bound(pod: Pod, told: Mapping[str, str]) -> Pod:
-    """The pod with these annotations on top of its own."""
+def bound(pod: Pod, written: Mapping[str, str]) -> Pod:
+    """The pod with these annotations in addition to its own."""
     metadata = pod.metadata
-    annotations = {**(metadata.annotations or {}), **told}
+    annotations = {**(metadata.annotations or {}), **written}
     return Pod(
         Metadata(metadata.name, metadata.namespace, metadata.uid, metadata.labels, annotations),
         pod.spec,
@@ -239,5 +241,5 @@ def without_health(node: Node, index: int) -> Node:
     )
 
 
-def _named(asked: Asked) -> dict[str, Amount]:
-    return {name if "/" in name else f"koordinator.sh/{name}": n for name, n in asked.items()}
+def _named(requested: Amounts) -> dict[str, Amount]:
+    return {name if "/" in name else f"koordinator.sh/{name}": n for name, n in requested.items()}

@@ -1,4 +1,4 @@
-"""The text of ``device-allocated``."""
+"""The annotation ``device-allocated``."""
 
 import json
 
@@ -171,10 +171,10 @@ def test_more_memory_than_the_card_has_is_all_of_it_in_percent() -> None:
     ],
 )
 def test_w19_an_unparsable_text_is_rejected(text: str, problem: str) -> None:
-    with pytest.raises(DialectError, match=problem) as refused:
+    with pytest.raises(DialectError, match=problem) as rejected:
         read(text)
 
-    assert refused.value.field.startswith(f"metadata.annotations[{keys.ALLOCATED}]")
+    assert rejected.value.field.startswith(f"metadata.annotations[{keys.ALLOCATED}]")
 
 
 def test_a_missing_annotation_is_rejected() -> None:

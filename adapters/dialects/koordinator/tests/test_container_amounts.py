@@ -1,20 +1,20 @@
-"""What one container asks for: every row of the normalisation table, before and after webhooks."""
+"""Requests of one container: every row of the normalisation table, before and after webhooks."""
 
 import pytest
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator.tests.builders import (
     KOORDINATOR,
-    Asked,
+    Amounts,
     a_container,
     a_pod,
     cards,
     eight,
     gib,
     indexes,
-    only_ask,
+    only_request,
     place,
-    refuse,
+    rejection,
     the_request,
     used,
 )
@@ -23,10 +23,10 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.request import ContainerRequest, Phase
 
 
-def an_ask(
+def a_request(
     count: int = 1, compute: int = 0, ratio: int | None = None, memory: int | None = None
 ) -> ContainerRequest:
-    """Exclusive where all memory is asked for in percent, or all compute."""
+    """Exclusive where the request has all memory in percent, or all compute."""
     return ContainerRequest(
         "c0",
         count,
@@ -38,116 +38,116 @@ def an_ask(
     )
 
 
-ACCEPTED: dict[str, tuple[Asked, Asked, ContainerRequest]] = {
+ACCEPTED: dict[str, tuple[Amounts, Amounts, ContainerRequest]] = {
     "row 1: gpu 50": (
         {"gpu": 50},
         {"gpu-core": 50, "gpu-memory-ratio": 50, "gpu.shared": 1},
-        an_ask(compute=50, ratio=50),
+        a_request(compute=50, ratio=50),
     ),
     "row 2: gpu 100": (
         {"gpu": 100},
         {"gpu-core": 100, "gpu-memory-ratio": 100, "gpu.shared": 1},
-        an_ask(compute=100, ratio=100),
+        a_request(compute=100, ratio=100),
     ),
     "row 3: gpu 200": (
         {"gpu": 200},
         {"gpu-core": 200, "gpu-memory-ratio": 200, "gpu.shared": 2},
-        an_ask(2, compute=100, ratio=100),
+        a_request(2, compute=100, ratio=100),
     ),
     "row 5: ratio 200": (
         {"gpu-memory-ratio": 200},
         {"gpu-memory-ratio": 200, "gpu.shared": 2},
-        an_ask(2, ratio=100),
+        a_request(2, ratio=100),
     ),
     "row 6: core 200 and 64Gi": (
         {"gpu-core": 200, "gpu-memory": "64Gi"},
         {"gpu-core": 200, "gpu-memory": "64Gi", "gpu.shared": 2},
-        an_ask(2, compute=100, memory=gib(32)),
+        a_request(2, compute=100, memory=gib(32)),
     ),
     "row 7: 8Gi": (
         {"gpu-memory": "8Gi"},
         {"gpu-memory": "8Gi", "gpu.shared": 1},
-        an_ask(memory=gib(8)),
+        a_request(memory=gib(8)),
     ),
     "row 8: 160Gi": (
         {"gpu-memory": "160Gi"},
         {"gpu-memory": "160Gi", "gpu.shared": 1},
-        an_ask(memory=gib(160)),
+        a_request(memory=gib(160)),
     ),
     "row 10: two halves of one card's worth": (
         {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100},
         {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100},
-        an_ask(2, compute=50, ratio=50),
+        a_request(2, compute=50, ratio=50),
     ),
     "row 11: two whole cards by shared": (
         {"gpu.shared": 2, "gpu-core": 200, "gpu-memory-ratio": 200},
         {"gpu.shared": 2, "gpu-core": 200, "gpu-memory-ratio": 200},
-        an_ask(2, compute=100, ratio=100),
+        a_request(2, compute=100, ratio=100),
     ),
     "row 13: 5Gi over two cards": (
         {"gpu.shared": 2, "gpu-memory": "5Gi"},
         {"gpu.shared": 2, "gpu-memory": "5Gi"},
-        an_ask(2, memory=2560 * MIB),
+        a_request(2, memory=2560 * MIB),
     ),
     "row 14: all memory and half the compute is exclusive": (
         {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 100},
         {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 100},
-        an_ask(compute=50, ratio=100),
+        a_request(compute=50, ratio=100),
     ),
     "row 15: all compute and half the memory (exclusive here, W6)": (
         {"gpu-core": 100, "gpu-memory-ratio": 50},
         {"gpu-core": 100, "gpu-memory-ratio": 50, "gpu.shared": 1},
-        an_ask(compute=100, ratio=50),
+        a_request(compute=100, ratio=50),
     ),
     "row 17: nvidia.com/gpu 2": (
         {"nvidia.com/gpu": 2},
         {"nvidia.com/gpu": 2},
-        an_ask(2, compute=100, ratio=100),
+        a_request(2, compute=100, ratio=100),
     ),
     "hygon's whole cards": (
         {"dcu.com/gpu": 1},
         {"dcu.com/gpu": 1},
-        an_ask(compute=100, ratio=100),
+        a_request(compute=100, ratio=100),
     ),
     "AMD's whole cards": (
         {"amd.com/gpu": 3},
         {"amd.com/gpu": 3},
-        an_ask(3, compute=100, ratio=100),
+        a_request(3, compute=100, ratio=100),
     ),
     "gpu over stated cards": (
         {"gpu": 100, "gpu.shared": 2},
         {"gpu-core": 100, "gpu-memory-ratio": 100, "gpu.shared": 2},
-        an_ask(2, compute=50, ratio=50),
+        a_request(2, compute=50, ratio=50),
     ),
     "a ratio of two cards decides the count": (
         {"gpu-core": 50, "gpu-memory-ratio": 200},
         {"gpu-core": 50, "gpu-memory-ratio": 200, "gpu.shared": 2},
-        an_ask(2, compute=25, ratio=100),
+        a_request(2, compute=25, ratio=100),
     ),
     "core and memory of one card": (
         {"gpu-core": 30, "gpu-memory": 1073741824},
         {"gpu-core": 30, "gpu-memory": "1Gi", "gpu.shared": 1},
-        an_ask(compute=30, memory=gib(1)),
+        a_request(compute=30, memory=gib(1)),
     ),
     "a rest of bytes is rounded down": (
         {"gpu.shared": 3, "gpu-memory": 100},
         {"gpu.shared": 3, "gpu-memory": 100},
-        an_ask(3, memory=33),
+        a_request(3, memory=33),
     ),
 }
 
 
 @pytest.mark.parametrize("row", ACCEPTED)
 def test_a_legal_row_means_the_same_before_the_webhook_and_after(row: str) -> None:
-    before, after, ask = ACCEPTED[row]
+    before, after, wanted = ACCEPTED[row]
 
-    assert only_ask(before) == ask
-    assert only_ask(after) == ask
+    assert only_request(before) == wanted
+    assert only_request(after) == wanted
 
 
 LIMITS = "spec.containers[c0].resources.limits[{}]"
 SHARE = "koordinator.sh/{}"
-REFUSED: dict[str, tuple[Asked, str, int, str]] = {
+REJECTED: dict[str, tuple[Amounts, str, int, str]] = {
     "row 4: gpu 150": (
         {"gpu": 150},
         "koordinator.sh/gpu",
@@ -265,16 +265,16 @@ REFUSED: dict[str, tuple[Asked, str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("row", REFUSED)
+@pytest.mark.parametrize("row", REJECTED)
 def test_an_invalid_row_is_rejected_with_field_value_and_remedy(row: str) -> None:
-    asked, name, value, problem = REFUSED[row]
+    requested, name, value, problem = REJECTED[row]
 
-    with pytest.raises(DialectError) as refused:
-        the_request(asked)
+    with pytest.raises(DialectError) as rejected:
+        the_request(requested)
 
-    assert refused.value.field == LIMITS.format(name)
-    assert refused.value.value == value
-    assert refused.value.problem == problem
+    assert rejected.value.field == LIMITS.format(name)
+    assert rejected.value.value == value
+    assert rejected.value.problem == problem
 
 
 def test_an_amount_that_is_not_a_quantity_is_rejected() -> None:
@@ -288,7 +288,7 @@ def test_an_amount_below_zero_is_rejected() -> None:
 
 
 def test_a_zero_beside_other_amounts_is_ignored() -> None:
-    assert only_ask({"gpu-core": 0, "gpu-memory-ratio": 50}) == an_ask(ratio=50)
+    assert only_request({"gpu-core": 0, "gpu-memory-ratio": 50}) == a_request(ratio=50)
 
 
 @pytest.mark.parametrize(
@@ -296,26 +296,26 @@ def test_a_zero_beside_other_amounts_is_ignored() -> None:
     [("64G", 64 * 10**9), ("1k", 1000), (1073741824, gib(1)), ("1e9", 10**9), ("1Ti", gib(1024))],
 )
 def test_memory_is_read_as_kubernetes_prints_it(printed: str | int, memory: int) -> None:
-    assert only_ask({"gpu-memory": printed}).memory == memory
+    assert only_request({"gpu-memory": printed}).memory == memory
 
 
 def test_a_thousand_percent_is_printed_with_a_letter() -> None:
-    assert only_ask({"gpu-memory-ratio": "1k"}).count == 10
+    assert only_request({"gpu-memory-ratio": "1k"}).count == 10
 
 
 @pytest.mark.parametrize("name", ["gpu", "gpu-memory-ratio"])
 def test_a_deprecated_name_means_the_new_one(name: str) -> None:
-    assert only_ask({f"kubernetes.io/{name}": 50}) == only_ask({name: 50})
+    assert only_request({f"kubernetes.io/{name}": 50}) == only_request({name: 50})
 
 
 def test_deprecated_core_and_memory_mean_the_new_ones() -> None:
-    old: Asked = {"kubernetes.io/gpu-core": 30, "kubernetes.io/gpu-memory": "8Gi"}
+    old: Amounts = {"kubernetes.io/gpu-core": 30, "kubernetes.io/gpu-memory": "8Gi"}
 
-    assert only_ask(old) == an_ask(compute=30, memory=gib(8))
+    assert only_request(old) == a_request(compute=30, memory=gib(8))
 
 
 def test_the_new_name_wins_over_the_deprecated_one() -> None:
-    assert only_ask({"gpu": 50, "kubernetes.io/gpu": 100}) == an_ask(compute=50, ratio=50)
+    assert only_request({"gpu": 50, "kubernetes.io/gpu": 100}) == a_request(compute=50, ratio=50)
 
 
 @pytest.mark.parametrize("name", ["kubernetes.io/rdma", "kubernetes.io/fpga"])
@@ -331,7 +331,7 @@ def test_a_request_without_a_limit_counts() -> None:
 
 
 def test_w7_row_21_each_container_gets_its_own_half() -> None:
-    half: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
+    half: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
     pod = a_pod(half, half)
 
     placement = place(pod, NodeLedger.of(cards(1)))
@@ -366,7 +366,7 @@ def test_w8_row_24_an_init_container_leaves_its_card_to_the_main_one() -> None:
     )
     ledger = NodeLedger.of(cards(1))
 
-    assert [ask.phase for ask in KOORDINATOR.read_request(after).containers] == [
+    assert [wanted.phase for wanted in KOORDINATOR.read_request(after).containers] == [
         Phase.INIT,
         Phase.MAIN,
     ]
@@ -384,6 +384,6 @@ def test_row_6_gets_two_exclusive_cards() -> None:
 
 
 def test_row_8_more_memory_than_any_card_has_stays_pending_with_the_amount() -> None:
-    reason = refuse(a_pod({"gpu-memory": "160Gi"}), NodeLedger.of(cards(2)))
+    reason = rejection(a_pod({"gpu-memory": "160Gi"}), NodeLedger.of(cards(2)))
 
     assert reason.text() == "2 of 2 cards: memory 80 GiB short"

@@ -1,4 +1,4 @@
-"""What is written on a placed pod, byte for byte."""
+"""The result on a placed pod, byte for byte."""
 
 import json
 from pathlib import Path
@@ -24,12 +24,12 @@ CASES = sorted(GOLDEN.glob("*.in.json"))
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removesuffix(".in.json"))
 def test_the_result_is_the_golden_one(case: Path, *, rewrite_golden: bool) -> None:
-    told: dict[str, Any] = json.loads(case.read_text())
-    text = (GOLDEN / f"{told['device']}.device.json").read_bytes()
+    content: dict[str, Any] = json.loads(case.read_text())
+    text = (GOLDEN / f"{content['device']}.device.json").read_bytes()
     device = msgspec.json.decode(text, type=DeviceObject)
     node = the_node(device, a_kube_node(HAMI_CORE, device.metadata.name))
-    before = [msgspec.convert(pod, Pod) for pod in told["before"]]
-    pod = msgspec.convert(told["pod"], Pod)
+    before = [msgspec.convert(pod, Pod) for pod in content["before"]]
+    pod = msgspec.convert(content["pod"], Pod)
 
     placement = place(pod, run(NodeLedger.of(node), *before))
     result = KOORDINATOR.write_result(pod, KOORDINATOR.read_request(pod), placement, node, 0)

@@ -1,4 +1,4 @@
-"""What a pod says of the choice of its cards."""
+"""Annotations by which a pod influences the choice of its cards."""
 
 import pytest
 
@@ -6,13 +6,13 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     KOORDINATOR,
-    Asked,
+    Amounts,
     a_pod,
     eight,
     hopper,
     indexes,
     place,
-    refuse,
+    rejection,
     used,
 )
 from core.hardware.card import Level
@@ -20,13 +20,13 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.reason import Cause
 from core.requests.request import Request
 
-TWO: Asked = {"gpu": 200}
+TWO: Amounts = {"gpu": 200}
 
 
-def read(asked: Asked, **said: str) -> Request:
+def read(requested: Amounts, **texts: str) -> Request:
     """Keyword arguments are annotations, named as in ``keys``."""
-    annotations = {str(getattr(keys, name)): text for name, text in said.items()}
-    return KOORDINATOR.read_request(a_pod(asked, annotations=annotations))
+    annotations = {str(getattr(keys, name)): text for name, text in texts.items()}
+    return KOORDINATOR.read_request(a_pod(requested, annotations=annotations))
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_w14_one_card_is_one_device_and_several_are_not() -> None:
 
 def test_w17_shared_cards_of_one_container_can_be_required_in_one_scope() -> None:
     hint = '{"gpu":{"requiredTopologyScope":"PCIe"}}'
-    asked: Asked = {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100}
+    requested: Amounts = {"gpu.shared": 2, "gpu-core": 100, "gpu-memory-ratio": 100}
     ledger = used(eight(), 0, 2, 4)
 
-    placement = place(a_pod(asked, annotations={keys.ALLOCATE_HINT: hint}), ledger)
+    placement = place(a_pod(requested, annotations={keys.ALLOCATE_HINT: hint}), ledger)
 
     assert indexes(ledger, placement) == [6, 7]
 
@@ -85,10 +85,10 @@ def test_an_empty_hint_requests_nothing_and_an_invalid_text_is_an_error(text: st
     ],
 )
 def test_an_unsupported_hint_is_rejected_by_name(hint: str, field: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         read(TWO, ALLOCATE_HINT=hint)
 
-    assert refused.value.field == f"metadata.annotations[{keys.ALLOCATE_HINT}]{field}"
+    assert rejected.value.field == f"metadata.annotations[{keys.ALLOCATE_HINT}]{field}"
 
 
 def test_w13_device_level_exclusion_keeps_everybody_else_off_the_card() -> None:
@@ -136,10 +136,10 @@ def test_a_partition_spec_makes_the_table_binding(
     ],
 )
 def test_an_invalid_partition_spec_is_rejected(spec: str, field: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         read(TWO, PARTITION_SPEC=spec)
 
-    assert refused.value.field == f"metadata.annotations[{keys.PARTITION_SPEC}]{field}"
+    assert rejected.value.field == f"metadata.annotations[{keys.PARTITION_SPEC}]{field}"
 
 
 def test_a_partition_spec_on_shares_is_noted() -> None:
@@ -151,7 +151,7 @@ def test_a_partition_spec_on_shares_is_noted() -> None:
 def test_a_partition_spec_takes_only_groups_of_the_table() -> None:
     pod = a_pod({"gpu": 300}, annotations={keys.PARTITION_SPEC: "{}"})
 
-    reason = refuse(pod, NodeLedger.of(hopper()))
+    reason = rejection(pod, NodeLedger.of(hopper()))
 
     assert reason.cause is Cause.NO_PARTITION
 
@@ -214,10 +214,10 @@ def test_a_scheduling_hint_for_other_plugins_is_ignored() -> None:
     "name", ["JOINT_ALLOCATE", "RESERVATION_AFFINITY", "EXACT_MATCH_RESERVATION", "RESERVE_POD"]
 )
 def test_joint_devices_and_reservations_are_rejected_by_name(name: str) -> None:
-    with pytest.raises(DialectError, match="is not supported") as refused:
+    with pytest.raises(DialectError, match="is not supported") as rejected:
         read(TWO, **{name: "{}"})
 
-    assert refused.value.field == f"metadata.annotations[{getattr(keys, name)}]"
+    assert rejected.value.field == f"metadata.annotations[{getattr(keys, name)}]"
 
 
 def test_a_required_pre_allocation_is_rejected_by_name() -> None:

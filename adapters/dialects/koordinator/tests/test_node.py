@@ -31,18 +31,18 @@ def golden_device(name: str) -> DeviceObject:
 
 
 def only_problem(device: DeviceObject) -> str:
-    said = described(device)
-    (problem,) = said.problems
-    assert said.cards == ()
+    description = described(device)
+    (problem,) = description.problems
+    assert description.cards == ()
     return problem
 
 
 def test_the_golden_device_of_eight_cards_is_read() -> None:
-    said = described(golden_device("a100x8"))
+    description = described(golden_device("a100x8"))
 
-    assert said.problems == ()
-    assert [card.index for card in said.cards] == list(range(8))
-    assert said.cards[5] == Card(
+    assert description.problems == ()
+    assert [card.index for card in description.cards] == list(range(8))
+    assert description.cards[5] == Card(
         uuid="GPU-aaaaaaaa-0000-0000-0000-000000000005",
         node="gpu-a",
         index=5,
@@ -59,13 +59,17 @@ def test_the_golden_device_of_eight_cards_is_read() -> None:
 
 
 def test_the_golden_device_of_two_cards_has_no_topology() -> None:
-    said = described(golden_device("a10x2"))
+    description = described(golden_device("a10x2"))
 
-    assert [(card.memory, card.numa, card.links) for card in said.cards] == [
+    assert [(card.memory, card.numa, card.links) for card in description.cards] == [
         (23040 * MIB, None, ())
     ] * 2
-    assert (said.slots_stated, said.precision, said.isolation) == (False, 1, None)
-    assert (said.partitions, said.partitions_bind) == ((), False)
+    assert (description.slots_stated, description.precision, description.isolation) == (
+        False,
+        1,
+        None,
+    )
+    assert (description.partitions, description.partitions_bind) == ((), False)
 
 
 def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_is() -> None:
@@ -101,16 +105,16 @@ def test_the_isolation_provider_is_the_nodes_label() -> None:
 def test_other_devices_are_no_cards() -> None:
     rdma = an_info(1, type="rdma", resources={keys.RDMA: "100"})
 
-    said = described(a_device(an_info(0), rdma))
+    description = described(a_device(an_info(0), rdma))
 
-    assert [card.index for card in said.cards] == [0]
-    assert said.problems == ()
+    assert [card.index for card in description.cards] == [0]
+    assert description.problems == ()
 
 
 def test_cards_come_by_index() -> None:
-    said = described(a_device(an_info(3), an_info(1)))
+    description = described(a_device(an_info(3), an_info(1)))
 
-    assert [card.index for card in said.cards] == [1, 3]
+    assert [card.index for card in description.cards] == [1, 3]
 
 
 def test_w32_an_unhealthy_card_is_in_the_inventory_and_not_allocated() -> None:
@@ -124,13 +128,13 @@ def test_deprecated_names_are_read_and_the_new_one_wins() -> None:
     old = an_info(0, resources={"kubernetes.io/gpu-memory": "16Gi"})
     both = an_info(1, resources={"kubernetes.io/gpu-memory": "16Gi", keys.MEMORY: "8Gi"})
 
-    said = described(a_device(old, both))
+    description = described(a_device(old, both))
 
-    assert [card.memory >> 30 for card in said.cards] == [16, 8]
+    assert [card.memory >> 30 for card in description.cards] == [16, 8]
 
 
 @pytest.mark.parametrize(
-    ("info", "told"),
+    ("info", "problem"),
     [
         (an_info(None, id="GPU-x"), "GPU-x: minor must be 0 or more"),
         (an_info(-1), "minor must be 0 or more"),
@@ -142,23 +146,23 @@ def test_deprecated_names_are_read_and_the_new_one_wins() -> None:
         (an_info(resources={"huawei.com/npu-core": "8", keys.MEMORY: "24Gi"}), "an NPU"),
     ],
 )
-def test_an_invalid_device_is_ignored_and_reported(info: DeviceInfo, told: str) -> None:
-    assert told in only_problem(a_device(info))
+def test_an_invalid_device_is_ignored_and_reported(info: DeviceInfo, problem: str) -> None:
+    assert problem in only_problem(a_device(info))
 
 
 def test_cards_with_the_same_minor_are_ignored_as_ambiguous() -> None:
-    said = described(a_device(an_info(0, id="a"), an_info(0, id="b"), an_info(1)))
+    description = described(a_device(an_info(0, id="a"), an_info(0, id="b"), an_info(1)))
 
-    assert [card.index for card in said.cards] == [1]
-    assert len(said.problems) == 2
-    assert "minor 0 is listed 2 times" in said.problems[0]
+    assert [card.index for card in description.cards] == [1]
+    assert len(description.problems) == 2
+    assert "minor 0 is listed 2 times" in description.problems[0]
 
 
 def test_cards_with_the_same_id_are_ignored() -> None:
-    said = described(a_device(an_info(0, id="a"), an_info(1, id="a")))
+    description = described(a_device(an_info(0, id="a"), an_info(1, id="a")))
 
-    assert said.cards == ()
-    assert "its id is listed 2 times" in said.problems[0]
+    assert description.cards == ()
+    assert "its id is listed 2 times" in description.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +210,7 @@ infos = st.builds(
     st.one_of(text, st.just("[" * 9999), st.just('{"1":[{"minors":[0]}]}')),
 )
 def test_garbage_in_a_device_object_never_raises(devices: list[DeviceInfo], table: str) -> None:
-    said = described(a_device(*devices, annotations={keys.PARTITIONS: table}))
+    description = described(a_device(*devices, annotations={keys.PARTITIONS: table}))
 
-    assert len({card.index for card in said.cards}) == len(said.cards)
-    assert all(card.memory > 0 and card.uuid for card in said.cards)
+    assert len({card.index for card in description.cards}) == len(description.cards)
+    assert all(card.memory > 0 and card.uuid for card in description.cards)

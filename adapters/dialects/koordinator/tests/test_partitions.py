@@ -1,4 +1,4 @@
-"""Which cards a node's fabric joins."""
+"""Partitions of cards that the fabric of a node can join."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from adapters.dialects.koordinator.tests.builders import (
     indexes,
     place,
     plugged,
-    refuse,
+    rejection,
     the_node,
     used,
 )
@@ -35,11 +35,11 @@ def with_table(table: str, policy: str = "", model: str = "A100", vendor: str = 
 
 
 def test_koordlets_table_is_read() -> None:
-    said = described(with_table(QUADS, "Honor"))
+    description = described(with_table(QUADS, "Honor"))
 
-    assert said.partitions == (Partition((0, 1, 2, 3)), Partition((4, 5, 6, 7)))
-    assert said.partitions_bind
-    assert said.problems == ()
+    assert description.partitions == (Partition((0, 1, 2, 3)), Partition((4, 5, 6, 7)))
+    assert description.partitions_bind
+    assert description.problems == ()
 
 
 @pytest.mark.parametrize("policy", ["Prefer", "", "honor"])
@@ -56,9 +56,9 @@ def test_the_policy_of_a_stated_table_is_the_devices_and_not_the_nodes() -> None
 def test_bandwidth_and_score_may_be_written_as_text() -> None:
     table = '{"2":[{"minors":[1,0],"ringBusBandwidth":"200Gi","allocationScore":"3"}]}'
 
-    said = described(with_table(table))
+    description = described(with_table(table))
 
-    assert said.partitions == (Partition((0, 1), 200 << 30, 3),)
+    assert description.partitions == (Partition((0, 1), 200 << 30, 3),)
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_bandwidth_and_score_may_be_written_as_text() -> None:
     ],
 )
 def test_an_invalid_partition_is_ignored_and_reported(ring: str) -> None:
-    said = described(with_table(f'{{"2":[{ring},{{"minors":[2,3]}}],"3":null}}'))
+    description = described(with_table(f'{{"2":[{ring},{{"minors":[2,3]}}],"3":null}}'))
 
-    assert [partition.indexes for partition in said.partitions] == [(2, 3)]
-    (problem,) = said.problems
+    assert [partition.indexes for partition in description.partitions] == [(2, 3)]
+    (problem,) = description.problems
     assert "not a partition of 2" in problem
 
 
 def test_w31_an_unparsable_table_is_reported_and_still_binds() -> None:
     device = with_table("{", "Honor", model="H100")
-    said = described(device)
+    description = described(device)
 
-    reason = refuse(a_pod({"gpu": 200}), NodeLedger.of(the_node(device)))
+    reason = rejection(a_pod({"gpu": 200}), NodeLedger.of(the_node(device)))
 
-    assert said.partitions == ()
-    assert "cannot be parsed" in said.problems[0]
+    assert description.partitions == ()
+    assert "cannot be parsed" in description.problems[0]
     assert reason.cause is Cause.NO_PARTITION
 
 
@@ -122,7 +122,7 @@ def test_the_policy_of_the_built_in_table_is_the_nodes() -> None:
 
 
 def test_any_three_cards_are_rejected_where_the_table_binds() -> None:
-    reason = refuse(a_pod({"gpu": 300}), NodeLedger.of(hopper("Honor")))
+    reason = rejection(a_pod({"gpu": 300}), NodeLedger.of(hopper("Honor")))
 
     assert reason.cause is Cause.NO_PARTITION
 
@@ -138,7 +138,7 @@ def test_w10_the_highest_score_is_chosen_and_no_other_where_restricted() -> None
 
     assert indexes(NodeLedger.of(node), place(pod, NodeLedger.of(node))) == [2, 3]
     assert indexes(used(node, 2), place(pod, used(node, 2))) == [4, 5]
-    reason = refuse(a_pod({"gpu": 200}, annotations=restricted), used(node, 2))
+    reason = rejection(a_pod({"gpu": 200}, annotations=restricted), used(node, 2))
     assert reason.cause is Cause.NO_PARTITION
 
 

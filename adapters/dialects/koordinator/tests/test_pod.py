@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole: vendor, isolation, MetaX's trigger, priority."""
+"""The request of a pod as a whole: vendor, isolation, MetaX's trigger, priority."""
 
 import msgspec
 import pytest
@@ -10,7 +10,7 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     HAMI_CORE,
     KOORDINATOR,
-    Asked,
+    Amounts,
     a_container,
     a_pod,
     cards,
@@ -25,7 +25,7 @@ from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
 
-HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
+HALF: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER
 
 
@@ -35,10 +35,10 @@ def test_a_pod_that_names_a_resource_of_the_dialect_matches(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"cpu": 1}, {"nvidia.com/gpu": 0}, {"nvidia.com/gpu": "0"}, {TRIGGER: 1}]
+    "requested", [{"cpu": 1}, {"nvidia.com/gpu": 0}, {"nvidia.com/gpu": "0"}, {TRIGGER: 1}]
 )
-def test_a_pod_that_names_no_resource_or_no_whole_card_does_not_match(asked: Asked) -> None:
-    assert not KOORDINATOR.matches(a_pod(asked))
+def test_a_pod_that_names_no_resource_or_no_whole_card_does_not_match(requested: Amounts) -> None:
+    assert not KOORDINATOR.matches(a_pod(requested))
 
 
 def test_a_pod_with_an_invalid_amount_matches() -> None:
@@ -64,12 +64,12 @@ def test_the_seeds_pod_is_read() -> None:
 
     request = KOORDINATOR.read_request(pod)
 
-    (ask,) = request.containers
+    (wanted,) = request.containers
     assert request == Request(
         uid=pod.metadata.uid,
         pod=f"default/{pod.metadata.name}",
         dialect="koordinator",
-        containers=(ask,),
+        containers=(wanted,),
         isolation="HAMi-core",
         ranking=Ranking(
             (CardKey.EMPTIEST, CardKey.LOW_INDEX),
@@ -78,7 +78,12 @@ def test_the_seeds_pod_is_read() -> None:
         ),
         topology=TopologyConstraint((Level.NUMA, Level.PCIE), by_partition=True),
     )
-    assert (ask.name, ask.count, ask.memory_percent, ask.compute) == ("curlimage", 1, 50, 50)
+    assert (wanted.name, wanted.count, wanted.memory_percent, wanted.compute) == (
+        "curlimage",
+        1,
+        50,
+        50,
+    )
 
 
 def test_the_priority_is_the_pods() -> None:
@@ -130,23 +135,25 @@ def test_a_request_for_nvidia_gets_no_amd_card() -> None:
 
 
 def test_two_vendors_in_one_pod_are_rejected() -> None:
-    with pytest.raises(DialectError, match="a pod's cards must be of one vendor") as refused:
+    with pytest.raises(DialectError, match="a pod's cards must be of one vendor") as rejected:
         the_request({"nvidia.com/gpu": 1}, {"amd.com/gpu": 1})
 
-    assert refused.value.value == "spec.containers[c0]: nvidia, spec.containers[c1]: amd"
+    assert rejected.value.value == "spec.containers[c0]: nvidia, spec.containers[c1]: amd"
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("requested", "count"),
     [
         ({"gpu-core": "200", "gpu-memory-ratio": "200", TRIGGER: "2"}, 2),
         ({"gpu.shared": "1", "gpu-core": "5", "gpu-memory": "1Gi", TRIGGER: "1"}, 1),
     ],
 )
-def test_a_metax_trigger_beside_koordinators_names_is_one_request(asked: Asked, count: int) -> None:
-    request = the_request(asked)
+def test_a_metax_trigger_beside_koordinators_names_is_one_request(
+    requested: Amounts, count: int
+) -> None:
+    request = the_request(requested)
 
-    assert [ask.count for ask in request.containers] == [count]
+    assert [wanted.count for wanted in request.containers] == [count]
     assert request.vendor == "metax"
     assert frozenset({TRIGGER}) == KOORDINATOR.companions
 
@@ -156,10 +163,10 @@ def test_a_trigger_for_another_number_of_cards_is_rejected() -> None:
         the_request({"gpu": 200, TRIGGER: 1})
 
 
-@pytest.mark.parametrize("asked", [{TRIGGER: 1}, {"nvidia.com/gpu": 1, TRIGGER: 1}])
-def test_a_trigger_without_koordinators_names_is_rejected(asked: Asked) -> None:
+@pytest.mark.parametrize("requested", [{TRIGGER: 1}, {"nvidia.com/gpu": 1, TRIGGER: 1}])
+def test_a_trigger_without_koordinators_names_is_rejected(requested: Amounts) -> None:
     with pytest.raises(DialectError, match="in its container"):
-        the_request({"gpu": 50}, asked)
+        the_request({"gpu": 50}, requested)
 
 
 def test_less_than_a_mib_of_a_metax_card_is_rejected() -> None:
@@ -193,5 +200,7 @@ def test_garbage_gives_a_request_or_a_dialect_error_and_nothing_else(
         return
 
     assert KOORDINATOR.matches(pod)
-    assert all((ask.memory is None) != (ask.memory_percent is None) for ask in request.containers)
-    assert all(ask.count >= 1 and 0 <= ask.compute <= 100 for ask in request.containers)
+    assert all(
+        (wanted.memory is None) != (wanted.memory_percent is None) for wanted in request.containers
+    )
+    assert all(wanted.count >= 1 and 0 <= wanted.compute <= 100 for wanted in request.containers)

@@ -1,4 +1,4 @@
-"""What is written of a placement, and what is read back."""
+"""The record of a placement, written and read back."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     HAMI_CORE,
     KOORDINATOR,
-    Asked,
+    Amounts,
     a_container,
     a_device,
     a_kube_node,
@@ -39,7 +39,7 @@ SEED = (
     '{"gpu":[{"minor":1,"resources":{"koordinator.sh/gpu-core":"50",'
     '"koordinator.sh/gpu-memory":"11520Mi","koordinator.sh/gpu-memory-ratio":"50"}}]}'
 )
-HALF: Asked = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
+HALF: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 
 
 def write(pod: Pod, placement: Placement, node: Node) -> Result:
@@ -157,9 +157,9 @@ def test_merged_cards_are_in_order_of_first_appearance() -> None:
 
     result = write(pod, Placement("gpu-a", grants), node)
 
-    told = json.loads(result.annotations[keys.ALLOCATED])["gpu"]
-    ratios = [device["resources"]["koordinator.sh/gpu-memory-ratio"] for device in told]
-    assert ([device["minor"] for device in told], ratios) == ([1, 0], ["60", "30"])
+    devices = json.loads(result.annotations[keys.ALLOCATED])["gpu"]
+    ratios = [device["resources"]["koordinator.sh/gpu-memory-ratio"] for device in devices]
+    assert ([device["minor"] for device in devices], ratios) == ([1, 0], ["60", "30"])
 
 
 def test_a_share_of_the_whole_pod_can_be_written_again() -> None:
@@ -211,10 +211,10 @@ def test_our_own_record_must_name_the_cards_that_the_ecosystems_record_names() -
     own = record.encode((Grant("c0", "GPU-0", 11520 * MIB, 50),))
     pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, record.KEY: own})
 
-    with pytest.raises(DialectError, match="must agree with") as refused:
+    with pytest.raises(DialectError, match="must agree with") as rejected:
         read(pod, cards(2, "23040Mi"))
 
-    assert refused.value.field == "metadata.annotations[dragoman.dev/allocation]"
+    assert rejected.value.field == "metadata.annotations[dragoman.dev/allocation]"
 
 
 def test_metax_cards_are_also_written_for_metaxs_plugin() -> None:
@@ -240,20 +240,20 @@ def test_cards_of_other_vendors_are_not_written_for_metaxs_plugin() -> None:
     assert METAX_ALLOCATED not in placed(a_pod(HALF), cards(1))[1].annotations
 
 
-def asking(name: str, most: int, beside: Asked | None = None) -> st.SearchStrategy[Asked]:
-    def ask(amount: int) -> Asked:
+def amounts_of(name: str, most: int, beside: Amounts | None = None) -> st.SearchStrategy[Amounts]:
+    def amounts(amount: int) -> Amounts:
         return {name: amount, **(beside or {})}
 
-    return st.integers(1, most).map(ask)
+    return st.integers(1, most).map(amounts)
 
 
 shares = st.one_of(
-    asking("gpu", 100),
-    asking("gpu-memory-ratio", 100),
-    asking("gpu-memory", 2**34),
-    asking("gpu-core", 100, {"gpu-memory": "1Gi"}),
-    asking("gpu-core", 100, {"gpu-memory-ratio": 100}),
-    asking("nvidia.com/gpu", 2),
+    amounts_of("gpu", 100),
+    amounts_of("gpu-memory-ratio", 100),
+    amounts_of("gpu-memory", 2**34),
+    amounts_of("gpu-core", 100, {"gpu-memory": "1Gi"}),
+    amounts_of("gpu-core", 100, {"gpu-memory-ratio": 100}),
+    amounts_of("nvidia.com/gpu", 2),
 )
 totals = st.sampled_from(["80Gi", "83201216Ki", "23040Mi", "16777215", "101"])
 
@@ -265,13 +265,13 @@ totals = st.sampled_from(["80Gi", "83201216Ki", "23040Mi", "16777215", "101"])
     st.sampled_from(["nvidia", "metax"]),
 )
 def test_reading_what_was_written_gives_the_same_grants(
-    asked: list[Asked], inits: list[bool], total: str, vendor: str
+    requested: list[Amounts], inits: list[bool], total: str, vendor: str
 ) -> None:
     init = [
         a_container({"gpu": 25}, f"i{place}", sidecar=sidecar)
         for place, sidecar in enumerate(inits)
     ]
-    pod = a_pod(*asked, init=init)
+    pod = a_pod(*requested, init=init)
     node = cards(4, total, vendor)
     request = replace(KOORDINATOR.read_request(pod), vendor=None)
     placement = fit(request, NodeLedger.of(node))

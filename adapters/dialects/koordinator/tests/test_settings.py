@@ -15,7 +15,7 @@ from adapters.dialects.koordinator.tests.builders import (
     cards,
     indexes,
     place,
-    refuse,
+    rejection,
     the_node,
     used,
     with_arguments,
@@ -100,10 +100,10 @@ def test_scored_resources_are_weights(resources: list[object], weights: Weights)
     ],
 )
 def test_an_invalid_argument_is_rejected_with_its_path(arguments: object) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         Koordinator.configured(with_arguments(arguments), Defaults())
 
-    assert refused.value.field == (
+    assert rejected.value.field == (
         "koord-scheduler-config[koord-scheduler-config].profiles[1].pluginConfig[1].args"
     )
 
@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_shared_goes_as_a_whole_only() -> None:
     device = a_device(an_info(), labels={keys.VENDOR: "nvidia", keys.MODEL: "A10"})
     ledger = NodeLedger.of(the_node(device, koordinator=koordinator))
 
-    reason = refuse(a_pod({"gpu": 50}), ledger, koordinator)
+    reason = rejection(a_pod({"gpu": 50}), ledger, koordinator)
 
     assert reason.text() == "1 of 1 cards: other sharing mode"
     assert indexes(ledger, place(a_pod({"gpu": 100}), ledger, koordinator)) == [0]

@@ -41,7 +41,7 @@ def a_container(
     *,
     sidecar: bool = False,
 ) -> Container:
-    """Resources are named without their ``metax-tech.com/``."""
+    """Resources have names without ``metax-tech.com/``."""
     return Container(
         name=name,
         resources=Resources(
@@ -59,7 +59,7 @@ def a_pod(
     priority: int | None = None,
     name: str = "",
 ) -> Pod:
-    """A mapping stands for the one container with these limits."""
+    """A mapping makes the one container with these limits."""
     name = name or f"pod-{next(_serial)}"
     return Pod(
         metadata=Metadata(
@@ -99,16 +99,16 @@ def a_kube_node(
 ) -> KubeNode:
     """Devices are entries of the record, or its text."""
     tables = {"losses": losses, "scores": scores}
-    said = {
+    texts = {
         f"metax-tech.com/gpu.topology.{key}": table
         for key, table in tables.items()
         if table is not None
     }
     if devices is not None:
         text = devices if isinstance(devices, str) else msgspec.json.encode(devices).decode()
-        said["metax-tech.com/node-gpu-devices"] = text
+        texts["metax-tech.com/node-gpu-devices"] = text
     return KubeNode(
-        metadata=Metadata(name=name, annotations=said),
+        metadata=Metadata(name=name, annotations=texts),
         status=NodeStatus(
             capacity=None if capacity is None else dict(capacity),
             allocatable=None if allocatable is None else dict(allocatable),
@@ -117,13 +117,15 @@ def a_kube_node(
 
 
 def the_node(kube: KubeNode, metax: Metax = METAX) -> Node:
-    """The node as the core sees it, where only this vocabulary describes it."""
-    said = metax.read_node(kube, None)
-    return Node(kube.metadata.name, said.cards, losses=said.losses, gains=said.gains)
+    """The node as the core sees it, where only this dialect describes it."""
+    description = metax.read_node(kube, None)
+    return Node(
+        kube.metadata.name, description.cards, losses=description.losses, gains=description.gains
+    )
 
 
 def zones(*sizes: int, name: str = "node-a") -> Node:
-    """A node of shared cards whose first ones are linked, in zones of these sizes."""
+    """A node with shared cards, of which the first are linked in zones of these sizes."""
     places = [zone for zone, size in enumerate(sizes, start=1) for _ in range(size)]
     return the_node(
         a_kube_node([a_device(n, linkZone=zone) for n, zone in enumerate(places)], name)
@@ -145,21 +147,21 @@ def whole_node(
 
 
 def place(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Placement:
-    """Where the pod goes; it must fit."""
+    """The placement of the pod, which must fit."""
     found = fit(metax.read_request(pod), ledger)
     assert isinstance(found, Placement), found.text()
     return found
 
 
-def refuse(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Reason:
-    """Why the pod does not fit; it must not."""
+def rejection(pod: Pod, ledger: NodeLedger, metax: Metax = METAX) -> Reason:
+    """The reason why the pod does not fit; it must not fit."""
     found = fit(metax.read_request(pod), ledger)
     assert isinstance(found, Reason), found
     return found
 
 
 def run(ledger: NodeLedger, *pods: Pod, metax: Metax = METAX) -> NodeLedger:
-    """The ledger after the pods were placed one after the other."""
+    """The ledger after the pods were placed in sequence."""
     for pod in pods:
         request = metax.read_request(pod)
         ledger = ledger.reserve(Allocation.of(request, place(pod, ledger, metax)))
@@ -176,8 +178,8 @@ def read(pod: Pod, metax: Metax = METAX) -> Request:
     return metax.read_request(pod)
 
 
-def attempt(pod: Pod) -> Request | DialectError:
-    """The request, or why there is none."""
+def request_or_error(pod: Pod) -> Request | DialectError:
+    """The request, or the error."""
     try:
         return METAX.read_request(pod)
     except DialectError as error:

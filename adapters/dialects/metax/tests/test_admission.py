@@ -4,8 +4,8 @@ from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod
 
 def admitted(**annotations: str) -> dict[str, str]:
     names = {"app_class": keys.APP_CLASS, "qos": keys.QOS}
-    said = {names[name]: value for name, value in annotations.items()}
-    pod = a_pod(a_container({"sgpu": 1, "vcore": 10}), annotations=said)
+    texts = {names[name]: value for name, value in annotations.items()}
+    pod = a_pod(a_container({"sgpu": 1, "vcore": 10}), annotations=texts)
     return dict(METAX.admission_defaults(pod, METAX.read_request(pod)))
 
 

@@ -1,4 +1,4 @@
-"""What a pod's annotations mean: MetaX sGPU manual, tables 7.8 to 7.14, and HAMi's own beside."""
+"""The annotations of a pod: MetaX sGPU manual, tables 7.8 to 7.14, and HAMi's own."""
 
 import pytest
 from hypothesis import given
@@ -7,14 +7,20 @@ from hypothesis import strategies as st
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.keys import DEVICE_CONFIG
-from adapters.dialects.metax.tests.builders import a_container, a_metax, a_pod, attempt, read
+from adapters.dialects.metax.tests.builders import (
+    a_container,
+    a_metax,
+    a_pod,
+    read,
+    request_or_error,
+)
 from adapters.wire.kube import Pod
 from core.requests.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
 
 SLICE = {"sgpu": 1, "vcore": 60, "vmemory": 4}
 
 
-def asking(**annotations: str) -> Pod:
+def annotated_pod(**annotations: str) -> Pod:
     """Annotations by the name of their constant."""
     return a_pod(
         SLICE, annotations={getattr(keys, key): value for key, value in annotations.items()}
@@ -22,13 +28,13 @@ def asking(**annotations: str) -> Pod:
 
 
 def ranking(defaults: Defaults | None = None, **annotations: str) -> Ranking:
-    return a_metax(defaults=defaults).read_request(asking(**annotations)).ranking
+    return a_metax(defaults=defaults).read_request(annotated_pod(**annotations)).ranking
 
 
-def refusal(**annotations: str) -> DialectError:
-    with pytest.raises(DialectError) as refused:
-        read(asking(**annotations))
-    return refused.value
+def rejection(**annotations: str) -> DialectError:
+    with pytest.raises(DialectError) as rejected:
+        read(annotated_pod(**annotations))
+    return rejected.value
 
 
 # --- table 7.8: policies ---------------------------------------------------------------------
@@ -80,7 +86,7 @@ def test_the_operator_replaces_the_defaults_and_the_pod_wins() -> None:
 
 @pytest.mark.parametrize("value", ["", "Binpack", "pack", "binpack "])
 def test_an_unknown_node_policy_is_rejected_not_replaced(value: str) -> None:
-    error = refusal(NODE_POLICY=value)
+    error = rejection(NODE_POLICY=value)
 
     assert error.field == "metadata.annotations[hami.io/node-scheduler-policy]"
     assert error.problem == "must be binpack or spread"
@@ -88,13 +94,13 @@ def test_an_unknown_node_policy_is_rejected_not_replaced(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "numa,", "Spread", "binpack;numa"])
 def test_an_unknown_card_policy_is_rejected_not_replaced(value: str) -> None:
-    assert "binpack or spread or mutex or numa" in refusal(CARD_POLICY=value).problem
+    assert "binpack or spread or mutex or numa" in rejection(CARD_POLICY=value).problem
 
 
 def test_numa_binding_puts_the_numa_node_first() -> None:
     assert ranking(NUMA_BIND="true").cards[0] is CardKey.HIGH_NUMA
     assert ranking(NUMA_BIND="false") == ranking()
-    assert refusal(NUMA_BIND="yes").problem == "must be true or false"
+    assert rejection(NUMA_BIND="yes").problem == "must be true or false"
 
 
 def test_weights_count_slots_compute_and_memory() -> None:
@@ -116,7 +122,7 @@ def test_weights_count_slots_compute_and_memory() -> None:
     ],
 )
 def test_invalid_weights_are_rejected(value: str) -> None:
-    assert refusal(WEIGHTS=value).problem.startswith("must be slot=1,core=1,memory=1")
+    assert rejection(WEIGHTS=value).problem.startswith("must be slot=1,core=1,memory=1")
 
 
 # --- tables 7.9 and 7.10: QoS ----------------------------------------------------------------
@@ -124,25 +130,25 @@ def test_invalid_weights_are_rejected(value: str) -> None:
 
 @pytest.mark.parametrize("qos", ["best-effort", "fixed-share", "burst-share"])
 def test_the_three_qos_policies_are_accepted(qos: str) -> None:
-    assert read(asking(QOS=qos)).qos == qos
+    assert read(annotated_pod(QOS=qos)).qos == qos
 
 
 def test_best_effort_is_the_default() -> None:
-    assert read(asking()).qos == "best-effort"
-    assert read(asking(APP_CLASS="offline")).qos == "best-effort"
+    assert read(annotated_pod()).qos == "best-effort"
+    assert read(annotated_pod(APP_CLASS="offline")).qos == "best-effort"
 
 
 @pytest.mark.parametrize("qos", ["", "Best-Effort", "guaranteed"])
 def test_an_unknown_qos_is_rejected_for_online_tasks_too(qos: str) -> None:
-    assert "best-effort or fixed-share or burst-share" in refusal(QOS=qos).problem
-    assert "best-effort" in refusal(QOS=qos, APP_CLASS="online").problem
+    assert "best-effort or fixed-share or burst-share" in rejection(QOS=qos).problem
+    assert "best-effort" in rejection(QOS=qos, APP_CLASS="online").problem
 
 
 def test_full_compute_makes_no_claim_on_the_qos() -> None:
-    said = {keys.QOS: "fixed-share"}
+    texts = {keys.QOS: "fixed-share"}
 
-    assert read(a_pod({"sgpu": 1}, annotations=said)).qos is None
-    mixed = a_pod(a_container(SLICE, "left"), a_container({"sgpu": 1}, "right"), annotations=said)
+    assert read(a_pod({"sgpu": 1}, annotations=texts)).qos is None
+    mixed = a_pod(a_container(SLICE, "left"), a_container({"sgpu": 1}, "right"), annotations=texts)
     assert read(mixed).qos == "fixed-share"
 
 
@@ -150,8 +156,8 @@ def test_full_compute_makes_no_claim_on_the_qos() -> None:
 
 
 def test_uuid_lists_are_trimmed_and_blank_lists_say_nothing() -> None:
-    request = read(asking(USE_UUIDS=" GPU-1, GPU-2 ,", NO_USE_UUIDS="GPU-2"))
-    blank = read(asking(USE_UUIDS=" , ", NO_USE_UUIDS=""))
+    request = read(annotated_pod(USE_UUIDS=" GPU-1, GPU-2 ,", NO_USE_UUIDS="GPU-2"))
+    blank = read(annotated_pod(USE_UUIDS=" , ", NO_USE_UUIDS=""))
 
     assert request.allow_uuids == frozenset({"GPU-1", "GPU-2"})
     assert request.deny_uuids == {"GPU-2"}
@@ -161,10 +167,10 @@ def test_uuid_lists_are_trimmed_and_blank_lists_say_nothing() -> None:
 # --- table 7.12: topology --------------------------------------------------------------------
 
 
-def links_count(said: dict[str, str], stated: object = None, default: object = None) -> bool:
+def links_count(texts: dict[str, str], stated: object = None, default: object = None) -> bool:
     settings = {} if stated is None else {DEVICE_CONFIG: {"metax": {"sgpuTopologyAware": stated}}}
     defaults = Defaults(topology_aware=None if default is None else bool(default))
-    request = a_metax(settings, defaults).read_request(a_pod({"sgpu": 4}, annotations=said))
+    request = a_metax(settings, defaults).read_request(a_pod({"sgpu": 4}, annotations=texts))
     return NodeKey.LINKS in request.ranking.nodes
 
 
@@ -187,17 +193,17 @@ def test_links_count_by_the_pod_then_the_operator_then_the_cluster() -> None:
 
 
 def test_links_come_before_use_and_only_for_full_compute() -> None:
-    said = {keys.TOPOLOGY_AWARE: "true", keys.NODE_POLICY: "spread"}
+    texts = {keys.TOPOLOGY_AWARE: "true", keys.NODE_POLICY: "spread"}
 
-    full = read(a_pod({"sgpu": 4}, annotations=said))
-    part = read(a_pod(SLICE, annotations=said))
+    full = read(a_pod({"sgpu": 4}, annotations=texts))
+    part = read(a_pod(SLICE, annotations=texts))
 
     assert full.ranking.nodes == (NodeKey.LINKS, NodeKey.EMPTIEST)
     assert part.ranking.nodes == (NodeKey.EMPTIEST,)
 
 
 def test_an_invalid_boolean_is_rejected() -> None:
-    assert refusal(TOPOLOGY_AWARE="yes").problem == "must be true or false"
+    assert rejection(TOPOLOGY_AWARE="yes").problem == "must be true or false"
 
 
 def test_whole_cards_are_ordered_by_stated_loss_or_gain() -> None:
@@ -217,14 +223,14 @@ def of_class(app_class: str, vcore: int | None = 60) -> Request:
 
 
 def test_a_pod_is_normal_online_or_offline() -> None:
-    assert read(asking()).task_class is TaskClass.NORMAL
+    assert read(annotated_pod()).task_class is TaskClass.NORMAL
     assert of_class("online").task_class is TaskClass.ONLINE
     assert of_class("offline").task_class is TaskClass.OFFLINE
 
 
 @pytest.mark.parametrize("value", ["", "oNLine", "batch"])
 def test_an_unknown_class_is_rejected(value: str) -> None:
-    assert refusal(APP_CLASS=value).problem == "must be online or offline"
+    assert rejection(APP_CLASS=value).problem == "must be online or offline"
 
 
 def test_an_online_task_reserves_no_compute_and_has_no_qos() -> None:
@@ -242,7 +248,7 @@ def test_an_online_task_reserves_no_compute_and_has_no_qos() -> None:
 
 
 def test_settings_without_effect_on_an_online_task_are_noted() -> None:
-    request = read(asking(APP_CLASS="online", QOS="fixed-share"))
+    request = read(annotated_pod(APP_CLASS="online", QOS="fixed-share"))
 
     assert [note.partition(": ")[2] for note in request.notes] == [
         "60 is not used, an online task reserves no compute",
@@ -251,8 +257,8 @@ def test_settings_without_effect_on_an_online_task_are_noted() -> None:
 
 
 def test_an_offline_task_follows_the_policies_like_a_normal_one() -> None:
-    offline = read(asking(APP_CLASS="offline", CARD_POLICY="binpack", QOS="fixed-share"))
-    normal = read(asking(CARD_POLICY="binpack", QOS="fixed-share"))
+    offline = read(annotated_pod(APP_CLASS="offline", CARD_POLICY="binpack", QOS="fixed-share"))
+    normal = read(annotated_pod(CARD_POLICY="binpack", QOS="fixed-share"))
 
     assert (offline.ranking, offline.qos, offline.containers) == (
         normal.ranking,
@@ -269,11 +275,11 @@ def test_an_exclusive_offline_task_has_no_part_in_links() -> None:
 
 @pytest.mark.parametrize("app_class", ["online", "offline"])
 def test_online_and_offline_tasks_have_one_card_in_all_their_containers(app_class: str) -> None:
-    said = {keys.APP_CLASS: app_class}
+    texts = {keys.APP_CLASS: app_class}
     pods = [
-        a_pod({"sgpu": 2, "vmemory": 1}, annotations=said),
-        a_pod(a_container(SLICE, "left"), a_container(SLICE, "right"), annotations=said),
-        a_pod(SLICE, init=[a_container(SLICE, "prepare")], annotations=said),
+        a_pod({"sgpu": 2, "vmemory": 1}, annotations=texts),
+        a_pod(a_container(SLICE, "left"), a_container(SLICE, "right"), annotations=texts),
+        a_pod(SLICE, init=[a_container(SLICE, "prepare")], annotations=texts),
     ]
 
     for pod in pods:
@@ -297,8 +303,8 @@ READ_KEYS = (
 
 
 @given(st.dictionaries(st.sampled_from(READ_KEYS), st.text(max_size=12)))
-def test_any_annotations_give_a_request_or_an_error_that_names_one(said: dict[str, str]) -> None:
-    found = attempt(a_pod(SLICE, annotations=said))
+def test_any_annotations_give_a_request_or_an_error_that_names_one(texts: dict[str, str]) -> None:
+    found = request_or_error(a_pod(SLICE, annotations=texts))
 
     if isinstance(found, DialectError):
-        assert found.field.removeprefix("metadata.annotations[").removesuffix("]") in said
+        assert found.field.removeprefix("metadata.annotations[").removesuffix("]") in texts

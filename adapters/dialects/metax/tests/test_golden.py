@@ -1,4 +1,4 @@
-"""What is written on a placed pod, byte for byte."""
+"""The result on a placed pod, byte for byte."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ from core.ledger.node_ledger import NodeLedger
 CASES = sorted(GOLDEN.glob("*.in.json"))
 
 
-def golden_kube_node(told: str | dict[str, str]) -> KubeNode:
-    if isinstance(told, dict):
-        return a_kube_node(capacity=told)
-    return a_kube_node((GOLDEN / f"{told}.json").read_text().strip())
+def golden_kube_node(cards: str | dict[str, str]) -> KubeNode:
+    if isinstance(cards, dict):
+        return a_kube_node(capacity=cards)
+    return a_kube_node((GOLDEN / f"{cards}.json").read_text().strip())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removesuffix(".in.json"))
 def test_the_result_is_the_golden_one(case: Path, *, rewrite_golden: bool) -> None:
-    told: dict[str, Any] = json.loads(case.read_text())
-    pod = msgspec.convert(told["pod"], Pod)
-    node = the_node(golden_kube_node(told["node"]))
+    content: dict[str, Any] = json.loads(case.read_text())
+    pod = msgspec.convert(content["pod"], Pod)
+    node = the_node(golden_kube_node(content["node"]))
 
     placement = place(pod, NodeLedger.of(node))
-    result = METAX.write_result(pod, METAX.read_request(pod), placement, node, told["now"])
+    result = METAX.write_result(pod, METAX.read_request(pod), placement, node, content["now"])
 
     written = {"annotations": dict(result.annotations), "labels": dict(result.labels)}
     expected = case.with_name(case.name.replace(".in.", ".out."))

@@ -1,4 +1,4 @@
-"""What a node says of its cards."""
+"""The cards in a node's annotations and capacity."""
 
 import msgspec
 import pytest
@@ -88,20 +88,20 @@ def test_the_published_qos_of_a_card_is_ignored() -> None:
 def test_an_invalid_entry_is_ignored_and_reported_and_the_others_keep_their_index(
     entry: object, problem: str
 ) -> None:
-    said = described(a_device(1), entry, a_device(2))
+    description = described(a_device(1), entry, a_device(2))
 
-    assert [(card.uuid, card.index) for card in said.cards] == [("GPU-1", 0), ("GPU-2", 2)]
-    (told,) = said.problems
-    assert told.startswith("metax-tech.com/node-gpu-devices, entry 1: ")
-    assert problem in told
+    assert [(card.uuid, card.index) for card in description.cards] == [("GPU-1", 0), ("GPU-2", 2)]
+    (sentence,) = description.problems
+    assert sentence.startswith("metax-tech.com/node-gpu-devices, entry 1: ")
+    assert problem in sentence
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "null", '"x"', "\ud800"])
 def test_a_record_that_is_not_a_list_has_no_cards_and_is_reported(text: str) -> None:
-    said = METAX.read_node(a_kube_node(text), None)
+    description = METAX.read_node(a_kube_node(text), None)
 
-    assert said.cards == ()
-    assert "metax-tech.com/node-gpu-devices is not a list of cards" in said.problems[0]
+    assert description.cards == ()
+    assert "metax-tech.com/node-gpu-devices is not a list of cards" in description.problems[0]
 
 
 def test_a_node_without_metax_has_nothing_to_say() -> None:
@@ -111,39 +111,39 @@ def test_a_node_without_metax_has_nothing_to_say() -> None:
 # --- whole cards -----------------------------------------------------------------------------
 
 
-def counted(capacity: Amount, allocatable: Amount | None = None) -> NodeDescription:
+def node_with_count(capacity: Amount, allocatable: Amount | None = None) -> NodeDescription:
     usable = None if allocatable is None else {GPU: allocatable}
     return METAX.read_node(a_kube_node(capacity={GPU: capacity}, allocatable=usable), None)
 
 
 def test_a_number_of_whole_cards_makes_cards_without_a_real_uuid() -> None:
-    cards = counted("3").cards
+    cards = node_with_count("3").cards
 
     assert [card.uuid for card in cards] == ["node-a-metax-0", "node-a-metax-1", "node-a-metax-2"]
     assert {(card.mode, card.memory, card.slots) for card in cards} == {(Mode.WHOLE, 64 * GIB, 1)}
 
 
 def test_whole_cards_that_are_not_allocatable_are_not_offered() -> None:
-    cards = counted(8, "6").cards
+    cards = node_with_count(8, "6").cards
 
     assert [card.index for card in cards if not card.healthy] == [0, 1]
-    assert [card.healthy for card in counted(2, 0).cards] == [False, False]
+    assert [card.healthy for card in node_with_count(2, 0).cards] == [False, False]
 
 
 @pytest.mark.parametrize("amount", ["-1", "x", "1.5", MAX_CARDS + 1])
 def test_an_invalid_number_of_cards_is_reported(amount: Amount) -> None:
-    for said in (counted(amount), counted(2, amount)):
-        assert said.cards == ()
-        assert "are not numbers of cards" in said.problems[0]
+    for description in (node_with_count(amount), node_with_count(2, amount)):
+        assert description.cards == ()
+        assert "are not numbers of cards" in description.problems[0]
 
 
 def test_cards_that_are_shared_are_not_counted_as_whole_cards_too() -> None:
-    said = METAX.read_node(a_kube_node([a_device(0)], capacity={GPU: "8"}), None)
+    description = METAX.read_node(a_kube_node([a_device(0)], capacity={GPU: "8"}), None)
     unread = METAX.read_node(a_kube_node("[{}]", capacity={GPU: "8"}), None)
     empty = METAX.read_node(a_kube_node([], capacity={GPU: "8"}), None)
 
-    assert [card.mode for card in said.cards] == [Mode.SHARED]
-    assert "lists the same cards" in said.problems[0]
+    assert [card.mode for card in description.cards] == [Mode.SHARED]
+    assert "lists the same cards" in description.problems[0]
     assert unread.cards == ()
     assert len(empty.cards) == 8
 
@@ -152,20 +152,22 @@ def test_cards_that_are_shared_are_not_counted_as_whole_cards_too() -> None:
 
 
 def test_losses_and_gains_are_read_by_number_of_cards() -> None:
-    said = METAX.read_node(a_kube_node(losses='{"1":0,"8":1240,"2":110}', scores='{"4":-5}'), None)
+    description = METAX.read_node(
+        a_kube_node(losses='{"1":0,"8":1240,"2":110}', scores='{"4":-5}'), None
+    )
 
-    assert said.losses == ((1, 0), (2, 110), (8, 1240))
-    assert said.gains == ((4, -5),)
+    assert description.losses == ((1, 0), (2, 110), (8, 1240))
+    assert description.gains == ((4, -5),)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "\ud800", '{"one":1}', '{"1":"x"}', '{"1":0.5}', '{"1":2147483648}']
 )
 def test_an_invalid_table_is_reported(text: str) -> None:
-    said = METAX.read_node(a_kube_node(losses=text, scores=text), None)
+    description = METAX.read_node(a_kube_node(losses=text, scores=text), None)
 
-    assert (said.losses, said.gains) == ((), ())
-    assert [problem.split()[0] for problem in said.problems] == [
+    assert (description.losses, description.gains) == ((), ())
+    assert [problem.split()[0] for problem in description.problems] == [
         "metax-tech.com/gpu.topology.losses",
         "metax-tech.com/gpu.topology.scores",
     ]
@@ -180,9 +182,9 @@ entries = scalars | devices | devices.map(lambda extra: {**a_device(0), **extra}
 
 @given(st.lists(entries, max_size=4))
 def test_every_entry_becomes_a_card_or_a_problem(given: list[object]) -> None:
-    said = METAX.read_node(a_kube_node(msgspec.json.encode(given).decode()), None)
+    description = METAX.read_node(a_kube_node(msgspec.json.encode(given).decode()), None)
 
-    assert len(said.cards) + len(said.problems) == len(given)
+    assert len(description.cards) + len(description.problems) == len(given)
 
 
 @given(st.text(max_size=30), st.text(max_size=30), scalars)

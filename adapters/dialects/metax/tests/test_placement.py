@@ -12,7 +12,7 @@ from adapters.dialects.metax.tests.builders import (
     indexes,
     place,
     read,
-    refuse,
+    rejection,
     run,
     the_node,
     whole_node,
@@ -34,17 +34,17 @@ def one_card() -> NodeLedger:
     return NodeLedger.of(zones(1))
 
 
-def a_task(app_class: str = "normal", *, vcore: int = 30, vmemory: int = 4, **said: str) -> Pod:
+def a_task(app_class: str = "normal", *, vcore: int = 30, vmemory: int = 4, **texts: str) -> Pod:
     if app_class != "normal":
-        said["APP_CLASS"] = app_class
+        texts["APP_CLASS"] = app_class
     return a_pod(
         {"sgpu": 1, "vcore": vcore, "vmemory": vmemory},
-        annotations={getattr(keys, key): value for key, value in said.items()},
+        annotations={getattr(keys, key): value for key, value in texts.items()},
     )
 
 
 def cause(reason: Reason) -> Cause:
-    """The one cause that all cards share."""
+    """The only cause, common to all cards."""
     (tally,) = reason.counts
     return tally.cause
 
@@ -74,32 +74,32 @@ def test_a_card_takes_the_classes_of_the_matrix(
     if newcomer in welcome:
         assert indexes(ledger, place(a_task(newcomer), ledger)) == [0]
     else:
-        assert cause(refuse(a_task(newcomer), ledger)) is Cause.CLASS
+        assert cause(rejection(a_task(newcomer), ledger)) is Cause.CLASS
 
 
 def test_online_takes_the_compute_of_an_exclusive_offline_task_but_not_its_memory() -> None:
     ledger = run(one_card(), a_task("offline", vcore=100, vmemory=60))
 
     assert indexes(ledger, place(a_task("online", vmemory=4), ledger)) == [0]
-    assert cause(refuse(a_task("online", vmemory=5), ledger)) is Cause.MEMORY
+    assert cause(rejection(a_task("online", vmemory=5), ledger)) is Cause.MEMORY
 
 
 def test_online_without_vmemory_needs_an_idle_card() -> None:
     online = a_pod({"sgpu": 1}, annotations={keys.APP_CLASS: "online"})
 
     assert place(online, one_card()).grants[0].memory == 64 * GIB
-    assert cause(refuse(online, run(one_card(), a_task("online")))) is Cause.MEMORY
+    assert cause(rejection(online, run(one_card(), a_task("online")))) is Cause.MEMORY
 
 
 def test_online_tasks_are_limited_by_slots() -> None:
     node = the_node(a_kube_node([a_device(0, totalDevCount=2)]))
     ledger = run(NodeLedger.of(node), a_task("online"), a_task("online"))
 
-    assert cause(refuse(a_task("online"), ledger)) is Cause.SLOTS
+    assert cause(rejection(a_task("online"), ledger)) is Cause.SLOTS
 
 
-def on(ledger: NodeLedger, index: int, *pods: Pod) -> NodeLedger:
-    """The ledger after pods were placed on one card."""
+def placed_on(ledger: NodeLedger, index: int, *pods: Pod) -> NodeLedger:
+    """The ledger after the pods were placed on one card."""
     uuid = ledger.node.cards[index].uuid
     for pod in pods:
         (pod.metadata.annotations or {})[keys.USE_UUIDS] = uuid
@@ -108,9 +108,9 @@ def on(ledger: NodeLedger, index: int, *pods: Pod) -> NodeLedger:
 
 def test_online_prefers_idle_then_few_online_then_few_offline_then_offline_only_cards() -> None:
     ledger = NodeLedger.of(zones(1, 1, 1, 1))
-    ledger = on(ledger, 0, a_task("offline"))
-    ledger = on(ledger, 1, a_task("offline"), a_task("online"))
-    ledger = on(ledger, 2, a_task("online"))
+    ledger = placed_on(ledger, 0, a_task("offline"))
+    ledger = placed_on(ledger, 1, a_task("offline"), a_task("online"))
+    ledger = placed_on(ledger, 2, a_task("online"))
     chosen: list[int] = []
     for _ in range(4):
         pod = a_task("online", CARD_POLICY="binpack")
@@ -139,8 +139,8 @@ def test_a_card_has_one_qos_at_a_time() -> None:
     ledger = run(one_card(), a_task(QOS="fixed-share"))
 
     assert indexes(ledger, place(a_task(QOS="fixed-share"), ledger)) == [0]
-    assert cause(refuse(a_task(), ledger)) is Cause.QOS
-    assert cause(refuse(a_task(QOS="burst-share"), ledger)) is Cause.QOS
+    assert cause(rejection(a_task(), ledger)) is Cause.QOS
+    assert cause(rejection(a_task(QOS="burst-share"), ledger)) is Cause.QOS
 
 
 def test_an_idle_card_takes_any_qos_whatever_it_had_before() -> None:
@@ -154,7 +154,7 @@ def test_the_qos_is_that_of_the_residents_not_what_the_node_last_published() -> 
     node = the_node(a_kube_node([a_device(0, qosPolicy="best-effort")]))
     ledger = run(NodeLedger.of(node), a_task(QOS="fixed-share"))
 
-    assert cause(refuse(a_task(QOS="best-effort"), ledger)) is Cause.QOS
+    assert cause(rejection(a_task(QOS="best-effort"), ledger)) is Cause.QOS
     assert indexes(ledger, place(a_task(QOS="fixed-share"), ledger)) == [0]
 
 
@@ -167,7 +167,7 @@ def test_online_joins_offline_tasks_of_any_qos() -> None:
 def test_best_effort_is_billed_for_its_compute() -> None:
     ledger = run(one_card(), a_task(vcore=60))
 
-    assert refuse(a_task(vcore=60), ledger).text() == "1 of 1 cards: compute 20% short"
+    assert rejection(a_task(vcore=60), ledger).text() == "1 of 1 cards: compute 20% short"
 
 
 # --- exclusive: pkg/device/metax/sdevice.go:399-450 -------------------------------------------
@@ -176,25 +176,25 @@ def test_best_effort_is_billed_for_its_compute() -> None:
 def test_full_compute_needs_an_idle_card_even_for_a_part_of_its_memory() -> None:
     ledger = run(one_card(), a_task())
 
-    assert cause(refuse(a_pod({"sgpu": 1, "vmemory": 4}), ledger)) is Cause.IN_USE
+    assert cause(rejection(a_pod({"sgpu": 1, "vmemory": 4}), ledger)) is Cause.IN_USE
 
 
 def test_no_pod_joins_an_exclusive_card_that_still_has_memory() -> None:
     ledger = run(one_card(), a_pod({"sgpu": 1, "vmemory": 4}))
 
-    assert cause(refuse(a_task(vcore=1), ledger)) is Cause.HELD_EXCLUSIVELY
-    assert cause(refuse(a_task("online"), ledger)) is Cause.CLASS
+    assert cause(rejection(a_task(vcore=1), ledger)) is Cause.HELD_EXCLUSIVELY
+    assert cause(rejection(a_task("online"), ledger)) is Cause.CLASS
 
 
 def test_mutex_takes_an_idle_card_and_keeps_others_off_it() -> None:
     ledger = run(NodeLedger.of(zones(1, 1)), a_task())
     mutex = a_task(CARD_POLICY="mutex")
 
-    held = run(ledger, mutex)
+    allocated = run(ledger, mutex)
 
     assert indexes(ledger, place(mutex, ledger)) == [0]
-    assert cause(refuse(a_task(CARD_POLICY="mutex"), held)) is Cause.IN_USE
-    assert indexes(held, place(a_task(), held)) == [1]
+    assert cause(rejection(a_task(CARD_POLICY="mutex"), allocated)) is Cause.IN_USE
+    assert indexes(allocated, place(a_task(), allocated)) == [1]
 
 
 # --- uuid lists: table 7.11 -------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_only_listed_cards_are_allocated_and_excluded_ones_never() -> None:
     assert indexes(ledger, place(a_task(USE_UUIDS="GPU-1,GPU-2"), ledger)) == [2]
     both = a_task(USE_UUIDS="GPU-1,GPU-2", NO_USE_UUIDS="GPU-2")
     assert indexes(ledger, place(both, ledger)) == [1]
-    assert cause(refuse(a_task(USE_UUIDS="GPU-9"), ledger)) is Cause.UUID
+    assert cause(rejection(a_task(USE_UUIDS="GPU-9"), ledger)) is Cause.UUID
 
 
 # --- policies: table 7.8 ----------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_equal_cards_are_chosen_from_the_highest_numa_node_and_index_down() -> N
 
 
 def test_a_request_for_more_cards_than_the_node_has_is_reported() -> None:
-    reason = refuse(a_pod({"sgpu": 3, "vcore": 1, "vmemory": 1}), NodeLedger.of(zones(2)))
+    reason = rejection(a_pod({"sgpu": 3, "vcore": 1, "vmemory": 1}), NodeLedger.of(zones(2)))
 
     assert reason.text() == "3 cards asked for one container, node has 2"
 
@@ -237,7 +237,7 @@ def test_a_request_for_more_cards_than_the_node_has_is_reported() -> None:
 def test_an_unhealthy_card_is_not_allocated() -> None:
     node = the_node(a_kube_node([a_device(0, healthy=False)]))
 
-    assert cause(refuse(a_task(), NodeLedger.of(node))) is Cause.UNHEALTHY
+    assert cause(rejection(a_task(), NodeLedger.of(node))) is Cause.UNHEALTHY
 
 
 # --- links: pkg/device/metax/sdevice.go:579-736 -----------------------------------------------
@@ -327,7 +327,7 @@ def test_containers_of_one_pod_get_their_own_whole_cards() -> None:
 
     assert indexes(ledger, placement) == [2, 1, 0]
     assert [grant.container for grant in placement.grants] == ["left", "right", "right"]
-    assert cause(refuse(a_pod({"gpu": 1}), run(ledger, pod))) is Cause.IN_USE
+    assert cause(rejection(a_pod({"gpu": 1}), run(ledger, pod))) is Cause.IN_USE
 
 
 def test_whole_cards_that_the_kubelet_removed_are_not_allocated() -> None:
@@ -335,17 +335,17 @@ def test_whole_cards_that_the_kubelet_removed_are_not_allocated() -> None:
     ledger = NodeLedger.of(the_node(kube))
 
     assert indexes(ledger, place(a_pod({"gpu": 1}), ledger)) == [1]
-    assert refuse(a_pod({"gpu": 2}), ledger).text() == "1 of 2 cards: unhealthy"
+    assert rejection(a_pod({"gpu": 2}), ledger).text() == "1 of 2 cards: unhealthy"
 
 
 def test_shares_and_whole_cards_do_not_mix() -> None:
-    assert cause(refuse(a_task(), NodeLedger.of(whole_node(1)))) is Cause.MODE
-    assert cause(refuse(a_pod({"gpu": 1}), one_card())) is Cause.MODE
+    assert cause(rejection(a_task(), NodeLedger.of(whole_node(1)))) is Cause.MODE
+    assert cause(rejection(a_pod({"gpu": 1}), one_card())) is Cause.MODE
     assert whole_node(1).cards[0].mode is Mode.WHOLE
 
 
 def table_value(policy: str, losses: str | None = None, scores: str | None = None) -> int:
-    """What a node with these tables is worth to a pod of two containers with a card each."""
+    """The value of a node with these tables for a pod of two containers with a card each."""
     both = (a_container({"gpu": 1}, "left"), a_container({"gpu": 1}, "right"))
     pod = a_pod(*both, annotations={keys.NODE_POLICY: policy})
     ledger = NodeLedger.of(whole_node(2, losses=losses, scores=scores))
@@ -374,7 +374,7 @@ def test_a_sidecar_counts_beside_the_main_containers_and_an_init_container_does_
     beside = a_pod(main, init=[a_container(large, "side", sidecar=True)])
 
     assert indexes(one_card(), place(after, one_card())) == [0, 0]
-    assert refuse(beside, one_card()).cause is Cause.TOGETHER
+    assert rejection(beside, one_card()).cause is Cause.TOGETHER
 
 
 def test_the_same_question_has_the_same_answer() -> None:

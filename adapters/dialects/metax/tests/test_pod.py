@@ -1,4 +1,4 @@
-"""What a pod's resources mean: MetaX sGPU manual, table 7.7, and HAMi's own rules beside it."""
+"""The resources of a pod: MetaX sGPU manual, table 7.7, and HAMi's own rules."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod, attempt, read
+from adapters.dialects.metax.tests.builders import METAX, a_container, a_pod, read, request_or_error
 from adapters.wire.kube import Amount
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import GIB, MIB
@@ -16,25 +16,25 @@ from core.requests.request import ContainerRequest, Phase
 Limits = Mapping[str, Amount]
 
 
-def the_ask(limits: Limits) -> ContainerRequest:
-    (ask,) = read(a_pod(limits)).containers
-    return ask
+def the_request(limits: Limits) -> ContainerRequest:
+    (wanted,) = read(a_pod(limits)).containers
+    return wanted
 
 
-def refusal(limits: Limits) -> DialectError:
-    with pytest.raises(DialectError) as refused:
+def rejection(limits: Limits) -> DialectError:
+    with pytest.raises(DialectError) as rejected:
         read(a_pod(limits))
-    return refused.value
+    return rejected.value
 
 
 @pytest.mark.parametrize("count", [1, "1", 4, "4", "1k"])
 def test_sgpu_counts_cards_as_number_or_text(count: Amount) -> None:
-    assert the_ask({"sgpu": count}).count == (1000 if count == "1k" else int(count))
+    assert the_request({"sgpu": count}).count == (1000 if count == "1k" else int(count))
 
 
 @pytest.mark.parametrize("count", [0, -1, "0", 2**31, "x", "500m", 1.5])
 def test_an_invalid_count_is_rejected_and_never_ignored(count: Amount) -> None:
-    error = refusal({"sgpu": count})
+    error = rejection({"sgpu": count})
 
     assert error.field == "spec.containers[main].resources.limits[metax-tech.com/sgpu]"
     assert "must be" in error.problem
@@ -42,21 +42,21 @@ def test_an_invalid_count_is_rejected_and_never_ignored(count: Amount) -> None:
 
 @pytest.mark.parametrize("vcore", [1, 60, 99, "60"])
 def test_vcore_is_percent_of_each_card(vcore: Amount) -> None:
-    ask = the_ask({"sgpu": 2, "vcore": vcore, "vmemory": 1})
+    wanted = the_request({"sgpu": 2, "vcore": vcore, "vmemory": 1})
 
-    assert (ask.compute, ask.exclusive, ask.linked) == (int(vcore), False, False)
+    assert (wanted.compute, wanted.exclusive, wanted.linked) == (int(vcore), False, False)
 
 
 @pytest.mark.parametrize("limits", [{"sgpu": 1}, {"sgpu": 1, "vcore": 100, "vmemory": 4}])
 def test_full_compute_stated_or_not_means_exclusive_and_linked(limits: Limits) -> None:
-    ask = the_ask(limits)
+    wanted = the_request(limits)
 
-    assert (ask.compute, ask.exclusive, ask.linked) == (100, True, True)
+    assert (wanted.compute, wanted.exclusive, wanted.linked) == (100, True, True)
 
 
 @pytest.mark.parametrize("vcore", [0, 101, 200, -5, 3_000_000_000, "all"])
 def test_vcore_outside_1_to_100_is_rejected(vcore: Amount) -> None:
-    assert "1 to 100" in refusal({"sgpu": 1, "vcore": vcore}).problem
+    assert "1 to 100" in rejection({"sgpu": 1, "vcore": vcore}).problem
 
 
 @pytest.mark.parametrize(
@@ -76,31 +76,31 @@ def test_vcore_outside_1_to_100_is_rejected(vcore: Amount) -> None:
     ],
 )
 def test_vmemory_is_in_gib_unless_it_has_a_unit(vmemory: Amount, mebibytes: int) -> None:
-    ask = the_ask({"sgpu": 1, "vcore": 50, "vmemory": vmemory})
+    wanted = the_request({"sgpu": 1, "vcore": 50, "vmemory": vmemory})
 
-    assert (ask.memory, ask.memory_percent) == (mebibytes * MIB, None)
+    assert (wanted.memory, wanted.memory_percent) == (mebibytes * MIB, None)
 
 
 def test_absent_vmemory_means_the_whole_card() -> None:
-    ask = the_ask({"sgpu": 1, "vcore": 50})
+    wanted = the_request({"sgpu": 1, "vcore": 50})
 
-    assert ask.memory_percent == 100
-    assert ask.memory_on(64 * GIB + 1) == 64 * GIB
+    assert wanted.memory_percent == 100
+    assert wanted.memory_on(64 * GIB + 1) == 64 * GIB
 
 
 @pytest.mark.parametrize("vmemory", [0, "0", "0Gi", "512Ki", "100k", "1023Ki", "1e3", -4, "-4Gi"])
 def test_less_than_a_mib_is_rejected_and_never_means_the_whole_card(vmemory: Amount) -> None:
-    assert "1Mi" in refusal({"sgpu": 1, "vcore": 50, "vmemory": vmemory}).problem
+    assert "1Mi" in rejection({"sgpu": 1, "vcore": 50, "vmemory": vmemory}).problem
 
 
 @pytest.mark.parametrize("vmemory", [2_100_001, 2_097_152, "9Ei", "1e50"])
 def test_more_memory_than_a_record_can_contain_is_rejected(vmemory: Amount) -> None:
-    assert "2147483647Mi" in refusal({"sgpu": 1, "vmemory": vmemory}).problem
+    assert "2147483647Mi" in rejection({"sgpu": 1, "vmemory": vmemory}).problem
 
 
 @pytest.mark.parametrize("vmemory", ["4GB", "four", "", 0.5, "1.5", "0x10"])
 def test_an_invalid_amount_is_rejected(vmemory: Amount) -> None:
-    assert "must be a" in refusal({"sgpu": 1, "vmemory": vmemory}).problem
+    assert "must be a" in rejection({"sgpu": 1, "vmemory": vmemory}).problem
 
 
 def test_rounding_is_noted() -> None:
@@ -114,7 +114,7 @@ def test_rounding_is_noted() -> None:
 
 @pytest.mark.parametrize("resource", ["vcore", "vmemory"])
 def test_a_share_without_a_count_is_rejected_with_the_missing_resource(resource: str) -> None:
-    error = refusal({resource: 4})
+    error = rejection({resource: 4})
 
     assert error.field.endswith(f"[metax-tech.com/{resource}]")
     assert error.value == 4
@@ -143,7 +143,7 @@ def test_every_container_has_its_own_request_in_start_order() -> None:
         ],
     )
 
-    assert [(ask.name, ask.phase) for ask in read(pod).containers] == [
+    assert [(wanted.name, wanted.phase) for wanted in read(pod).containers] == [
         ("prepare", Phase.INIT),
         ("side", Phase.SIDECAR),
         ("left", Phase.MAIN),
@@ -178,7 +178,7 @@ def test_a_whole_card_is_all_of_it() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, "x", 2**31])
 def test_an_invalid_whole_card_count_is_rejected(count: Amount) -> None:
-    assert "must be" in refusal({"gpu": count}).problem
+    assert "must be" in rejection({"gpu": count}).problem
 
 
 def test_shares_and_whole_cards_in_one_pod_are_rejected() -> None:
@@ -186,7 +186,7 @@ def test_shares_and_whole_cards_in_one_pod_are_rejected() -> None:
 
     with pytest.raises(DialectError, match="shares or whole cards"):
         read(both)
-    assert "shares or whole cards" in refusal({"gpu": 1, "sgpu": 1}).problem
+    assert "shares or whole cards" in rejection({"gpu": 1, "sgpu": 1}).problem
 
 
 @pytest.mark.parametrize("key", ["use-gpuuuid", "nouse-gpuuuid"])
@@ -196,9 +196,9 @@ def test_whole_cards_cannot_be_chosen_by_uuid(key: str) -> None:
 
 
 def test_settings_without_effect_on_whole_cards_are_noted() -> None:
-    said = {"metax-tech.com/sgpu-app-class": "online", "metax-tech.com/use-gpuuuid": " "}
+    texts = {"metax-tech.com/sgpu-app-class": "online", "metax-tech.com/use-gpuuuid": " "}
 
-    request = read(a_pod({"gpu": 1}, annotations=said))
+    request = read(a_pod({"gpu": 1}, annotations=texts))
 
     assert request.notes == (
         "metadata.annotations[metax-tech.com/sgpu-app-class]: online is not used for whole cards",
@@ -223,12 +223,12 @@ amounts = st.integers(-5, 2**33) | st.text("0123456789.eEKMGTimk+- ", max_size=8
 
 @given(st.dictionaries(st.sampled_from(["sgpu", "vcore", "vmemory", "gpu"]), amounts, min_size=1))
 def test_any_amounts_give_a_sound_request_or_a_dialect_error(limits: dict[str, Amount]) -> None:
-    found = attempt(a_pod(limits))
+    found = request_or_error(a_pod(limits))
 
     if isinstance(found, DialectError):
         assert found.field.startswith("spec.containers[main].resources")
     else:
-        (ask,) = found.containers
-        assert ask.count >= 1
-        assert 1 <= ask.compute <= 100
-        assert ask.memory is None or (ask.memory >= MIB and ask.memory % MIB == 0)
+        (wanted,) = found.containers
+        assert wanted.count >= 1
+        assert 1 <= wanted.compute <= 100
+        assert wanted.memory is None or (wanted.memory >= MIB and wanted.memory % MIB == 0)

@@ -1,4 +1,4 @@
-"""What is written on a placed pod, and read back from it."""
+"""The record on a placed pod, written and read back."""
 
 import msgspec
 import pytest
@@ -35,15 +35,15 @@ JSON = '[[{"uuid":"GPU-3","compute":30,"vRam":4096}]]'
 def with_record(pod: Pod, **record: str) -> Pod:
     """The pod with more annotations, by the name of their constant."""
     others = {"JSON": METAX_ALLOCATED, "NODE": NODE_OF_RECORD}
-    said = {others.get(key) or getattr(keys, key): value for key, value in record.items()}
+    texts = {others.get(key) or getattr(keys, key): value for key, value in record.items()}
     metadata = msgspec.structs.replace(
-        pod.metadata, annotations={**(pod.metadata.annotations or {}), **said}
+        pod.metadata, annotations={**(pod.metadata.annotations or {}), **texts}
     )
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
 def written(pod: Pod, ledger: NodeLedger) -> tuple[Pod, tuple[Grant, ...]]:
-    """The pod with its record, and what it was given."""
+    """The pod with its record, and its grants."""
     request, placement = METAX.read_request(pod), place(pod, ledger)
     result = METAX.write_result(pod, request, placement, ledger.node, NOW)
     metadata = msgspec.structs.replace(
@@ -56,10 +56,10 @@ def read_back(pod: Pod, node: Node = NODE) -> tuple[Grant, ...]:
     return METAX.read_result(pod, METAX.read_request(pod), node)
 
 
-def refusal(pod: Pod, node: Node = NODE) -> DialectError:
-    with pytest.raises(DialectError) as refused:
+def rejection(pod: Pod, node: Node = NODE) -> DialectError:
+    with pytest.raises(DialectError) as rejected:
         read_back(pod, node)
-    return refused.value
+    return rejected.value
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_whole_cards_are_read_from_their_own_record() -> None:
 def test_a_whole_card_on_a_node_that_names_its_cards_may_be_any_of_them() -> None:
     pod = with_record(a_pod({"gpu": 1}), GPU_ALLOCATED="node-a-metax-7,Metax-GPU,65536,100:;")
 
-    assert refusal(pod).problem == "does not say which of the node's cards the pod has"
+    assert rejection(pod).problem == "does not say which of the node's cards the pod has"
 
 
 def test_a_grant_of_a_card_that_the_node_does_not_have_keeps_its_uuid() -> None:
@@ -179,7 +179,7 @@ def test_exclusivity_and_phase_come_from_the_request() -> None:
 def test_a_record_that_does_not_match_the_pod_is_rejected(
     record: dict[str, str], problem: str
 ) -> None:
-    assert problem in refusal(with_record(a_pod(SLICE), **record)).problem
+    assert problem in rejection(with_record(a_pod(SLICE), **record)).problem
 
 
 def test_cards_for_a_container_without_a_request_are_rejected() -> None:
@@ -187,56 +187,58 @@ def test_cards_for_a_container_without_a_request_are_rejected() -> None:
         a_pod(a_container({}, "plain"), a_container(SLICE)), SGPU_ALLOCATED=f"{DEVICES};"
     )
 
-    assert refusal(pod).problem == "has 1 cards for plain, which requests 0"
+    assert rejection(pod).problem == "has 1 cards for plain, which requests 0"
 
 
 # --- properties ------------------------------------------------------------------------------
 
-Wish = dict[str, str | int | float]
+RandomRequest = dict[str, str | int | float]
 """The limits of one container."""
 
-NOTHING: Wish = {}
-shares: st.SearchStrategy[Wish] = st.fixed_dictionaries(
+NOTHING: RandomRequest = {}
+shares: st.SearchStrategy[RandomRequest] = st.fixed_dictionaries(
     {"sgpu": st.integers(1, 2)},
     optional={"vcore": st.integers(1, 50), "vmemory": st.sampled_from([1, "1500M", "3Gi"])},
 )
-cards: st.SearchStrategy[Wish] = st.fixed_dictionaries({"gpu": st.integers(1, 2)})
+cards: st.SearchStrategy[RandomRequest] = st.fixed_dictionaries({"gpu": st.integers(1, 2)})
 
 
-def wishes(some: st.SearchStrategy[Wish]) -> st.SearchStrategy[list[Wish]]:
+def lists_of(some: st.SearchStrategy[RandomRequest]) -> st.SearchStrategy[list[RandomRequest]]:
     return st.lists(st.just(NOTHING) | some, min_size=1, max_size=3).filter(any)
 
 
-def containers(asked: list[Wish]) -> list[Container]:
-    return [a_container(each, f"c{number}") for number, each in enumerate(asked)]
+def containers(requested: list[RandomRequest]) -> list[Container]:
+    return [a_container(each, f"c{number}") for number, each in enumerate(requested)]
 
 
-@given(wishes(shares), st.integers(0, 2))
-def test_grants_of_shares_are_read_back(asked: list[Wish], init: int) -> None:
-    every = containers(asked)
+@given(lists_of(shares), st.integers(0, 2))
+def test_grants_of_shares_are_read_back(requested: list[RandomRequest], init: int) -> None:
+    every = containers(requested)
     ledger = run(NodeLedger.of(zones(4, 4)), a_pod(SLICE))
     pod, grants = written(a_pod(*every[init:], init=every[:init]), ledger)
 
     assert read_back(pod) == grants
 
 
-@given(wishes(cards))
-def test_grants_of_whole_cards_are_read_back(asked: list[Wish]) -> None:
+@given(lists_of(cards))
+def test_grants_of_whole_cards_are_read_back(requested: list[RandomRequest]) -> None:
     node = whole_node()
-    pod, grants = written(a_pod(*containers(asked)), NodeLedger.of(node))
+    pod, grants = written(a_pod(*containers(requested)), NodeLedger.of(node))
 
     assert read_back(pod, node) == grants
 
 
-@given(wishes(shares), st.integers(0, 2))
-def test_the_rules_for_pods_of_hami_read_what_we_write_alike(asked: list[Wish], init: int) -> None:
-    every = containers(asked)
+@given(lists_of(shares), st.integers(0, 2))
+def test_the_rules_for_pods_of_hami_read_what_we_write_alike(
+    requested: list[RandomRequest], init: int
+) -> None:
+    every = containers(requested)
     pod, grants = written(a_pod(*every[init:], init=every[:init]), NodeLedger.of(zones(4, 4)))
 
-    held = METAX.read_adopted(pod, zones(4, 4))
+    adopted = METAX.read_adopted(pod, zones(4, 4))
 
-    assert held is not None
-    assert held.grants == grants
+    assert adopted is not None
+    assert adopted.grants == grants
 
 
 def test_whole_cards_of_an_older_record_without_init_containers_are_read() -> None:
@@ -244,10 +246,10 @@ def test_whole_cards_of_an_older_record_without_init_containers_are_read() -> No
     record = {"GPU_ALLOCATED": "node-a-metax-7,Metax-GPU,65536,100:;"}
     pod = with_record(a_pod({"gpu": 1}, init=[a_container(name="first")]), **record)
 
-    held = METAX.read_adopted(pod, node)
+    adopted = METAX.read_adopted(pod, node)
 
-    assert held is not None
-    assert held.grants == (Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),)
+    assert adopted is not None
+    assert adopted.grants == (Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),)
 
 
 pieces = st.lists(
@@ -264,8 +266,8 @@ def test_any_record_is_read_or_rejected_with_its_key(devices: str, json: str | N
     try:
         found = read_back(pod)
     except DialectError as error:
-        refused = error.field
+        rejected = error.field
     else:
         assert [grant.container for grant in found] == ["main"]
         return
-    assert refused.removeprefix("metadata.annotations[").removesuffix("]") in METAX.result_keys
+    assert rejected.removeprefix("metadata.annotations[").removesuffix("]") in METAX.result_keys

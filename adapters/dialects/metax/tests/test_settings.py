@@ -57,7 +57,9 @@ def test_the_resources_may_have_other_names() -> None:
     ],
 )
 def test_invalid_settings_are_rejected_with_their_path(document: object) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         configured(document)
 
-    assert refused.value.field.startswith("ConfigMap hami-scheduler-device, key device-config.yaml")
+    assert rejected.value.field.startswith(
+        "ConfigMap hami-scheduler-device, key device-config.yaml"
+    )

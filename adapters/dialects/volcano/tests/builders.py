@@ -26,7 +26,7 @@ A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"
 NOW = 1_700_000_000_123_456_789
 
 
-def asking(
+def a_container(
     name: str = "main",
     *,
     number: Amount | None = None,
@@ -117,10 +117,10 @@ def node(register: str, dialect: Volcano | None = None, name: str = "node-1") ->
 
 
 def place(
-    ledger: NodeLedger, asked: Pod, dialect: Volcano | None = None
+    ledger: NodeLedger, requested: Pod, dialect: Volcano | None = None
 ) -> tuple[NodeLedger, Placement | Reason]:
-    """Place a pod and hold what it gets."""
-    request = (dialect or volcano()).read_request(asked)
+    """Place a pod and enter its allocation in the ledger."""
+    request = (dialect or volcano()).read_request(requested)
     answer = fit(request, ledger)
     if isinstance(answer, Reason):
         return ledger, answer
@@ -128,21 +128,21 @@ def place(
 
 
 def written(
-    dialect: Volcano, asked: Pod, placement: Placement, on: Node, now: int = NOW
+    dialect: Volcano, requested: Pod, placement: Placement, on: Node, now: int = NOW
 ) -> Mapping[str, str]:
     """The annotations of a placement."""
-    request = dialect.read_request(asked)
-    return dialect.write_result(asked, request, placement, on, now).annotations
+    request = dialect.read_request(requested)
+    return dialect.write_result(requested, request, placement, on, now).annotations
 
 
 def assigned(dialect: Volcano, ledger: NodeLedger, *pods: Pod) -> list[str]:
-    """What is written as assigned for pods that come one after the other; reasons for refused."""
-    told: list[str] = []
-    for asked in pods:
-        ledger, answer = place(ledger, asked, dialect)
-        told.append(
+    """The annotation of assigned devices of pods in sequence; for a rejected pod the reason."""
+    lines: list[str] = []
+    for requested in pods:
+        ledger, answer = place(ledger, requested, dialect)
+        lines.append(
             answer.text()
             if isinstance(answer, Reason)
-            else written(dialect, asked, answer, ledger.node)[keys.ASSIGNED]
+            else written(dialect, requested, answer, ledger.node)[keys.ASSIGNED]
         )
-    return told
+    return lines

@@ -1,5 +1,5 @@
 from adapters.dialects.dialect import Dialect
-from adapters.dialects.volcano.tests.builders import asking, idle, kube_node, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, idle, kube_node, pod, volcano
 
 
 def test_volcano_implements_the_dialect_interface() -> None:
@@ -9,7 +9,7 @@ def test_volcano_implements_the_dialect_interface() -> None:
 
 
 def test_requests_and_cards_carry_its_name() -> None:
-    request = volcano().read_request(pod(asking(number=1)))
+    request = volcano().read_request(pod(a_container(number=1)))
     (card,) = volcano().read_node(kube_node(idle(1)), None).cards
 
     assert request.dialect == "volcano"

@@ -28,9 +28,9 @@ def tables(models: list[str], **groups: list[tuple[str, int, int]]) -> tuple[Geo
     return volcano({"knownMigGeometries": known}).pods.config.tables
 
 
-def only_layout(cut: Partitioning) -> MigLayout:
-    (layout,) = cut.geometry.layouts
-    assert cut.problems == ()
+def only_layout(partitions: Partitioning) -> MigLayout:
+    (layout,) = partitions.geometry.layouts
+    assert partitions.problems == ()
     return layout
 
 
@@ -80,10 +80,10 @@ def test_a_card_without_a_table_is_partitioned_as_published() -> None:
 
 
 def test_an_unknown_model_is_not_partitioned() -> None:
-    cut = partitioning((), "NVIDIA-NVIDIA Future", CARD)
+    partitions = partitioning((), "NVIDIA-NVIDIA Future", CARD)
 
-    assert cut.geometry == NO_GEOMETRY
-    assert len(cut.problems) == 1
+    assert partitions.geometry == NO_GEOMETRY
+    assert len(partitions.problems) == 1
 
 
 def test_profiles_of_a_new_model_are_placed_by_their_part_of_the_card() -> None:
@@ -96,17 +96,23 @@ def test_profiles_of_a_new_model_are_placed_by_their_part_of_the_card() -> None:
         whole=[("7g.96gb", 96000, 1)],
     )
 
-    cut = partitioning(table, "NVIDIA-NVIDIA Future", 96256 * MIB)
+    partitions = partitioning(table, "NVIDIA-NVIDIA Future", 96256 * MIB)
 
-    assert cut.problems == ()
-    assert [places(layout) for layout in cut.geometry.layouts] == [
+    assert partitions.problems == ()
+    assert [places(layout) for layout in partitions.geometry.layouts] == [
         [("1g.12gb", start, 1) for start in range(7)],
         [("4g.48gb", 0, 4), ("2g.24gb", 4, 2), ("1g.12gb", 6, 1)],
         [("3g.48gb", 0, 4), ("3g.48gb", 4, 4)],
         [("1g.24gb", start, 2) for start in (0, 2, 4, 6)],
         [("7g.96gb", 0, 8)],
     ]
-    assert [layout.slices[0].compute for layout in cut.geometry.layouts] == [14, 57, 42, 14, 100]
+    assert [layout.slices[0].compute for layout in partitions.geometry.layouts] == [
+        14,
+        57,
+        42,
+        14,
+        100,
+    ]
 
 
 def test_a_new_model_of_four_parts_has_a_quarter_of_its_compute_in_each() -> None:
@@ -114,10 +120,10 @@ def test_a_new_model_of_four_parts_has_a_quarter_of_its_compute_in_each() -> Non
         ["Small"], a=[("1g.6gb", 6144, 4)], b=[("2g.12gb", 12288, 2)], c=[("4g.24gb", 24576, 1)]
     )
 
-    cut = partitioning(table, "NVIDIA-NVIDIA Small", 24576 * MIB)
+    partitions = partitioning(table, "NVIDIA-NVIDIA Small", 24576 * MIB)
 
-    assert cut.problems == ()
-    assert [layout.slices[-1].compute for layout in cut.geometry.layouts] == [25, 50, 100]
+    assert partitions.problems == ()
+    assert [layout.slices[-1].compute for layout in partitions.geometry.layouts] == [25, 50, 100]
 
 
 def test_layouts_that_do_not_fit_on_the_card_are_ignored_and_reported() -> None:
@@ -129,9 +135,9 @@ def test_layouts_that_do_not_fit_on_the_card_are_ignored_and_reported() -> None:
         good=[("3g.20gb", 20480, 2)],
     )
 
-    cut = partitioning(table, A100, CARD)
+    partitions = partitioning(table, A100, CARD)
 
-    assert [layout.name for layout in cut.geometry.layouts] == ["good"]
-    assert cut.problems == tuple(
+    assert [layout.name for layout in partitions.geometry.layouts] == ["good"]
+    assert partitions.problems == tuple(
         f"{name} of knownMigGeometries does not fit on {A100}" for name in ("much", "odd", "large")
     )

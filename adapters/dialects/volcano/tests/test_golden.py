@@ -1,4 +1,4 @@
-"""Worked examples: settings, a node and pods in; what is written on the pods out."""
+"""Worked examples: input is settings, a node and pods; output is the results on the pods."""
 
 import json
 from pathlib import Path
@@ -24,35 +24,35 @@ class _File(msgspec.Struct):
     settings: dict[str, dict[str, object]] = {}
 
 
-def outcome(text: bytes) -> list[dict[str, object]]:
-    """What becomes of each pod, in their order, each beside the ones before it."""
+def results(text: bytes) -> list[dict[str, object]]:
+    """The result of each pod, in order; each follows the allocations before it."""
     file = msgspec.json.decode(text, type=_File)
     documents = file.settings.items()
     dialect = configured({(name, key): data[key] for name, data in documents for key in data})
     node, problems = read_node(file.node, None, [dialect])
     assert problems == ()
     ledger = NodeLedger.of(node)
-    told: list[dict[str, object]] = []
+    lines: list[dict[str, object]] = []
     for pod in file.pods:
         line: dict[str, object] = {"pod": full_name(pod)}
-        told.append(line)
+        lines.append(line)
         try:
             ledger, answer = place(ledger, pod, dialect)
         except DialectError as error:
-            line["refused"] = str(error)
+            line["rejected"] = str(error)
             continue
         if isinstance(answer, Reason):
             line["reason"] = answer.text()
             continue
         line["annotations"] = written(dialect, pod, answer, node, file.now)
-    return told
+    return lines
 
 
 @pytest.mark.parametrize("case", sorted(GOLDEN.glob("*.in.json")), ids=lambda path: path.name)
 def test_a_worked_example_gives_the_very_same_records(case: Path, *, rewrite_golden: bool) -> None:
     expected = case.with_name(case.name.replace(".in.", ".out."))
 
-    text = json.dumps(outcome(case.read_bytes()), indent=2) + "\n"
+    text = json.dumps(results(case.read_bytes()), indent=2) + "\n"
 
     if rewrite_golden:
         expected.write_text(text)

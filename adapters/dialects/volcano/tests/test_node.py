@@ -168,7 +168,7 @@ def test_a_node_without_cards_and_with_no_resources_has_no_problem() -> None:
     assert volcano().read_node(kube_node("", allocatable={keys.COUNT: 0}), None).problems == ()
 
 
-# Whatever is written.
+# Any text.
 
 fields = st.one_of(
     st.text(max_size=5),
@@ -188,11 +188,11 @@ def test_garbage_gives_valid_cards_and_problems_and_nothing_else(register: str) 
         assert found.problems
 
 
-# Plugins that knew no mode.
+# Plugins without modes.
 
 
 def test_an_entry_without_a_mode_is_a_shared_healthy_card_whatever_its_health_is() -> None:
-    # What such a plugin writes of a card without a fault, by its source.
+    # The entry that such a plugin writes for a healthy card, by its source.
     found = described(
         "GPU-151ae9c0-83a9-2dd1-8981-b5f44c021a58,10,11264,NVIDIA-GeForce GTX 1080 Ti,false:"
     )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.tests.builders import asking, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, pod, volcano
 from adapters.wire.kube import Container, Pod, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB
@@ -15,35 +15,35 @@ from core.requests.request import ContainerRequest, Phase, Request
 RULES = "deviceshare.GPUExclusiveRules"
 
 
-def read(asked: Pod) -> Request:
-    return volcano().read_request(asked)
+def read(requested: Pod) -> Request:
+    return volcano().read_request(requested)
 
 
-def refused(asked: Pod, dialect: Any = None) -> DialectError:
+def rejection(requested: Pod, dialect: Any = None) -> DialectError:
     with pytest.raises(DialectError) as error:
-        (dialect or volcano()).read_request(asked)
+        (dialect or volcano()).read_request(requested)
     return error.value
 
 
-def only_ask(container: Container) -> ContainerRequest:
-    (ask,) = read(pod(container)).containers
-    return ask
+def only_request(container: Container) -> ContainerRequest:
+    (wanted,) = read(pod(container)).containers
+    return wanted
 
 
 def annotated(**annotations: str) -> Pod:
-    return pod(asking(number=1), annotations=annotations)
+    return pod(a_container(number=1), annotations=annotations)
 
 
 # The guide's examples.
 
 
 def test_the_guides_hami_core_pod_requests_half_a_cards_compute_and_3000_mib() -> None:
-    asked = pod(
-        asking("cuda-container", number=1, cores=50, memory=3000),
+    requested = pod(
+        a_container("cuda-container", number=1, cores=50, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "hami-core"},
     )
 
-    request = read(asked)
+    request = read(requested)
 
     assert request.containers == (
         ContainerRequest("cuda-container", 1, memory=3000 * MIB, compute=50, step=MIB),
@@ -52,12 +52,12 @@ def test_the_guides_hami_core_pod_requests_half_a_cards_compute_and_3000_mib() -
 
 
 def test_the_guides_mig_pod_requests_a_slice_of_3000_mib() -> None:
-    asked = pod(
-        asking("cuda-container", number=1, memory=3000),
+    requested = pod(
+        a_container("cuda-container", number=1, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "mig"},
     )
 
-    request = read(asked)
+    request = read(requested)
 
     assert request.containers == (
         ContainerRequest("cuda-container", 1, memory=3000 * MIB, step=MIB),
@@ -65,24 +65,26 @@ def test_the_guides_mig_pod_requests_a_slice_of_3000_mib() -> None:
     assert request.modes == {Mode.MIG}
 
 
-# What the user writes, row by row: reference section 1.2.
+# The resources of the user, row by row: reference section 1.2.
 
 
 def test_a_number_alone_requests_whole_cards_without_compute() -> None:
-    assert only_ask(asking(number=2)) == ContainerRequest("main", 2, memory_percent=100, step=MIB)
+    assert only_request(a_container(number=2)) == ContainerRequest(
+        "main", 2, memory_percent=100, step=MIB
+    )
 
 
 def test_memory_is_of_each_card_and_in_units() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
 
-    (ask,) = dialect.read_request(pod(asking(number=2, memory=375))).containers
+    (wanted,) = dialect.read_request(pod(a_container(number=2, memory=375))).containers
 
-    assert ask == ContainerRequest("main", 2, memory=3000 * MIB, step=8 * MIB)
+    assert wanted == ContainerRequest("main", 2, memory=3000 * MIB, step=8 * MIB)
 
 
 @pytest.mark.parametrize("amount", [3000, "3000", "3k", "3e3"])
 def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) -> None:
-    assert only_ask(asking(number=1, memory=amount)).memory == 3000 * MIB
+    assert only_request(a_container(number=1, memory=amount)).memory == 3000 * MIB
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) ->
 def test_memory_that_is_not_a_number_of_units_is_rejected_with_the_remedy(
     amount: str | int,
 ) -> None:
-    error = refused(pod(asking(number=1, memory=amount)))
+    error = rejection(pod(a_container(number=1, memory=amount)))
 
     assert error.field == "spec.containers[main].resources.limits[volcano.sh/vgpu-memory]"
     assert error.value == amount
@@ -102,21 +104,21 @@ def test_memory_that_is_not_a_number_of_units_is_rejected_with_the_remedy(
 
 
 def test_a_percentage_is_of_each_cards_memory() -> None:
-    assert only_ask(asking(number=1, percent=33)) == ContainerRequest(
+    assert only_request(a_container(number=1, percent=33)) == ContainerRequest(
         "main", 1, memory_percent=33, step=MIB
     )
 
 
 @pytest.mark.parametrize("amount", [0, 101, -5, "half", "1Ki"])
 def test_a_percentage_outside_1_to_100_is_rejected(amount: str | int) -> None:
-    error = refused(pod(asking(number=1, percent=amount)))
+    error = rejection(pod(a_container(number=1, percent=amount)))
 
     assert error.value == amount
     assert error.problem == "must be percent of each card's memory, 1 to 100"
 
 
 def test_memory_and_percentage_together_are_rejected_by_both_names() -> None:
-    error = refused(pod(asking(number=1, memory=3000, percent=50)))
+    error = rejection(pod(a_container(number=1, memory=3000, percent=50)))
 
     assert error.value == "volcano.sh/vgpu-memory: 3000, volcano.sh/vgpu-memory-percentage: 50"
     assert error.problem == "must name one of the two, not both"
@@ -124,33 +126,33 @@ def test_memory_and_percentage_together_are_rejected_by_both_names() -> None:
 
 @pytest.mark.parametrize("amount", [None, 0])
 def test_no_cores_reserve_no_compute(amount: int | None) -> None:
-    ask = only_ask(asking(number=1, cores=amount))
+    wanted = only_request(a_container(number=1, cores=amount))
 
-    assert (ask.compute, ask.exclusive) == (0, False)
+    assert (wanted.compute, wanted.exclusive) == (0, False)
 
 
 def test_100_cores_are_exclusive() -> None:
-    ask = only_ask(asking(number=1, cores=100, memory=3000))
+    wanted = only_request(a_container(number=1, cores=100, memory=3000))
 
-    assert (ask.compute, ask.exclusive) == (100, True)
+    assert (wanted.compute, wanted.exclusive) == (100, True)
 
 
 @pytest.mark.parametrize("amount", [101, -1, "1Gi"])
 def test_cores_outside_0_to_100_are_rejected(amount: str | int) -> None:
-    assert refused(pod(asking(number=1, cores=amount))).problem == (
+    assert rejection(pod(a_container(number=1, cores=amount))).problem == (
         "must be percent of each card's compute, 0 to 100"
     )
 
 
 @pytest.mark.parametrize("amount", [0, -1, "two", 1 << 31])
 def test_a_number_below_1_is_rejected(amount: str | int) -> None:
-    assert refused(pod(asking(number=amount))).problem == (
+    assert rejection(pod(a_container(number=amount))).problem == (
         "must be a number of cards, 1 or more, or be omitted"
     )
 
 
 def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
-    request = read(pod(asking(memory=3000)))
+    request = read(pod(a_container(memory=3000)))
 
     assert request.containers == (ContainerRequest("main", 1, memory=3000 * MIB, step=MIB),)
     assert request.notes == (
@@ -162,13 +164,13 @@ def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
 @pytest.mark.parametrize(
     ("container", "named"),
     [
-        (asking(cores=50), "volcano.sh/vgpu-cores"),
-        (asking(percent=50), "volcano.sh/vgpu-memory-percentage"),
-        (asking(percent=50, cores=0), "volcano.sh/vgpu-memory-percentage"),
+        (a_container(cores=50), "volcano.sh/vgpu-cores"),
+        (a_container(percent=50), "volcano.sh/vgpu-memory-percentage"),
+        (a_container(percent=50, cores=0), "volcano.sh/vgpu-memory-percentage"),
     ],
 )
 def test_cores_or_percentage_without_a_card_are_rejected(container: Container, named: str) -> None:
-    error = refused(pod(container))
+    error = rejection(pod(container))
 
     assert error.value == named
     assert error.problem == "needs volcano.sh/vgpu-number too, the number of cards"
@@ -177,10 +179,10 @@ def test_cores_or_percentage_without_a_card_are_rejected(container: Container, n
 def test_a_request_counts_where_there_is_no_limit() -> None:
     container = Container("main", Resources(None, {keys.COUNT: 1, keys.MEMORY: "3k"}))
 
-    assert only_ask(container).memory == 3000 * MIB
+    assert only_request(container).memory == 3000 * MIB
 
 
-# Which pods ask, and what is out of scope.
+# Which pods match, and what is out of scope.
 
 
 @pytest.mark.parametrize(
@@ -191,17 +193,17 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
     ],
 )
 def test_a_pod_matches_when_any_container_names_a_resource_of_volcano(name: str) -> None:
-    assert volcano().matches(pod(Container(), init=[asking(others={name: 0})]))
+    assert volcano().matches(pod(Container(), init=[a_container(others={name: 0})]))
 
 
 @pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
 def test_a_pod_without_a_resource_of_volcano_does_not_match(name: str) -> None:
-    assert not volcano().matches(pod(asking(others={name: 1})))
+    assert not volcano().matches(pod(a_container(others={name: 1})))
 
 
 @pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
 def test_the_older_plugins_resources_are_rejected_by_name_as_out_of_scope(name: str) -> None:
-    error = refused(pod(asking(others={name: 1024})))
+    error = rejection(pod(a_container(others={name: 1024})))
 
     assert error.field == f"spec.containers[main].resources[{name}]"
     assert error.value == 1024
@@ -212,7 +214,7 @@ def test_the_older_plugins_resources_are_rejected_by_name_as_out_of_scope(name: 
 
 
 def test_a_misspelt_resource_is_rejected_with_the_valid_names() -> None:
-    error = refused(pod(asking(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
+    error = rejection(pod(a_container(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
 
     assert error.problem == (
         "must be one of volcano.sh/vgpu-cores, volcano.sh/vgpu-memory, "
@@ -222,33 +224,36 @@ def test_a_misspelt_resource_is_rejected_with_the_valid_names() -> None:
 
 def test_the_declared_priority_resource_is_rejected_rather_than_ignored() -> None:
     dialect = volcano({"resourcePriorityName": "example.com/priority"})
-    asked = pod(asking(number=1, others={"example.com/priority": 1}))
+    requested = pod(a_container(number=1, others={"example.com/priority": 1}))
 
-    assert dialect.matches(asked)
-    assert "priority class" in refused(asked, dialect).problem
+    assert dialect.matches(requested)
+    assert "priority class" in rejection(requested, dialect).problem
 
 
 def test_renamed_resources_are_read_and_the_old_names_rejected() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
 
-    request = dialect.read_request(pod(asking(others={"example.com/cards": 2})))
+    request = dialect.read_request(pod(a_container(others={"example.com/cards": 2})))
 
     assert request.containers[0].count == 2
-    assert "example.com/cards" in refused(pod(asking(number=1)), dialect).problem
+    assert "example.com/cards" in rejection(pod(a_container(number=1)), dialect).problem
 
 
 # Containers.
 
 
 def test_init_containers_and_sidecars_request_as_the_main_ones_do_in_start_order() -> None:
-    asked = pod(
-        asking("a", number=1),
+    requested = pod(
+        a_container("a", number=1),
         Container("idle"),
-        asking("b", number=1),
-        init=[asking("warm", number=2), asking("proxy", number=1, restart_policy="Always")],
+        a_container("b", number=1),
+        init=[
+            a_container("warm", number=2),
+            a_container("proxy", number=1, restart_policy="Always"),
+        ],
     )
 
-    assert [(ask.name, ask.count, ask.phase) for ask in read(asked).containers] == [
+    assert [(wanted.name, wanted.count, wanted.phase) for wanted in read(requested).containers] == [
         ("warm", 2, Phase.INIT),
         ("proxy", 1, Phase.SIDECAR),
         ("a", 1, Phase.MAIN),
@@ -265,7 +270,7 @@ def test_without_a_mode_either_will_do() -> None:
 
 @pytest.mark.parametrize("mode", ["", "mps", "MIG", "whole"])
 def test_a_mode_that_no_node_has_is_rejected(mode: str) -> None:
-    error = refused(annotated(**{"volcano.sh/vgpu-mode": mode}))
+    error = rejection(annotated(**{"volcano.sh/vgpu-mode": mode}))
 
     assert error.field == "metadata.annotations[volcano.sh/vgpu-mode]"
     assert error.value == mode
@@ -338,15 +343,15 @@ def test_podgroup_spread_outside_a_group_is_noted() -> None:
 
 @pytest.mark.parametrize("policy", ["", "binpack"])
 def test_another_podgroup_policy_is_rejected(policy: str) -> None:
-    error = refused(annotated(**{"volcano.sh/vgpu-podgroup-policy": policy}))
+    error = rejection(annotated(**{"volcano.sh/vgpu-podgroup-policy": policy}))
 
     assert error.value == policy
     assert error.problem == "must be spread, or be omitted"
 
 
 def test_the_priority_is_that_of_the_priority_class() -> None:
-    assert read(pod(asking(number=1), priority=1000)).priority == 1000
-    assert read(pod(asking(number=1))).priority == 0
+    assert read(pod(a_container(number=1), priority=1000)).priority == 1000
+    assert read(pod(a_container(number=1))).priority == 0
 
 
 def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
@@ -354,35 +359,35 @@ def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
         arguments={RULES: [{"tier": "gold", "app": "a"}, {"app": "a"}, {"tier": "silver"}]}
     )
 
-    request = dialect.read_request(pod(asking(number=1), labels={"app": "a", "tier": "gold"}))
+    request = dialect.read_request(pod(a_container(number=1), labels={"app": "a", "tier": "gold"}))
 
     assert request.exclusions == {"app=a,tier=gold", "app=a"}
 
 
-# Whatever is written.
+# Any values.
 
 amounts = st.one_of(st.text(max_size=6), st.integers(-5, 5), st.floats(), st.just("3k"))
 names = st.sampled_from([keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES])
-wishes = st.sampled_from(
+keys_of_pods = st.sampled_from(
     [keys.MODE, keys.USE_TYPE, keys.AVOID_TYPE, keys.USE_UUID, keys.GROUP_POLICY]
 )
 
 
 @given(
     st.dictionaries(names, amounts, min_size=1),
-    st.dictionaries(wishes, st.text(max_size=8) | st.sampled_from(["mig", "spread"])),
+    st.dictionaries(keys_of_pods, st.text(max_size=8) | st.sampled_from(["mig", "spread"])),
 )
 def test_garbage_gives_a_valid_request_or_a_dialect_error(
     limits: dict[str, str | int | float], annotations: dict[str, str]
 ) -> None:
-    asked = pod(Container("main", Resources(limits)), annotations=annotations)
+    requested = pod(Container("main", Resources(limits)), annotations=annotations)
 
     try:
-        request = read(asked)
+        request = read(requested)
     except DialectError:
         return
 
-    (ask,) = request.containers
-    assert ask.count >= 1
-    assert 0 <= ask.compute <= 100
-    assert (ask.memory is None) != (ask.memory_percent is None)
+    (wanted,) = request.containers
+    assert wanted.count >= 1
+    assert 0 <= wanted.compute <= 100
+    assert (wanted.memory is None) != (wanted.memory_percent is None)

@@ -12,7 +12,7 @@ from adapters.dialects.volcano.dialect import Volcano
 from adapters.dialects.volcano.tests.builders import (
     A100,
     NOW,
-    asking,
+    a_container,
     entry,
     idle,
     node,
@@ -32,34 +32,34 @@ from core.requests.request import Phase
 MIG = entry("u0", mode="mig")
 
 
-def carrying(asked: Pod, annotations: dict[str, str]) -> Pod:
-    both = {**(asked.metadata.annotations or {}), **annotations}
-    metadata = msgspec.structs.replace(asked.metadata, annotations=both)
-    return msgspec.structs.replace(asked, metadata=metadata)
+def with_annotations(requested: Pod, annotations: dict[str, str]) -> Pod:
+    both = {**(requested.metadata.annotations or {}), **annotations}
+    metadata = msgspec.structs.replace(requested.metadata, annotations=both)
+    return msgspec.structs.replace(requested, metadata=metadata)
 
 
 def read(
-    asked: Pod, text: str, on: Node | None = None, dialect: Volcano | None = None
+    requested: Pod, text: str, on: Node | None = None, dialect: Volcano | None = None
 ) -> tuple[Grant, ...]:
     dialect = dialect or volcano()
-    bound = carrying(asked, {keys.ASSIGNED: text})
+    bound = with_annotations(requested, {keys.ASSIGNED: text})
     return dialect.read_result(bound, dialect.read_request(bound), on or node(idle(2)))
 
 
 def placed(
-    asked: Pod, on: Node, dialect: Volcano | None = None
+    requested: Pod, on: Node, dialect: Volcano | None = None
 ) -> tuple[Placement, dict[str, str]]:
     dialect = dialect or volcano()
-    _, answer = place(NodeLedger.of(on), asked, dialect)
+    _, answer = place(NodeLedger.of(on), requested, dialect)
     assert isinstance(answer, Placement)
-    return answer, dict(written(dialect, asked, answer, on))
+    return answer, dict(written(dialect, requested, answer, on))
 
 
-# What is written.
+# Writing.
 
 
 def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> None:
-    _, annotations = placed(pod(asking(number=1, memory=3000, cores=50)), node(idle(2)))
+    _, annotations = placed(pod(a_container(number=1, memory=3000, cores=50)), node(idle(2)))
 
     assert annotations == {
         "volcano.sh/vgpu-node": "node-1",
@@ -72,75 +72,78 @@ def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> Non
 
 
 def test_no_label_is_written() -> None:
-    asked, on = pod(asking(number=1)), node(idle(1))
-    placement, _ = placed(asked, on)
+    requested, on = pod(a_container(number=1)), node(idle(1))
+    placement, _ = placed(requested, on)
     dialect = volcano()
 
-    result = dialect.write_result(asked, dialect.read_request(asked), placement, on, NOW)
+    result = dialect.write_result(requested, dialect.read_request(requested), placement, on, NOW)
 
     assert result.labels == {}
 
 
 def test_only_a_scheduler_may_write_what_is_written() -> None:
     _, annotations = placed(
-        pod(Container("idle"), asking("main", number=1, memory=1)), node(idle(1))
+        pod(Container("idle"), a_container("main", number=1, memory=1)), node(idle(1))
     )
 
     assert annotations.keys() == volcano().result_keys
 
 
 def test_a_slice_is_written_with_the_requested_amounts() -> None:
-    _, annotations = placed(pod(asking(number=1, memory=3000, cores=10)), node(MIG))
+    _, annotations = placed(pod(a_container(number=1, memory=3000, cores=10)), node(MIG))
 
     assert annotations[keys.ASSIGNED] == "u0[group1-0],NVIDIA,3000,10:"
 
 
 def test_a_percentage_of_a_slice_is_written_as_units_of_the_card() -> None:
-    _, annotations = placed(pod(asking(number=1, percent=20)), node(MIG))
+    _, annotations = placed(pod(a_container(number=1, percent=20)), node(MIG))
 
     assert annotations[keys.ASSIGNED] == "u0[group2-0],NVIDIA,8192,0:"
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
-        pod(Container("idle"), asking("main", number=1)),
-        pod(asking("main", number=1, memory=1), init=[asking("init", number=1, memory=1)]),
-        pod(Container("main"), init=[asking("init", number=1)]),
+        pod(Container("idle"), a_container("main", number=1)),
+        pod(
+            a_container("main", number=1, memory=1), init=[a_container("init", number=1, memory=1)]
+        ),
+        pod(Container("main"), init=[a_container("init", number=1)]),
     ],
 )
 def test_our_own_record_is_written_beside_a_list_that_the_plugin_attributes_to_another_container(
-    asked: Pod,
+    requested: Pod,
 ) -> None:
-    placement, annotations = placed(asked, node(idle(1)))
+    placement, annotations = placed(requested, node(idle(1)))
 
     assert record.decode(annotations[record.KEY]) == placement.grants
 
 
 def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers() -> None:
     _, annotations = placed(
-        pod(asking("a", number=1), asking("b", number=1), Container("idle")), node(idle(2))
+        pod(a_container("a", number=1), a_container("b", number=1), Container("idle")),
+        node(idle(2)),
     )
 
     assert record.KEY not in annotations
 
 
-# What is read.
+# Reading.
 
 
 def test_a_pod_has_a_result_when_it_carries_a_record() -> None:
-    asked = pod(asking(number=1))
+    requested = pod(a_container(number=1))
 
-    assert not volcano().has_result(asked)
-    assert volcano().has_result(carrying(asked, {keys.ASSIGNED: ""}))
-    assert volcano().has_result(carrying(asked, {record.KEY: "[]"}))
+    assert not volcano().has_result(requested)
+    assert volcano().has_result(with_annotations(requested, {keys.ASSIGNED: ""}))
+    assert volcano().has_result(with_annotations(requested, {record.KEY: "[]"}))
 
 
 def test_our_own_record_is_read_in_preference() -> None:
     dialect = volcano()
     grants = (Grant("main", "u0", 5 * MIB, 5),)
-    bound = carrying(
-        pod(asking(number=1, memory=5, cores=5)),
+    bound = with_annotations(
+        pod(a_container(number=1, memory=5, cores=5)),
         {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)},
     )
 
@@ -148,14 +151,14 @@ def test_our_own_record_is_read_in_preference() -> None:
 
 
 def test_lists_of_devices_belong_to_the_requesting_containers_in_start_order() -> None:
-    asked = pod(
-        asking("a", number=2),
+    requested = pod(
+        a_container("a", number=2),
         Container("idle"),
-        asking("b", number=1),
-        init=[asking("warm", number=1)],
+        a_container("b", number=1),
+        init=[a_container("warm", number=1)],
     )
 
-    grants = read(asked, "u0,NVIDIA,10,0:;u0,NVIDIA,20,0:u1,NVIDIA,20,0:;u1,NVIDIA,30,100:")
+    grants = read(requested, "u0,NVIDIA,10,0:;u0,NVIDIA,20,0:u1,NVIDIA,20,0:;u1,NVIDIA,30,100:")
 
     assert grants == (
         Grant("warm", "u0", 10 * MIB, 0, phase=Phase.INIT),
@@ -167,14 +170,14 @@ def test_lists_of_devices_belong_to_the_requesting_containers_in_start_order() -
 
 def test_units_are_read_by_the_factor() -> None:
     (grant,) = read(
-        pod(asking(number=1)), "u0,NVIDIA,375,0:", dialect=volcano({"gpuMemoryFactor": 8})
+        pod(a_container(number=1)), "u0,NVIDIA,375,0:", dialect=volcano({"gpuMemoryFactor": 8})
     )
 
     assert grant.memory == 3000 * MIB
 
 
 def test_a_slice_is_read_as_all_that_it_has() -> None:
-    (grant,) = read(pod(asking(number=1)), "u0[group2-3],NVIDIA,3000,50:", node(MIG))
+    (grant,) = read(pod(a_container(number=1)), "u0[group2-3],NVIDIA,3000,50:", node(MIG))
 
     assert grant.memory == 5120 * MIB
     assert grant.compute == 14
@@ -184,12 +187,12 @@ def test_a_slice_is_read_as_all_that_it_has() -> None:
 
 @pytest.mark.parametrize("identity", ["gone", "gone[group1-0]"])
 def test_a_card_that_the_node_does_not_have_keeps_its_uuid(identity: str) -> None:
-    assert read(pod(asking(number=1)), f"{identity},NVIDIA,3000,50:") == (
+    assert read(pod(a_container(number=1)), f"{identity},NVIDIA,3000,50:") == (
         Grant("main", "gone", 3000 * MIB, 50),
     )
 
 
-TWO = pod(asking("a", number=1), asking("b", number=2))
+TWO = pod(a_container("a", number=1), a_container("b", number=2))
 
 
 @pytest.mark.parametrize(
@@ -208,12 +211,12 @@ TWO = pod(asking("a", number=1), asking("b", number=2))
     ],
 )
 def test_a_record_of_another_shape_is_rejected(text: str, right: str) -> None:
-    with pytest.raises(DialectError) as refused:
+    with pytest.raises(DialectError) as rejected:
         read(TWO, text)
 
-    assert refused.value.field == "metadata.annotations[volcano.sh/vgpu-ids-new]"
-    assert refused.value.value == text
-    assert refused.value.problem == right
+    assert rejected.value.field == "metadata.annotations[volcano.sh/vgpu-ids-new]"
+    assert rejected.value.value == text
+    assert rejected.value.problem == right
 
 
 @pytest.mark.parametrize(
@@ -238,10 +241,10 @@ def test_a_record_of_another_shape_is_rejected(text: str, right: str) -> None:
 def test_an_impossible_device_is_rejected(device: str, right: str) -> None:
     on = node(entry("u0") + entry("u1", mode="mig"))
 
-    with pytest.raises(DialectError) as refused:
-        read(pod(asking(number=1)), f"{device}:", on)
+    with pytest.raises(DialectError) as rejected:
+        read(pod(a_container(number=1)), f"{device}:", on)
 
-    assert refused.value.problem == right
+    assert rejected.value.problem == right
 
 
 @given(
@@ -261,7 +264,7 @@ def test_garbage_gives_grants_or_a_dialect_error_and_nothing_else(text: str) -> 
     assert [grant.container for grant in grants] == ["a", "b", "b"]
 
 
-# What is read is what was written.
+# Round trip.
 
 shares = st.fixed_dictionaries(
     {"number": st.integers(1, 2), "memory": st.integers(1, 1200)},
@@ -269,10 +272,10 @@ shares = st.fixed_dictionaries(
 ) | st.fixed_dictionaries({"number": st.integers(1, 2), "percent": st.integers(1, 40)})
 
 
-def sharing(name: str, share: dict[str, int] | None, *, stays: bool = False) -> Container:
+def a_container_with(name: str, share: dict[str, int] | None, *, stays: bool = False) -> Container:
     if share is None:
         return Container(name)
-    return asking(
+    return a_container(
         name,
         number=share["number"],
         memory=share.get("memory"),
@@ -306,34 +309,37 @@ def test_the_grants_that_are_written_are_read_again(
         ),
         dialect,
     )
-    asked = pod(
-        *(sharing(f"c{index}", share) for index, share in enumerate(main)),
+    requested = pod(
+        *(a_container_with(f"c{index}", share) for index, share in enumerate(main)),
         init=[
-            sharing(f"i{index}", share, stays=stays) for index, (share, stays) in enumerate(init)
+            a_container_with(f"i{index}", share, stays=stays)
+            for index, (share, stays) in enumerate(init)
         ],
     )
-    if not dialect.matches(asked):
+    if not dialect.matches(requested):
         return
-    _, answer = place(NodeLedger.of(on), asked, dialect)
+    _, answer = place(NodeLedger.of(on), requested, dialect)
     if isinstance(answer, Reason):
         return
 
-    annotations = dict(written(dialect, asked, answer, on))
-    bound = carrying(asked, {key: annotations[key] for key in annotations if key != record.KEY})
+    annotations = dict(written(dialect, requested, answer, on))
+    bound = with_annotations(
+        requested, {key: annotations[key] for key in annotations if key != record.KEY}
+    )
 
     assert dialect.read_result(bound, dialect.read_request(bound), on) == answer.grants
     if not init:  # Volcano itself gives init containers nothing
-        held = dialect.read_adopted(bound, on)
-        assert held is not None
-        assert held.grants == answer.grants
+        adopted = dialect.read_adopted(bound, on)
+        assert adopted is not None
+        assert adopted.grants == answer.grants
 
 
 def test_a_whole_card_is_read_as_granted_where_another_dialect_states_it_more_precisely() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
     on = node(entry("u0", memory="5120"), dialect)
     finer = replace(on, cards=(replace(on.cards[0], memory=40960 * MIB + 5),))
-    asked = pod(asking(number=1))
-    placement, annotations = placed(asked, finer, dialect)
+    requested = pod(a_container(number=1))
+    placement, annotations = placed(requested, finer, dialect)
 
     assert annotations[keys.ASSIGNED] == "u0,NVIDIA,5120,0:"
-    assert read(asked, annotations[keys.ASSIGNED], finer, dialect) == placement.grants
+    assert read(requested, annotations[keys.ASSIGNED], finer, dialect) == placement.grants

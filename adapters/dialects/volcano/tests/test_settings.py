@@ -12,7 +12,7 @@ from adapters.dialects.volcano.settings import (
     read_device_config,
     read_scheduling,
 )
-from adapters.dialects.volcano.tests.builders import asking, configured, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, configured, pod, volcano
 from core.hardware.quantity import MIB
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
@@ -94,16 +94,16 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
 
 def ranking(arguments: dict[str, object], defaults: Defaults | None = None) -> Ranking:
     dialect = volcano(arguments=arguments, defaults=defaults)
-    return dialect.read_request(pod(asking(number=1))).ranking
+    return dialect.read_request(pod(a_container(number=1))).ranking
 
 
-def refused(device: Any = None, scheduler: Any = None) -> DialectError:
+def rejection(device: Any = None, scheduler: Any = None) -> DialectError:
     with pytest.raises(DialectError) as error:
         configured({keys.DEVICE_CONFIG: device, keys.SCHEDULER_CONFIG: scheduler})
     return error.value
 
 
-def refused_argument(name: str, value: object) -> DialectError:
+def rejected_argument(name: str, value: object) -> DialectError:
     with pytest.raises(DialectError) as error:
         volcano(arguments={name: value})
     return error.value
@@ -133,7 +133,7 @@ def test_a_switch_is_a_boolean_or_its_text_and_changes_no_decision(switch: objec
 @pytest.mark.parametrize("switch", ["no", "2", "", 0.5])
 @pytest.mark.parametrize("name", keys.SWITCHES)
 def test_a_switch_of_another_value_is_an_error(name: str, switch: object) -> None:
-    error = refused_argument(name, switch)
+    error = rejected_argument(name, switch)
 
     assert (error.field, error.value) == (
         f"ConfigMap volcano-scheduler-configmap, key volcano-scheduler.conf, {name}",
@@ -173,14 +173,14 @@ def test_a_factor_is_mib_to_a_unit_and_0_means_1(factor: object, unit: int) -> N
 def test_a_bad_device_setting_is_named_with_its_place_and_value(
     device: object, place: str, value: object
 ) -> None:
-    error = refused(device=device)
+    error = rejection(device=device)
 
     assert error.field == (f"ConfigMap volcano-vgpu-device-config, key device-config.yaml, {place}")
     assert error.value == value
 
 
 def test_two_resources_of_one_name_are_rejected() -> None:
-    error = refused(device={"nvidia": {"resourceMemoryName": "volcano.sh/vgpu-number"}})
+    error = rejection(device={"nvidia": {"resourceMemoryName": "volcano.sh/vgpu-number"}})
 
     assert error.problem == "must give each resource its own name"
 
@@ -189,7 +189,7 @@ def test_two_resources_of_one_name_are_rejected() -> None:
 def test_groups_with_names_that_a_result_cannot_contain_are_rejected(names: list[str]) -> None:
     groups: list[object] = [{"group": name, "geometries": ()} for name in names]
 
-    error = refused(
+    error = rejection(
         device={"nvidia": {"knownMigGeometries": [{"models": ["X"], "allowedGeometries": groups}]}}
     )
 
@@ -201,7 +201,7 @@ def test_groups_with_names_that_a_result_cannot_contain_are_rejected(names: list
 def test_a_bad_argument_of_the_scheduler_is_named_with_its_value(
     argument: str, value: object, right: str
 ) -> None:
-    error = refused_argument(argument, value)
+    error = rejected_argument(argument, value)
 
     assert error.field == (
         f"ConfigMap volcano-scheduler-configmap, key volcano-scheduler.conf, {argument}"
@@ -227,7 +227,7 @@ def test_a_scheduler_file_without_arguments_sets_nothing(scheduler: object) -> N
 
 
 def test_a_malformed_scheduler_file_is_named_by_place() -> None:
-    error = refused(scheduler={"tiers": [{"plugins": 3}]})
+    error = rejection(scheduler={"tiers": [{"plugins": 3}]})
 
     assert error.field.endswith("key volcano-scheduler.conf, tiers[0].plugins")
     assert error.value == 3

@@ -1,4 +1,4 @@
-"""Where Volcano itself goes wrong, and what happens here instead."""
+"""Known weaknesses of Volcano, and what Dragoman does instead."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import (
     A100,
-    asking,
+    a_container,
     assigned,
     entry,
     idle,
@@ -32,29 +32,31 @@ MIG = entry("u0", mode="mig")
 
 
 def of_memory(name: str, memory: int) -> Pod:
-    return pod(asking(number=1, memory=memory), name=name)
+    return pod(a_container(number=1, memory=memory), name=name)
 
 
 def on_mig(*memories: int) -> list[str]:
-    """The slices that pods of some MiB get one after the other on one idle card."""
+    """The slices that pods of some MiB get in sequence on one idle card."""
     pods = [of_memory(f"p{place}", memory) for place, memory in enumerate(memories)]
-    told = assigned(volcano(), NodeLedger.of(node(MIG)), *pods)
-    return [text.partition("]")[0].partition("[")[2] or text for text in told]
+    found = assigned(volcano(), NodeLedger.of(node(MIG)), *pods)
+    return [text.partition("]")[0].partition("[")[2] or text for text in found]
 
 
-def restored(ledger: NodeLedger, asked: Pod, text: str) -> NodeLedger:
-    """The ledger after the pod's record was read from its annotation alone."""
+def adopted(ledger: NodeLedger, requested: Pod, text: str) -> NodeLedger:
+    """The ledger after a dialect has read the pod's record from its annotation only."""
     dialect = volcano()
-    bound = pod(*asked.spec.containers, annotations={keys.ASSIGNED: text})
+    bound = pod(*requested.spec.containers, annotations={keys.ASSIGNED: text})
     request = dialect.read_request(bound)
     grants = dialect.read_result(bound, request, ledger.node)
     return ledger.adopt(Allocation.of(request, Placement(ledger.node.name, grants)))
 
 
 def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
-    asked = pod(asking("a", number=1, memory=1000), asking("b", number=1, memory=2000))
+    requested = pod(
+        a_container("a", number=1, memory=1000), a_container("b", number=1, memory=2000)
+    )
 
-    _, answer = place(NodeLedger.of(node(idle(1))), asked)
+    _, answer = place(NodeLedger.of(node(idle(1))), requested)
 
     assert isinstance(answer, Placement)
     assert answer.grants == (
@@ -64,18 +66,18 @@ def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
 
 
 def test_w2_a_container_without_devices_shifts_no_share() -> None:
-    asked = pod(Container("idle"), asking("main", number=1, memory=1000))
+    requested = pod(Container("idle"), a_container("main", number=1, memory=1000))
 
-    ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,1000,0:")
+    ledger = adopted(NodeLedger.of(node(idle(1))), requested, "u0,NVIDIA,1000,0:")
 
     (allocation,) = ledger.allocations.values()
     assert [grant.container for grant in allocation.grants] == ["main"]
 
 
 def test_w3_memory_without_a_number_is_one_card_with_limits() -> None:
-    told = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(asking(memory=3000)))
+    found = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(a_container(memory=3000)))
 
-    assert told == ["u0,NVIDIA,3000,0:"]
+    assert found == ["u0,NVIDIA,3000,0:"]
 
 
 def test_w4_two_pods_at_once_get_two_slices() -> None:
@@ -83,9 +85,11 @@ def test_w4_two_pods_at_once_get_two_slices() -> None:
 
 
 def test_w4_two_containers_of_a_pod_get_two_slices() -> None:
-    asked = pod(asking("a", number=1, memory=3000), asking("b", number=1, memory=3000))
+    requested = pod(
+        a_container("a", number=1, memory=3000), a_container("b", number=1, memory=3000)
+    )
 
-    assert assigned(volcano(), NodeLedger.of(node(MIG)), asked) == [
+    assert assigned(volcano(), NodeLedger.of(node(MIG)), requested) == [
         "u0[group1-0],NVIDIA,3000,0:;u0[group1-1],NVIDIA,3000,0:"
     ]
 
@@ -116,13 +120,13 @@ def test_w6_a_drained_card_can_be_partitioned_again() -> None:
 def test_a_whole_mig_card_is_its_largest_slice() -> None:
     large = entry("u0", memory="81920", card_type="NVIDIA-NVIDIA A100-SXM4-80GB", mode="mig")
 
-    told = assigned(volcano(), NodeLedger.of(node(large)), pod(asking(number=1)))
+    found = assigned(volcano(), NodeLedger.of(node(large)), pod(a_container(number=1)))
 
-    assert told == ["u0[group4-0],NVIDIA,81920,0:"]
+    assert found == ["u0[group4-0],NVIDIA,81920,0:"]
 
 
 @pytest.mark.parametrize(
-    ("memory", "held"),
+    ("memory", "expected"),
     [
         (3000, "group1-0"),
         (8000, "group2-0"),
@@ -132,16 +136,18 @@ def test_a_whole_mig_card_is_its_largest_slice() -> None:
         (40961, "1 of 1 cards: no MIG profile is large enough"),
     ],
 )
-def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, held: str) -> None:
-    assert on_mig(memory) == [held]
+def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, expected: str) -> None:
+    assert on_mig(memory) == [expected]
 
 
 def test_w8_an_unhealthy_card_is_not_chosen() -> None:
     ledger = NodeLedger.of(node(entry("u0") + entry("u1", health="false")))
 
-    told = assigned(volcano(), ledger, pod(asking(number=1)), pod(asking(number=1), name="q"))
+    found = assigned(
+        volcano(), ledger, pod(a_container(number=1)), pod(a_container(number=1), name="q")
+    )
 
-    assert told == [
+    assert found == [
         "u0,NVIDIA,40960,0:",
         "1 of 2 cards: unhealthy; 1 of 2 cards: memory 40 GiB short",
     ]
@@ -153,16 +159,20 @@ def test_w11_a_node_without_allocatable_memory_is_rejected_with_a_reason() -> No
         kube_node(idle(1), allocatable={keys.COUNT: 10, keys.MEMORY: 0}), None, [dialect]
     )
 
-    told = assigned(dialect, NodeLedger.of(served), pod(asking(number=1)))
+    found = assigned(dialect, NodeLedger.of(served), pod(a_container(number=1)))
 
-    assert told == ["1 of 1 cards: unhealthy"]
+    assert found == ["1 of 1 cards: unhealthy"]
     assert "allocatable volcano.sh/vgpu-memory is 0" in problems[0]
 
 
 def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> None:
-    asked = pod(asking("a", number=1, memory=20000), asking("b", number=1, memory=20000))
+    requested = pod(
+        a_container("a", number=1, memory=20000), a_container("b", number=1, memory=20000)
+    )
 
-    ledger = restored(NodeLedger.of(node(idle(1))), asked, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:")
+    ledger = adopted(
+        NodeLedger.of(node(idle(1))), requested, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:"
+    )
 
     assert ledger.usages[0].memory == 40000 * MIB
     assert ledger.usages[0].slots == 2
@@ -171,11 +181,11 @@ def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> No
 def test_w16_every_key_of_a_result_is_the_schedulers_alone() -> None:
     dialect = volcano()
     on = node(idle(1))
-    asked = pod(asking(number=1))
-    _, answer = place(NodeLedger.of(on), asked)
+    requested = pod(a_container(number=1))
+    _, answer = place(NodeLedger.of(on), requested)
 
     assert isinstance(answer, Placement)
-    assert written(dialect, asked, answer, on).keys() <= dialect.result_keys
+    assert written(dialect, requested, answer, on).keys() <= dialect.result_keys
 
 
 def test_w17_spread_prefers_the_emptier_node() -> None:
@@ -196,29 +206,31 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
 
 def test_w18_a_number_of_0_is_rejected_and_charges_nothing() -> None:
     with pytest.raises(DialectError):
-        volcano().read_request(pod(asking(number=0, memory=3000)))
+        volcano().read_request(pod(a_container(number=0, memory=3000)))
 
 
 def test_w19_a_percentage_places_a_pod() -> None:
-    told = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(asking(number=1, percent=50)))
+    found = assigned(
+        volcano(), NodeLedger.of(node(idle(1))), pod(a_container(number=1, percent=50))
+    )
 
-    assert told == ["u0,NVIDIA,20480,0:"]
+    assert found == ["u0,NVIDIA,20480,0:"]
 
 
 def test_w19_the_unreachable_mode_mps_is_rejected_at_admission() -> None:
     with pytest.raises(DialectError, match="must be hami-core or mig"):
-        volcano().read_request(pod(asking(number=1), annotations={keys.MODE: "mps"}))
+        volcano().read_request(pod(a_container(number=1), annotations={keys.MODE: "mps"}))
 
 
 def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
     register = entry("u0", mode="mig", card_type="NVIDIA-NVIDIA Future")
     on = node(register)
-    wants_hami = pod(asking(number=1, memory=1), annotations={keys.MODE: "hami-core"})
+    wants_hami = pod(a_container(number=1, memory=1), annotations={keys.MODE: "hami-core"})
 
-    told = assigned(volcano(), NodeLedger.of(on), wants_hami, of_memory("any", 1))
+    found = assigned(volcano(), NodeLedger.of(on), wants_hami, of_memory("any", 1))
 
     assert (on.cards[0].mode, on.cards[0].geometry) == (Mode.MIG, NO_GEOMETRY)
-    assert told == [
+    assert found == [
         "1 of 1 cards: other sharing mode",
         "1 of 1 cards: no MIG profile is large enough",
     ]
@@ -227,14 +239,14 @@ def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
 def test_w21_the_ledger_allocates_the_slice_and_releases_the_slice() -> None:
     empty = NodeLedger.of(node(MIG))
 
-    ledger = restored(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
+    ledger = adopted(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
 
     assert ledger.usages[0].memory == 5120 * MIB
     assert ledger.release("uid-p").usages == empty.usages
 
 
 def test_w22_what_no_eviction_can_cure_has_its_own_reason() -> None:
-    request = volcano().read_request(pod(asking(number=3)))
+    request = volcano().read_request(pod(a_container(number=3)))
 
     answer = fit(request, NodeLedger.of(node(idle(2))))
 
@@ -246,9 +258,9 @@ def test_w27_a_rule_keeps_a_card_only_as_long_as_its_own_pod_is_there() -> None:
     dialect = volcano(
         arguments={"deviceshare.GPUExclusiveRules": [{"tier": "gold"}, {"tier": "silver"}]}
     )
-    gold = pod(asking(number=1, memory=1), name="gold", labels={"tier": "gold"})
-    silver = pod(asking(number=1, memory=1), name="silver", labels={"tier": "silver"})
-    next_gold = pod(asking(number=1, memory=1), name="next", labels={"tier": "gold"})
+    gold = pod(a_container(number=1, memory=1), name="gold", labels={"tier": "gold"})
+    silver = pod(a_container(number=1, memory=1), name="silver", labels={"tier": "silver"})
+    next_gold = pod(a_container(number=1, memory=1), name="next", labels={"tier": "gold"})
     ledger, _ = place(NodeLedger.of(node(idle(1))), gold, dialect)
     ledger, _ = place(ledger, silver, dialect)
 
@@ -263,9 +275,9 @@ def test_w28_no_share_is_written_as_0_which_would_be_no_limit() -> None:
     dialect = volcano({"gpuMemoryFactor": 1024})
     on = node(entry("u0", memory="40"), dialect)
 
-    told = assigned(dialect, NodeLedger.of(on), pod(asking(number=1, percent=1)))
+    found = assigned(dialect, NodeLedger.of(on), pod(a_container(number=1, percent=1)))
 
-    assert told == ["u0,NVIDIA,1,0:"]
+    assert found == ["u0,NVIDIA,1,0:"]
 
 
 def test_w30_a_renamed_resource_does_not_hide_the_node() -> None:
@@ -273,22 +285,26 @@ def test_w30_a_renamed_resource_does_not_hide_the_node() -> None:
     allocatable = {"example.com/cards": "10"}
     served, problems = read_node(kube_node(idle(1), allocatable=allocatable), None, [dialect])
 
-    told = assigned(dialect, NodeLedger.of(served), pod(asking(others={"example.com/cards": 1})))
+    found = assigned(
+        dialect, NodeLedger.of(served), pod(a_container(others={"example.com/cards": 1}))
+    )
 
     assert problems == ()
-    assert told == ["u0,NVIDIA,40960,0:"]
+    assert found == ["u0,NVIDIA,40960,0:"]
 
 
 def test_init_containers_have_shares_of_their_own() -> None:
-    asked = pod(Container("main"), init=[asking("warm", number=1, memory=3000)])
+    requested = pod(Container("main"), init=[a_container("warm", number=1, memory=3000)])
 
-    assert assigned(volcano(), NodeLedger.of(node(idle(1))), asked) == ["u0,NVIDIA,3000,0:"]
+    assert assigned(volcano(), NodeLedger.of(node(idle(1))), requested) == ["u0,NVIDIA,3000,0:"]
 
 
 def test_cards_of_one_node_may_differ_in_mode() -> None:
     on = node(entry("u0", mode="mig") + entry("u1"))
-    wants_mig = pod(asking(number=1, memory=3000), annotations={keys.MODE: "mig"}, name="m")
-    wants_hami = pod(asking(number=1, memory=3000), annotations={keys.MODE: "hami-core"}, name="h")
+    wants_mig = pod(a_container(number=1, memory=3000), annotations={keys.MODE: "mig"}, name="m")
+    wants_hami = pod(
+        a_container(number=1, memory=3000), annotations={keys.MODE: "hami-core"}, name="h"
+    )
 
     assert assigned(volcano(), NodeLedger.of(on), wants_mig, wants_hami) == [
         "u0[group1-0],NVIDIA,3000,0:",
@@ -303,7 +319,7 @@ def test_one_short_entry_does_not_hide_the_node() -> None:
 
 
 def test_a_slice_also_has_the_requested_compute() -> None:
-    half = pod(asking(number=1, memory=3000, cores=50))
+    half = pod(a_container(number=1, memory=3000, cores=50))
 
     _, answer = place(NodeLedger.of(node(MIG)), half)
 
