@@ -1,7 +1,7 @@
 """A real API server accepts the chart, and the rules of the chart work."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -189,6 +189,79 @@ def test_without_the_service_only_the_service_account_itself_can_bind(plane: Con
     with pytest.raises(ApiError, match=r"bindings\.dragoman\.dev"):
         plane.api.create("/api/v1/namespaces/default/bindings", binding("side-door", "n1"))
     bind(own, "bound", "n1")
+
+
+def annotate(api: Api, name: str, key: str, text: str | None, part: str = "") -> None:
+    api.merge(f"{PODS}/{name}{part}", {"metadata": {"annotations": {key: text}}})
+
+
+def with_rights(plane: ControlPlane, namespace: str, name: str, *resources: str) -> Api:
+    """The server as a new account sees it that may patch pods, and create these resources."""
+    api = plane.api
+    api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": list(resources), "verbs": ["create"]},
+    ]
+    api.create(
+        f"{RIGHTS}/clusterroles",
+        {"metadata": {"name": name}, "rules": rules[: 1 + bool(resources)]},
+    )
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+    api.create(f"{RIGHTS}/clusterrolebindings", body)
+    return connect(account(plane, namespace, name), plane.run.folder)
+
+
+def succeeds(act: Callable[[], object]) -> bool:
+    """Whether a request is accepted; a role takes effect a moment after it is written."""
+    try:
+        act()
+    except ApiError:
+        return False
+    return True
+
+
+def test_an_author_cannot_write_a_result_key_of_an_existing_pod(plane: ControlPlane) -> None:
+    plane.api.create(PODS, pod("of-author", "default-scheduler", {}))
+    annotate(plane.api, "of-author", "dragoman.dev/allocation", "[]")
+    author = with_rights(plane, "default", "author")
+
+    within(15, lambda: succeeds(lambda: annotate(author, "of-author", "a", "b")))
+    for part in ("", "/status"):
+        for key, text in (
+            ("dragoman.dev/allocation", "[1]"),
+            ("dragoman.dev/allocation", None),
+            ("volcano.sh/vgpu-ids-new", "u,NVIDIA,1,0:"),
+        ):
+            with pytest.raises(ApiError, match=f"{key}: only schedulers, device plugins"):
+                annotate(author, "of-author", key, text, part)
+        labels = {"metadata": {"labels": {"hami.io/vgpu-node": "n"}}}
+        with pytest.raises(ApiError, match=r"hami\.io/vgpu-node: only schedulers"):
+            author.merge(f"{PODS}/of-author{part}", labels)
+
+    found = plane.api.get(f"{PODS}/of-author")["metadata"]
+    assert found["annotations"] == {"a": "b", "dragoman.dev/allocation": "[]"}
+    plane.api.delete(f"{PODS}/of-author")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "resources"),
+    [("default", "a-scheduler", ["pods/binding"]), ("kube-system", "hami-device-plugin", [])],
+)
+def test_schedulers_and_known_device_plugins_write_results(
+    plane: ControlPlane, namespace: str, name: str, resources: list[str]
+) -> None:
+    plane.api.create(PODS, pod(f"of-{name}", "default-scheduler", {}))
+    writer = with_rights(plane, namespace, name, *resources)
+
+    def write() -> None:
+        annotate(writer, f"of-{name}", "hami.io/bind-phase", "success")
+
+    within(15, lambda: succeeds(write))
+
+    plane.api.delete(f"{PODS}/of-{name}")
 
 
 def binding(name: str, node: str) -> Object:
