@@ -81,13 +81,13 @@ class ObjectStore:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], KubeObject] = {}
 
-    def on_update(self, updated: KubeObject) -> None:
+    def on_update(self, thing: KubeObject) -> None:
         """Store it."""
-        self.objects[updated.metadata.namespace, updated.metadata.name] = updated
+        self.objects[thing.metadata.namespace, thing.metadata.name] = thing
 
-    def on_delete(self, deleted: Identity) -> None:
+    def on_delete(self, what: Identity) -> None:
         """Remove it."""
-        self.objects.pop((deleted.namespace, deleted.name), None)
+        self.objects.pop((what.namespace, what.name), None)
 
     def on_unreadable(self, what: Identity, problem: str) -> None:
         """End the run: the generated objects are all readable."""
