@@ -1,4 +1,4 @@
-"""``python -m adapters.node CONFIG``: the agent without the command's weight."""
+"""``python -m adapters.node CONFIG``: the agent without the memory of the ``dragoman`` command."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ BAD_INPUT = 2
 
 
 def main(words: list[str]) -> int:
-    """Run the agent; its exit status."""
+    """Run the agent, and return its exit status."""
     if len(words) != 1:
         sys.stderr.write("usage: python -m adapters.node CONFIG\n")
         return BAD_INPUT

@@ -1,4 +1,4 @@
-"""Cards that the operator lists: for tests, for MetaX, for vendors without a library here."""
+"""Cards that the operator lists: for tests, MetaX, and vendors whose library the agent lacks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from core.hardware.quantity import MIB
 
 
 class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A hardware slice that is there."""
+    """A MIG instance that exists."""
 
     profile: str
     start: int
@@ -25,7 +25,7 @@ class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 class LinkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A set of connected cards that the card belongs to."""
+    """A group of connected cards that the card belongs to."""
 
     level: Literal["node", "numa", "pcie", "link"]
     name: str
@@ -35,9 +35,9 @@ class CardEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A card.
 
     Attributes:
-        healthy: False keeps it from being sold anew.
-        problem: why it is not healthy, for people.
-        devices: its device nodes where the profile's rule does not give them.
+        healthy: False: the card gets no new allocations.
+        problem: why it is unhealthy, as a text for operators.
+        devices: its device nodes, where the profile's templates are wrong.
     """
 
     uuid: str
@@ -62,16 +62,16 @@ class HardwareFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class FileInventory:
-    """Reads the list anew each time."""
+    """Reads the list at each call."""
 
     path: Path
     node: str
 
     def read(self) -> Hardware:
-        """What the file says.
+        """The hardware in the file.
 
         Raises:
-            InventoryError: it is not there, or not such a list.
+            InventoryError: the file is missing or invalid.
         """
         try:
             found = msgspec.convert(yaml.safe_load(self.path.read_bytes()), HardwareFile)
@@ -90,7 +90,7 @@ class FileInventory:
         )
 
     def loads(self) -> dict[str, CardLoad]:
-        """Nothing: a file does not know."""
+        """Nothing: a file has no loads."""
         return {}
 
     def _card(self, entry: CardEntry) -> Card:

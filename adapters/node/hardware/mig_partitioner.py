@@ -1,8 +1,8 @@
-"""Makes the slices that the ledger grants, before their containers are answered.
+"""Creates the MIG instances that the ledger grants, before their containers are created.
 
-Only a part that nobody holds, that is in the way of a granted one, and on which nothing runs, is
-removed. The truth is the ledger and the card, both read anew each time: an agent that died halfway
-finds what it left.
+It destroys an instance only if it is in the way of a granted one, is not granted itself, and has no
+process. It keeps no state of its own: it reads ledger and card each time, so that a restarted agent
+continues where it stopped.
 """
 
 import asyncio
@@ -18,29 +18,30 @@ from core.hardware.mig_repartition import GpuInstancePlacement, RepartitionPlan,
 from core.ledger.node_ledger import NodeLedger
 
 RETRY_INTERVAL = 5.0
-"""Seconds until what could not be cut is tried again: what was in the way may have ended."""
+"""Seconds until a failed creation is retried: the process in the way may have ended."""
 
 
 class MigDriver(Protocol):
-    """Who cuts. Each may take seconds, and raise a ``RuntimeError`` that says why not."""
+    """Partitions cards. Each call may take seconds, and raise ``RuntimeError`` with the reason."""
 
     def enable(self, uuid: str) -> None:
-        """Make a card that nobody uses one that can be cut."""
+        """Enable MIG mode on an unused card."""
         ...
 
     def repartition(
         self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
     ) -> dict[GpuInstancePlacement, str]:
-        """Remove parts, unless something runs there, and add others; why some were not added."""
+        """Destroy idle instances and create others; the reasons of those that failed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RepartitionJob:
-    """What is to be done with one card.
+    """The work on one card.
 
     Attributes:
-        enable: whether its mode must be changed before.
+        plan: what to destroy and to create.
+        enable: whether MIG mode must be enabled before.
     """
 
     uuid: str
@@ -50,16 +51,16 @@ class RepartitionJob:
 
 @dataclass(slots=True)
 class MigPartitioner:
-    """Follows the ledger. What others read of it is replaced and never changed: they have threads.
+    """Follows the ledger. Other threads read its attributes, which are replaced and never changed.
 
     Attributes:
-        grants: that are served, and told when something was cut.
-        tool: that cuts.
-        hardware: what is in the node, as it was last read.
-        look: reads it anew.
-        enable: whether cards may be put in MIG mode.
-        uncut: why a slice could not be made.
-        withdrawn: slices that are being removed, and are given to nobody.
+        grants: whose slices it creates; it wakes their waiters.
+        driver: that partitions cards.
+        hardware: of the node, as last read.
+        read_hardware: reads it again.
+        enable: whether it may enable MIG mode on cards.
+        failed_instances: why a granted instance could not be created.
+        withdrawn: instances that are being destroyed, which no container may get.
     """
 
     grants: LedgerGrants
@@ -71,7 +72,7 @@ class MigPartitioner:
     withdrawn: frozenset[MigKey] = frozenset()
 
     async def run(self) -> None:
-        """Cut what is granted until cancelled."""
+        """Create what is granted until cancelled."""
         while True:
             seen = self.grants.ledger
             await self.repartition()
@@ -85,13 +86,15 @@ class MigPartitioner:
                 continue
 
     async def repartition(self) -> None:
-        """Make what is granted now."""
+        """Create what is granted now."""
         ledger = self.grants.ledger
         if ledger is None:
             return
         jobs, problems = self._jobs(ledger)
-        # From here on nobody is given what goes; who was given it before has a grant for it.
-        self.withdrawn = frozenset(_key(j.uuid, piece) for j in jobs for piece in j.plan.remove)
+        # From here on no container gets these; one that got one before has a grant for it.
+        self.withdrawn = frozenset(
+            _key(j.uuid, placement) for j in jobs for placement in j.plan.remove
+        )
         for job in jobs:
             problems |= await asyncio.to_thread(self._do, job)
         if jobs:
@@ -107,54 +110,54 @@ class MigPartitioner:
 
     def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[MigKey, str]]:
         hardware = self.hardware()
-        unsure = _unsure(ledger)
+        uncertain = _uncertain(ledger)
         jobs: list[RepartitionJob] = []
         problems: dict[MigKey, str] = {}
         known = {card.uuid for card in hardware.cards}
         for uuid, wanted in _wanted(ledger).items():
-            missing = [piece for piece in wanted if _key(uuid, piece) not in hardware.instances]
+            missing = [
+                placement for placement in wanted if _key(uuid, placement) not in hardware.instances
+            ]
             if not missing:
                 continue
             off = uuid not in hardware.gpu_instances
-            if uuid not in known or (off and (not self.enable or uuid in unsure)):
-                why = "it is not in MIG mode" if uuid in known else "it is not there"
-                problems |= {_key(uuid, piece): why for piece in missing}
+            if uuid not in known or (off and (not self.enable or uuid in uncertain)):
+                why = "it is not in MIG mode" if uuid in known else "the card does not answer"
+                problems |= {_key(uuid, placement): why for placement in missing}
                 continue
-            # A part that was begun and not finished is there, and still has to be made.
-            there = [
-                piece for piece in hardware.gpu_instances.get(uuid, ()) if piece not in missing
-            ]
-            found = repartition(wanted, there, keep=uuid in unsure)
-            why = "what it is cut into may be in use"
-            problems |= {_key(uuid, piece): why for piece in found.refused}
+            # A GPU instance without its compute instance exists, and still has to be completed.
+            present = [each for each in hardware.gpu_instances.get(uuid, ()) if each not in missing]
+            found = repartition(wanted, present, keep=uuid in uncertain)
+            why = "its present instances may be in use"
+            problems |= {_key(uuid, placement): why for placement in found.refused}
             if found.add:
                 jobs.append(RepartitionJob(uuid, found, off))
         return jobs, problems
 
     def _do(self, job: RepartitionJob) -> dict[MigKey, str]:
-        """On a thread: it may take seconds."""
+        """Runs on another thread, because it may take seconds."""
         try:
             if job.enable:
                 self.driver.enable(job.uuid)
             found = self.driver.repartition(job.uuid, job.plan.remove, job.plan.add)
         except RuntimeError as error:
-            return {_key(job.uuid, piece): str(error) for piece in job.plan.add}
+            return {_key(job.uuid, placement): str(error) for placement in job.plan.add}
         log_event(
             "mig.repartitioned",
             card=job.uuid,
-            removed=[f"{piece.profile}@{piece.start}" for piece in job.plan.remove],
-            added=[f"{piece.profile}@{piece.start}" for piece in job.plan.add],
+            removed=[f"{placement.profile}@{placement.start}" for placement in job.plan.remove],
+            added=[f"{placement.profile}@{placement.start}" for placement in job.plan.add],
             failed=len(found),
         )
-        return {_key(job.uuid, piece): why for piece, why in found.items()}
+        return {_key(job.uuid, placement): why for placement, why in found.items()}
 
 
-def _key(uuid: str, piece: GpuInstancePlacement) -> MigKey:
-    return MigKey(uuid, piece.profile, piece.start)
+def _key(uuid: str, placement: GpuInstancePlacement) -> MigKey:
+    return MigKey(uuid, placement.profile, placement.start)
 
 
 def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
-    """The parts of each card that somebody holds."""
+    """The GPU instances of each card that are granted."""
     found: dict[str, list[GpuInstancePlacement]] = {}
     for allocation in ledger.allocations.values():
         for grant in allocation.grants:
@@ -163,8 +166,8 @@ def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
     return found
 
 
-def _unsure(ledger: NodeLedger) -> frozenset[str]:
-    """Cards of which somebody holds more than the ledger can tell."""
+def _uncertain(ledger: NodeLedger) -> frozenset[str]:
+    """Cards of which a pod may use more than the ledger records."""
     held = ledger.allocations.values()
     blocked = {uuid for allocation in held for uuid in allocation.blocked}
     plain = {g.card for allocation in held for g in allocation.grants if g.slice is None}

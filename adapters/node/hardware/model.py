@@ -1,4 +1,4 @@
-"""The node's cards as they are, from whoever knows: a file, or NVIDIA's library."""
+"""The node's cards as they are, whatever their source: a file, or NVIDIA's library."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,13 +10,13 @@ from core.hardware.mig_repartition import GpuInstancePlacement
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A hardware slice that is there.
+    """A MIG instance that exists.
 
     Attributes:
-        uuid: by which it is made visible.
-        devices: its device nodes, those of its card among them.
-        gpu_instance: by which the driver calls it on its card; None where not known.
-        compute_instance: in its GPU instance; None where not known.
+        uuid: of the MIG device, which makes it visible.
+        devices: its device nodes, including those of its card.
+        gpu_instance: the driver's number on its card; None where not known.
+        compute_instance: the driver's number in its GPU instance; None where not known.
     """
 
     uuid: str
@@ -27,15 +27,15 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What is in the node.
+    """The hardware of the node.
 
     Attributes:
-        cards: by ascending index; without slots or vocabularies, which are no hardware.
+        cards: by ascending index; slots and dialects are not set, because they are no hardware.
         devices: device nodes by uuid of the card, where known.
-        instances: by uuid of the card and the slice's profile and start.
-        pieces: by uuid of each card in MIG mode that can be cut here, what it is cut into; also
-            what no container can be given.
-        problems: what is wrong with a card, by its uuid.
+        instances: the MIG instances that containers can get.
+        gpu_instances: by uuid of each card in MIG mode that the agent can partition, all its GPU
+            instances, including those that no container can get.
+        problems: why a card is unhealthy, by its uuid.
     """
 
     cards: tuple[Card, ...] = ()
@@ -52,9 +52,9 @@ class CardLoad:
     """How busy a card is now.
 
     Attributes:
-        memory: bytes in use, by whomever.
-        compute: percent of the time in which a kernel ran.
-        bus: percent of the time in which memory was read or written.
+        memory: bytes in use by all processes.
+        compute: percent of the time during which a kernel ran.
+        bus: percent of the time during which memory was read or written.
     """
 
     memory: int
@@ -63,20 +63,20 @@ class CardLoad:
 
 
 class InventoryError(RuntimeError):
-    """The node's cards cannot be listed."""
+    """The source cannot list the node's cards."""
 
 
 class HardwareSource(Protocol):
-    """Somebody who knows the node's cards."""
+    """A source of the node's cards."""
 
     def read(self) -> Hardware:
-        """What is in the node now.
+        """The hardware as it is now.
 
         Raises:
-            InventoryError: nobody can say.
+            InventoryError: the source cannot list the cards.
         """
         ...
 
     def loads(self) -> dict[str, CardLoad]:
-        """How busy the cards are, by uuid; those that can be asked."""
+        """How busy the cards are, by uuid; cards that do not answer are missing."""
         ...

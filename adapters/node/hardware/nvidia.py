@@ -1,4 +1,4 @@
-"""NVIDIA's cards, as the driver's own library knows them."""
+"""NVIDIA's cards, as the driver's library NVML reports them."""
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
@@ -17,21 +17,21 @@ from core.hardware.mig import MigKey
 BUS = Path("/sys/bus/pci/devices")
 
 Parts = dict[str, tuple[GpuInstance, ...]]
-"""What the cards in MIG mode are cut into, by their uuid."""
+"""The GPU instances of the cards in MIG mode, by the card's uuid."""
 
 
 @dataclass(slots=True)
 class NvmlInventory:
-    """Asks the library.
+    """Reads the cards from NVML.
 
-    A card that was there and is not any more stays, unhealthy: what was sold of it is still sold.
+    A card that disappears stays in the inventory, unhealthy, because its allocations stay too.
 
     Attributes:
         node: its name.
         nvml: the library.
-        bus: where the kernel says on which NUMA node a card is.
-        capabilities: where the driver says which device nodes a MIG device has.
-        health: what is known against the cards.
+        bus: folder where the kernel reports a card's NUMA node.
+        capabilities: folder where the driver reports a MIG device's device nodes.
+        health: errors of the cards.
     """
 
     node: str
@@ -46,10 +46,10 @@ class NvmlInventory:
     )
 
     def read(self) -> Hardware:
-        """What the library says.
+        """The hardware as NVML reports it.
 
         Raises:
-            InventoryError: there is no library, or it says no.
+            InventoryError: NVML is missing or fails.
         """
         with self.nvml.lock:
             found, parts = self._found()
@@ -58,7 +58,7 @@ class NvmlInventory:
         for uuid in self._lost & actions.keys():
             self.health.clear(uuid)
         problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
-        there = {
+        present = {
             card.uuid: replace(
                 self._card(card, mig=card.uuid in parts),
                 healthy=not problems[card.uuid],
@@ -66,9 +66,9 @@ class NvmlInventory:
             )
             for card in found
         }
-        self._lost = self._seen.keys() - there.keys()
+        self._lost = self._seen.keys() - present.keys()
         lost = {uuid: replace(self._seen[uuid], healthy=False) for uuid in self._lost}
-        self._seen = there | lost
+        self._seen = present | lost
         return Hardware(
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
             {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
@@ -86,7 +86,7 @@ class NvmlInventory:
         )
 
     def loads(self) -> dict[str, CardLoad]:
-        """What the library says; nothing where it cannot be asked."""
+        """The cards' loads; none where NVML is missing or fails."""
         try:
             return {
                 use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.readings()
@@ -96,7 +96,7 @@ class NvmlInventory:
             return {}
 
     def _found(self) -> tuple[list[NvidiaCard], Parts]:
-        """The cards that answer, and what they are cut into."""
+        """The cards that answer, and their GPU instances."""
         found: list[NvidiaCard] = []
         parts: Parts = {}
         try:
@@ -105,7 +105,7 @@ class NvmlInventory:
             if not self._seen:
                 raise InventoryError(str(error)) from error
             log_event("nvml.read_failed", reason=str(error))
-            return found, parts  # and none of those that were there answers
+            return found, parts  # no known card answers
         for card in cards:
             try:
                 cut = NvmlMig(self.nvml).instances(card.uuid)
@@ -118,19 +118,19 @@ class NvmlInventory:
         return found, parts
 
     def _linked(self, cards: list[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
-        """How the cards are connected: asked when there are others than before."""
+        """The groups of connected cards; read again when the set of cards has changed."""
         key = tuple((card.uuid, card.bus_id) for card in cards)
         if key != self._links[0]:
             numa = {card.uuid: self._numa(card.bus_id) for card in cards}
             found = {
-                uuid: (*self._near(numa[uuid]), *belongs)
+                uuid: (*self._numa_scope(numa[uuid]), *belongs)
                 for uuid, belongs in scopes(self.nvml, cards).items()
             }
             self._links = key, found
         return self._links[1]
 
     @staticmethod
-    def _near(numa: int | None) -> tuple[Scope, ...]:
+    def _numa_scope(numa: int | None) -> tuple[Scope, ...]:
         return () if numa is None else (Scope(Level.NUMA, str(numa)),)
 
     def _card(self, card: NvidiaCard, *, mig: bool) -> Card:

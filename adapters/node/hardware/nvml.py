@@ -1,9 +1,9 @@
-"""NVIDIA's management library, as far as the agent asks it, by ctypes.
+"""NVIDIA's management library NVML by ctypes, as far as the agent needs it.
 
-Source of layouts and numbers: nvml.h as NVIDIA's own binding repeats it (nvidia-ml-py 13.615). That
-binding was declined: it adds 5.3 MiB to a process that should stay small, for thirty calls. The
-library comes with the driver; it is opened when it is first asked, and asked again later where it
-is not there yet.
+Source of layouts and numbers: nvml.h as NVIDIA's own binding repeats it (nvidia-ml-py 13.615); a
+test compares them. The agent does not use that binding, because it adds 5.3 MiB for thirty calls.
+The library comes with the driver. It is opened at the first call, and at a later one where it is
+not installed yet.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _TEXT = 96
 
 
 class NvmlReturn(IntEnum):
-    """What the library says instead of yes, as far as somebody acts on it or reads it."""
+    """The error codes that the agent handles or logs by name."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -37,10 +37,10 @@ class NvmlReturn(IntEnum):
 
 
 class NvmlError(RuntimeError):
-    """The library is not there, or says no.
+    """The library is missing, or a call failed.
 
     Attributes:
-        code: what it says, see ``Code``; None where it could not be asked.
+        code: see ``NvmlReturn``; None where the library or the function is missing.
     """
 
     def __init__(self, call: str, code: int | None, problem: str) -> None:
@@ -61,7 +61,7 @@ class _Utilization(ctypes.Structure):
 
 
 class Pci(ctypes.Structure):
-    """Where a device sits."""
+    """PCI address of a device."""
 
     _fields_ = (
         ("bus_id_legacy", ctypes.c_char * 16),
@@ -81,10 +81,10 @@ class Pci(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class NvidiaCard:
-    """A card as the library describes it.
+    """A card as NVML describes it.
 
     Attributes:
-        index: by which the library and nvidia-smi count.
+        index: number in NVML and nvidia-smi.
         minor: number of its device node.
         bus_id: such as ``0000:3b:00.0``, in lower case.
         memory: bytes.
@@ -103,9 +103,9 @@ class CardReading:
     """How busy a card is.
 
     Attributes:
-        memory: bytes in use, by whomever.
-        compute: percent of the time in which a kernel ran; 0 in MIG mode, where nobody can say.
-        bus: percent of the time in which memory was read or written; as ``compute``.
+        memory: bytes in use by all processes.
+        compute: percent of the time during which a kernel ran; 0 in MIG mode, where NVML has none.
+        bus: percent of the time during which memory was read or written; 0 in MIG mode.
     """
 
     uuid: str
@@ -119,9 +119,9 @@ class Nvml:
     """The library.
 
     Attributes:
-        library: the opened one; opened when it is first asked if it is not given.
-        lock: held by whoever asks several questions whose answers must belong together.
-        incomplete: whether ``cards`` has last left one out.
+        library: the opened library; None until the first call opens it.
+        lock: hold it for several calls whose results must belong together.
+        incomplete: whether the last ``cards`` left out a card that failed.
     """
 
     library: Any = None
@@ -130,10 +130,10 @@ class Nvml:
     _ready: bool = field(default=False)
 
     def cards(self) -> list[NvidiaCard]:
-        """All cards that can be asked, by index: one that cannot does not hide the others.
+        """All cards that answer, by index; one that does not answer does not hide the others.
 
         Raises:
-            NvmlError: the library is not there, or none of the cards can be asked.
+            NvmlError: the library is missing, or no card answers.
         """
         found: list[NvidiaCard] = []
         problem: NvmlError | None = None
@@ -149,33 +149,33 @@ class Nvml:
         return found
 
     def readings(self) -> list[CardReading]:
-        """How busy the cards are that can be asked.
+        """The loads of the cards that answer.
 
         Raises:
-            NvmlError: the library is not there, or says no.
+            NvmlError: the library is missing, or fails.
         """
         with self.lock:
-            found = [self._use(index) for index in range(self._count())]
+            found = [self._reading(index) for index in range(self._count())]
         return [use for use in found if use is not None]
 
     def reopen(self) -> None:
-        """Forget what cards there were: the library looks for them only when it is begun."""
+        """Shut NVML down, so that the next call starts it: only then it looks for cards."""
         with self.lock:
             if self._ready:
                 self._ready = False
-                self._ask("nvmlShutdown")
+                self._invoke("nvmlShutdown")
 
     def handle_of(self, uuid: str) -> ctypes.c_void_p:
-        """The library's own name of a card.
+        """NVML's handle of a card.
 
         Raises:
-            NvmlError: there is no such card, or the library says no.
+            NvmlError: there is no such card, or the call fails.
         """
         handle = ctypes.c_void_p()
         self.call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
         return handle
 
-    def _use(self, index: int) -> CardReading | None:
+    def _reading(self, index: int) -> CardReading | None:
         memory, busy = _Memory(), _Utilization()
         try:
             handle = self._handle(index)
@@ -212,39 +212,39 @@ class Nvml:
         )
 
     def uuid(self, handle: ctypes.c_void_p) -> str:
-        """Of a card or of a MIG device."""
+        """The uuid of a card or of a MIG device."""
         return self.text("nvmlDeviceGetUUID", handle)
 
-    def number(self, name: str, *words: object) -> int:
-        """The answer of a function that has one number, in its last argument."""
+    def number(self, name: str, *arguments: object) -> int:
+        """Call a function that returns one number, in its last argument."""
         value = ctypes.c_uint()
-        self.call(name, *words, ctypes.byref(value))
+        self.call(name, *arguments, ctypes.byref(value))
         return value.value
 
     def text(self, name: str, handle: ctypes.c_void_p) -> str:
-        """The answer of a function that has a text."""
+        """Call a function that returns a string."""
         value = ctypes.create_string_buffer(_TEXT)
         self.call(name, handle, value, ctypes.c_uint(_TEXT))
         return value.value.decode("utf-8", "replace")
 
-    def call(self, name: str, *words: object) -> None:
-        """Ask, and have the answer where ``words`` point to.
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function of the library.
 
         Raises:
-            NvmlError: the library is not there, does not know the question, or says no.
+            NvmlError: the library or the function is missing, or the call fails.
         """
         if not self._ready:
             self._open()
-        self._ask(name, *words)
+        self._invoke(name, *arguments)
 
-    def _ask(self, name: str, *words: object) -> None:
+    def _invoke(self, name: str, *arguments: object) -> None:
         try:
             function = getattr(self.library, name)
         except AttributeError:
-            raise NvmlError(name, None, "the library is too old to know it") from None
-        code = int(function(*words))
+            raise NvmlError(name, None, "the library is too old for this function") from None
+        code = int(function(*arguments))
         if code:
-            raise NvmlError(name, code, _said(code))
+            raise NvmlError(name, code, _description(code))
 
     def _open(self) -> None:
         if self.library is None:
@@ -252,11 +252,11 @@ class Nvml:
                 self.library = ctypes.CDLL(LIBRARY)
             except OSError as error:
                 raise NvmlError(LIBRARY, None, str(error)) from error
-        self._ask("nvmlInit_v2")
+        self._invoke("nvmlInit_v2")
         self._ready = True
 
 
-def _said(code: int) -> str:
+def _description(code: int) -> str:
     try:
         return NvmlReturn(code).name.lower().replace("_", " ")
     except ValueError:
@@ -264,7 +264,7 @@ def _said(code: int) -> str:
 
 
 def capability(folder: Path) -> int | None:
-    """Minor number of the device node of one capability; None where the driver names none.
+    """Minor number of the device node of one capability; None where the driver reports none.
 
     Args:
         folder: below ``CAPABILITIES``, such as ``gpu0/mig/gi1/access``.

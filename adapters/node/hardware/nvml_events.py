@@ -1,4 +1,4 @@
-"""The driver's word on the health of its cards: errors as they happen, and what it asks for."""
+"""The health of cards as NVML reports it: errors (Xids), and the recovery that a card needs."""
 
 import ctypes
 import threading
@@ -13,7 +13,7 @@ WAIT_TIMEOUT = 1.0
 """Seconds of one wait for an error."""
 
 REOPEN_INTERVAL = 30.0
-"""Seconds until the library is begun anew, which alone finds a card that has returned."""
+"""Seconds until NVML is started again: only then it finds a card that has returned."""
 
 _XID = 0x8
 _RECOVERY = 230
@@ -47,7 +47,7 @@ class _Field(ctypes.Structure):
 
 
 def recovery_action(nvml: Nvml, uuid: str) -> int | None:
-    """What the driver asks for to recover a card, 0 for nothing; None where it does not say."""
+    """The recovery that the driver requests for a card, 0 for none; None where it reports none."""
     asked = _Field(field=_RECOVERY)
     try:
         card = nvml.handle_of(uuid)
@@ -59,26 +59,26 @@ def recovery_action(nvml: Nvml, uuid: str) -> int | None:
 
 @dataclass(slots=True)
 class XidListener:
-    """Waits for errors on a thread of its own: the next one hides an error from who comes late.
+    """Waits for errors on its own thread: NVML keeps only the latest error of a card.
 
     Attributes:
         nvml: the library.
-        heard: told the uuid of the card and the number of the error, on that thread.
+        on_xid: called on that thread with the card's uuid and the number of the error.
     """
 
     nvml: Nvml
     on_xid: Callable[[str, int], None]
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
-    _told: str = ""
+    _logged: str = ""
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="xid", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop the thread."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -88,21 +88,21 @@ class XidListener:
             try:
                 self.listen(time.monotonic() + REOPEN_INTERVAL)
             except NvmlError as error:
-                if str(error) != self._told:
-                    self._told = str(error)
-                    log_event("nvml_events.failed", reason=self._told)
-                # Without a library there is nothing to hurry for.
+                if str(error) != self._logged:
+                    self._logged = str(error)
+                    log_event("nvml_events.failed", reason=self._logged)
+                # A missing library rarely appears soon.
                 self._ended.wait(REOPEN_INTERVAL if error.code is None else WAIT_TIMEOUT)
 
     def listen(self, until: float) -> None:
-        """Listen to all cards that there are.
+        """Wait for errors of all cards.
 
         Args:
-            until: as of ``time.monotonic()``, when the library is begun anew if it had not all
-                cards; else it is listened to for ever.
+            until: as of ``time.monotonic()``; then this returns if a card did not answer, so that
+                NVML is started again. With all cards it returns only after ``stop``.
 
         Raises:
-            NvmlError: nobody can be listened to any more.
+            NvmlError: NVML fails.
         """
         events = ctypes.c_void_p()
         self.nvml.call("nvmlEventSetCreate", ctypes.byref(events))

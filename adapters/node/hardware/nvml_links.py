@@ -1,4 +1,4 @@
-"""How NVIDIA's cards are connected: by NVLink, directly or by switches, and by PCIe switches."""
+"""Groups of connected NVIDIA cards: by NVLink, with or without switches, and by PCIe switches."""
 
 import ctypes
 from collections.abc import Sequence, Set
@@ -12,13 +12,13 @@ _LINKS = 36
 _SWITCH = 2
 """NVML_NVLINK_DEVICE_TYPE_SWITCH."""
 _ONE_TREE = 20
-"""NVML_TOPOLOGY_MULTIPLE: PCIe switches alone are between two cards, and no host bridge."""
+"""NVML_TOPOLOGY_MULTIPLE: between two cards there are only PCIe switches, and no host bridge."""
 
 Pair = tuple[str, str]
 
 
 def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
-    """The scopes of each card, by its uuid; what the library cannot say is left out.
+    """The scopes of each card, by its uuid; without those that NVML cannot report.
 
     Args:
         nvml: the library.
@@ -37,9 +37,9 @@ def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ..
 
 
 def groups(uuids: Sequence[str], pairs: Set[Pair]) -> list[list[str]]:
-    """Groups in which any two are a pair; each uuid in the first one that takes it.
+    """Groups in which any two cards are a pair; each card is in the first group that fits.
 
-    Not all cards of a mesh of single links are connected to each other: a group is what is.
+    In a mesh of single links not all cards are connected to each other: it may be several groups.
     """
     found: list[list[str]] = []
     for uuid in uuids:
@@ -82,7 +82,7 @@ def _linked(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
 
 
 def _peers(nvml: Nvml, card: NvidiaCard) -> tuple[set[str], bool]:
-    """Bus ids at the other ends of a card's active links, and whether there is a switch."""
+    """PCI addresses at the other ends of a card's active links, and whether a switch is at one."""
     peers: set[str] = set()
     through = False
     try:
@@ -98,5 +98,5 @@ def _peers(nvml: Nvml, card: NvidiaCard) -> tuple[set[str], bool]:
             nvml.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", handle, link, ctypes.byref(pci))
             peers.add(pci.address)
     except NvmlError:
-        pass  # the first number past a card's last link, or a card without links
+        pass  # the number after a card's last link, or a card without links
     return peers, through

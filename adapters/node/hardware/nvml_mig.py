@@ -1,7 +1,7 @@
-"""How NVIDIA's cards are cut, and cutting them, through the driver's library.
+"""Reads and changes the MIG instances of NVIDIA's cards, through NVML.
 
-Needs a driver of 510 or later, which tells the names of profiles. Source of the order in which
-instances are made and removed: NVIDIA Multi-Instance GPU User Guide, "Creating GPU Instances".
+It needs driver 510 or later, which reports the names of profiles. Source of the order in which
+instances are created and destroyed: NVIDIA Multi-Instance GPU User Guide, "Creating GPU Instances".
 """
 
 import ctypes
@@ -14,12 +14,12 @@ from core.hardware.mig_repartition import GpuInstancePlacement
 _ON = 1
 _NAME = 96
 _PROFILES = 18
-"""NVML_GPU_INSTANCE_PROFILE_COUNT: numbers of profiles, of which a card knows some."""
+"""NVML_GPU_INSTANCE_PROFILE_COUNT: numbers of profiles, of which a card supports some."""
 _COMPUTE_PROFILES = 9
 """NVML_COMPUTE_INSTANCE_PROFILE_COUNT."""
 _SHARED_ENGINES = 0
 
-_NOT_THIS_CARDS = frozenset(
+_UNSUPPORTED = frozenset(
     {NvmlReturn.NOT_SUPPORTED, NvmlReturn.INVALID_ARGUMENT, NvmlReturn.NOT_FOUND}
 )
 
@@ -68,10 +68,10 @@ class _ComputeProfile(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class MigDevice:
-    """What a container can be given of a GPU instance.
+    """A compute instance that a container can get.
 
     Attributes:
-        name: as the library says it, such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
+        name: as NVML reports it, such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``.
         compute_instance: its number in the GPU instance.
     """
 
@@ -82,12 +82,12 @@ class MigDevice:
 
 @dataclass(frozen=True, slots=True)
 class GpuInstance:
-    """A part of a card.
+    """A GPU instance of a card.
 
     Attributes:
         number: on the card.
-        piece: which part it is.
-        devices: none where somebody stopped halfway.
+        placement: its profile and place.
+        devices: of its compute instances; empty where its creation was interrupted.
     """
 
     number: int
@@ -96,26 +96,26 @@ class GpuInstance:
 
     @property
     def whole(self) -> MigDevice | None:
-        """The device that has all of it; None where there is none, or only parts of it."""
+        """The device that has the entire instance; None where no device has."""
         end = f" {self.placement.profile}"
         return next((device for device in self.devices if device.name.endswith(end)), None)
 
 
 class MigError(RuntimeError):
-    """A card cannot be cut so."""
+    """A card cannot be partitioned as requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlMig:
-    """Reads and cuts."""
+    """Reads and changes the instances of cards."""
 
     nvml: Nvml
 
     def instances(self, uuid: str) -> tuple[GpuInstance, ...] | None:
-        """The parts of a card, by their start; None where it is not in MIG mode.
+        """The GPU instances of a card, by their start; None where it is not in MIG mode.
 
         Raises:
-            NvmlError: the library says no.
+            NvmlError: a call fails.
         """
         with self.nvml.lock:
             card = self.nvml.handle_of(uuid)
@@ -123,62 +123,64 @@ class NvmlMig:
                 return None
             devices = self._devices(card)
             found = [
-                GpuInstance(number, piece, tuple(devices.get(number, ())))
-                for number, piece, _ in self._instances(card)
+                GpuInstance(number, placement, tuple(devices.get(number, ())))
+                for number, placement, _ in self._instances(card)
             ]
         return tuple(sorted(found, key=lambda instance: instance.placement.start))
 
     def enable(self, uuid: str) -> None:
-        """Turn a card's MIG mode on.
+        """Enable a card's MIG mode.
 
         Raises:
-            MigError: something runs on it, or only a reset would do it.
-            NvmlError: the library says no.
+            MigError: a process runs on it, or it needs a reset.
+            NvmlError: a call fails.
         """
         with self.nvml.lock:
             card = self.nvml.handle_of(uuid)
             if self._on(card):
                 return
             if self._busy(card):
-                raise MigError(f"card {uuid} is in use: MIG mode stays off")
+                raise MigError(f"card {uuid} is in use: MIG mode cannot be enabled")
             status = ctypes.c_uint()
             self.nvml.call("nvmlDeviceSetMigMode", card, ctypes.c_uint(_ON), ctypes.byref(status))
             if status.value or not self._on(card):
-                raise MigError(f"card {uuid} takes MIG mode only with its next reset")
+                raise MigError(f"card {uuid} needs a reset to enable MIG mode")
 
     def repartition(
         self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
     ) -> dict[GpuInstancePlacement, str]:
-        """Remove what is in the way, unless something runs there, and add what is wanted.
+        """Destroy instances without a process, then create others.
 
         Args:
             uuid: of the card.
-            remove: no others are removed.
-            add: that are there already stay.
+            remove: the instances to destroy; all others stay.
+            add: the instances to create; one that exists stays.
 
         Returns:
-            what could not be added, and why.
+            The instances that could not be created, each with the reason.
 
         Raises:
-            NvmlError: the card cannot be asked.
+            NvmlError: the card does not answer.
         """
         problems: dict[GpuInstancePlacement, str] = {}
         with self.nvml.lock:
             card = self.nvml.handle_of(uuid)
             ready = {found.placement for found in self.instances(uuid) or () if found.whole}
-            kept = [(piece, self._remove(card, piece)) for piece in remove]
-            for piece in add:
-                if piece in ready:
+            kept = [(placement, self._remove(card, placement)) for placement in remove]
+            for placement in add:
+                if placement in ready:
                     continue
-                held = [(other, why) for other, why in kept if why and other.overlaps(piece)]
+                held = [(other, why) for other, why in kept if why and other.overlaps(placement)]
                 try:
                     if held:
                         other, why = held[0]
-                        problems[piece] = f"{other.profile} at {other.start} is in its way: {why}"
+                        problems[placement] = (
+                            f"{other.profile} at {other.start} is in its way: {why}"
+                        )
                     else:
-                        self._add(card, piece)
+                        self._add(card, placement)
                 except (NvmlError, MigError) as error:
-                    problems[piece] = str(error)
+                    problems[placement] = str(error)
         return problems
 
     def _on(self, card: ctypes.c_void_p) -> bool:
@@ -187,12 +189,12 @@ class NvmlMig:
             self.nvml.call("nvmlDeviceGetMigMode", card, ctypes.byref(now), ctypes.byref(later))
         except NvmlError as error:
             if error.code in (NvmlReturn.NOT_SUPPORTED, None):
-                return False  # a card, or a library, that knows no MIG
+                return False  # a card or a library without MIG
             raise
         return now.value == _ON
 
     def _profiles(self, card: ctypes.c_void_p) -> dict[str, _Profile]:
-        """What the card can be cut into, by name."""
+        """The profiles that the card supports, by name."""
         found: dict[str, _Profile] = {}
         for number in range(_PROFILES):
             profile = _Profile(version=_PROFILE_VERSION)
@@ -204,7 +206,7 @@ class NvmlMig:
                     ctypes.byref(profile),
                 )
             except NvmlError as error:
-                if error.code in _NOT_THIS_CARDS:
+                if error.code in _UNSUPPORTED:
                     continue
                 raise
             name = profile.name.decode("utf-8", "replace").removeprefix("MIG ")
@@ -214,7 +216,7 @@ class NvmlMig:
     def _instances(
         self, card: ctypes.c_void_p
     ) -> list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]]:
-        """Number, piece and handle of each GPU instance."""
+        """Number, placement and handle of each GPU instance."""
         found: list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]] = []
         for name, profile in self._profiles(card).items():
             handles = (ctypes.c_void_p * max(profile.instance_count, 1))()
@@ -268,7 +270,7 @@ class NvmlMig:
         return handle
 
     def _busy(self, device: ctypes.c_void_p) -> bool:
-        """Whether a process is on a card or MIG device; also where nobody can say."""
+        """Whether a process uses a card or MIG device; True where NVML does not report it."""
         count = ctypes.c_uint()
         try:
             self.nvml.call(
@@ -278,10 +280,10 @@ class NvmlMig:
             return True
         return count.value > 0
 
-    def _remove(self, card: ctypes.c_void_p, piece: GpuInstancePlacement) -> str:
-        """Remove a part; why it is still there, or nothing."""
+    def _remove(self, card: ctypes.c_void_p, placement: GpuInstancePlacement) -> str:
+        """Destroy an instance; the reason where that failed, else empty."""
         for number, there, instance in self._instances(card):
-            if there == piece:
+            if there == placement:
                 try:
                     return self._destroy(card, number, instance)
                 except NvmlError as error:
@@ -331,17 +333,17 @@ class NvmlMig:
                     ctypes.byref(profile),
                 )
             except NvmlError as error:
-                if error.code in _NOT_THIS_CARDS:
+                if error.code in _UNSUPPORTED:
                     continue
                 raise
             found.setdefault(profile.id, profile)
         return list(found.values())
 
-    def _add(self, card: ctypes.c_void_p, piece: GpuInstancePlacement) -> None:
-        profile = self._profiles(card).get(piece.profile)
+    def _add(self, card: ctypes.c_void_p, placement: GpuInstancePlacement) -> None:
+        profile = self._profiles(card).get(placement.profile)
         if profile is None:
-            raise MigError(f"the card knows no profile {piece.profile}")
-        instance = self._instance_at(card, piece)
+            raise MigError(f"the card does not support the profile {placement.profile}")
+        instance = self._instance_at(card, placement)
         made = instance is None
         if instance is None:
             instance = ctypes.c_void_p()
@@ -349,7 +351,7 @@ class NvmlMig:
                 "nvmlDeviceCreateGpuInstanceWithPlacement",
                 card,
                 ctypes.c_uint(profile.id),
-                ctypes.byref(_Placement(piece.start, piece.size)),
+                ctypes.byref(_Placement(placement.start, placement.size)),
                 ctypes.byref(instance),
             )
         try:
@@ -360,19 +362,19 @@ class NvmlMig:
             raise
 
     def _instance_at(
-        self, card: ctypes.c_void_p, piece: GpuInstancePlacement
+        self, card: ctypes.c_void_p, placement: GpuInstancePlacement
     ) -> ctypes.c_void_p | None:
-        found = (handle for _, there, handle in self._instances(card) if there == piece)
+        found = (handle for _, there, handle in self._instances(card) if there == placement)
         return next(found, None)
 
     def _fill(self, instance: ctypes.c_void_p, slices: int) -> None:
-        """Make the one compute instance that has all of a GPU instance."""
+        """Create the one compute instance that has the entire GPU instance."""
         if self._computes(instance):
-            raise MigError("it is there, divided among compute instances")
+            raise MigError("it exists, but is divided among compute instances")
         profiles = self._compute_profiles(instance)
         whole = next((found for found in profiles if found.slice_count == slices), None)
         if whole is None:
-            raise MigError(f"no compute instance has all {slices} slices")
+            raise MigError(f"no profile of compute instances has all {slices} slices")
         made = ctypes.c_void_p()
         self.nvml.call(
             "nvmlGpuInstanceCreateComputeInstance",

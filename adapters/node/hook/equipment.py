@@ -23,7 +23,7 @@ _NONE_FAILED: Mapping[MigKey, str] = {}
 class EquipmentSource:
     """Builds the equipment, and keeps it until one of its sources changes.
 
-    Every source replaces its values and never changes them, so that identity tells a change.
+    Every source replaces its values and never changes them, so that identity shows a change.
 
     Attributes:
         grants: whose cards count where the hardware is not known.

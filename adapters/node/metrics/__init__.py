@@ -1,5 +1,5 @@
-"""What is told of a node, family by family: its cards, the shares of them, slices, and the hook.
+"""The metrics of a node, family by family: its cards, the shares on them, slices, and the hook.
 
-Names and labels as the guides' monitor has them (HAMi cmd/vGPUmonitor/metrics.go, with its
-``--legacy-metrics``), and beside them the names of today's version of it.
+Each value has the name and labels of the guides' monitor (HAMi cmd/vGPUmonitor/metrics.go, with its
+``--legacy-metrics``), and those of HAMi's present version.
 """

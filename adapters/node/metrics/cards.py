@@ -1,4 +1,4 @@
-"""How busy the node's cards are, by whomever."""
+"""How busy the node's cards are."""
 
 from collections.abc import Mapping
 
@@ -11,12 +11,12 @@ from core.hardware.card import Card
 def card_families(
     node: str, cards: Mapping[str, Card], loads: Mapping[str, CardLoad]
 ) -> list[Family]:
-    """Memory in use, and how much of the time kernels and transfers take.
+    """Memory in use, and the utilization by kernels and transfers.
 
     Args:
         node: its name.
         cards: of the node, by uuid.
-        loads: of the cards, by uuid; of a card that the node does not have nothing is told.
+        loads: of the cards, by uuid; those of unknown cards are left out.
     """
     known = [(cards[uuid], load) for uuid, load in loads.items() if uuid in cards]
     return [

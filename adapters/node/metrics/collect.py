@@ -1,4 +1,4 @@
-"""The metrics of a node's cards and of the shares on them, gathered when somebody asks."""
+"""The metrics of a node's cards and of the shares on them, collected for each scrape."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,15 +18,15 @@ from adapters.node.metrics.usage import uses
 
 @dataclass(slots=True)
 class MetricsCollector:
-    """What is told about a node.
+    """Collects the metrics of a node.
 
     Attributes:
         node: its name.
-        tenants: its containers.
-        hardware: what is in it.
-        loads: how busy its cards are, by uuid.
-        counts: what the hook did.
-        granted: what a container may use, by uid of its pod and its name.
+        containers: of the node.
+        hardware: of the node, as last read.
+        loads: of its cards, by uuid.
+        counters: of the hook.
+        granted: a container's grant, by uid of its pod and its name.
         now: seconds since 1970.
     """
 
@@ -39,7 +39,7 @@ class MetricsCollector:
     now: Callable[[], float] = time.time
 
     def families(self) -> list[Family]:
-        """Everything, as it is now."""
+        """All metrics, as they are now."""
         hardware = self.hardware()
         cards = {card.uuid: card for card in hardware.cards}
         return [

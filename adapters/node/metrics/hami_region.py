@@ -1,8 +1,8 @@
-"""What HAMi-core keeps about one container's cards, in a file that all its processes share.
+"""HAMi-core's record of one container's cards, in a file that all its processes share.
 
-Two layouts are known: without a version (HAMi pkg/monitor/nvidia/v0/spec.go) and 1.x (HAMi-core
-src/multiprocess/multiprocess_memory_limit.h, 64-bit Linux). The container itself can write to the
-file, so nothing in it is believed: every size is checked, and a file is read, never mapped.
+Two layouts are supported: without a version (HAMi pkg/monitor/nvidia/v0/spec.go) and 1.x (HAMi-core
+src/multiprocess/multiprocess_memory_limit.h, 64-bit Linux). The container can write to the file, so
+its content is not trusted: every size is checked, and the file is read, never mapped.
 """
 
 import os
@@ -22,21 +22,21 @@ _HEAD = struct.Struct("<iII")
 
 @dataclass(frozen=True, slots=True)
 class RegionLayout:
-    """Where things are, in bytes from the start of the region or of a process.
+    """Offsets in bytes, from the start of the region or of a process.
 
     Attributes:
         size: of the region; the file is one byte longer.
         cards: number of cards, 64 bits.
-        uuids: 16 texts.
+        uuids: 16 strings.
         limits: 16 numbers of 64 bits: bytes.
-        compute: the same: percent.
+        compute: 16 numbers of 64 bits: percent.
         processes: 1024 processes.
-        process: size of one.
+        process: size of one process.
         memory: size of one card's memory in a process: context, module, data, offset, total.
-        util: place of the cards' utilization in a process.
+        util: offset of the cards' utilization in a process.
         util_size: size of one card's: decoder, encoder, compute.
         count: number of processes, 32 bits.
-        last_kernel: seconds since 1970, 64 bits; None where it is not kept.
+        last_kernel: seconds since 1970, 64 bits; None where the layout has none.
     """
 
     size: int
@@ -84,21 +84,21 @@ VERSION_1 = RegionLayout(
 
 
 class RegionError(ValueError):
-    """A file that is no region, or not one that is known."""
+    """The file is no region, or has an unsupported layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionCard:
-    """What one container does on one card.
+    """How one container uses one card.
 
     Attributes:
         uuid: of the card, as the library saw it.
-        limit: bytes; 0 for none.
+        limit: bytes; 0 for no limit.
         used: bytes.
-        context: of these, those of contexts.
-        module: of these, those of modules.
-        data: of these, those of data.
-        offset: of these, those that are counted in none of the others.
+        context: part of ``used``.
+        module: part of ``used``.
+        data: part of ``used``.
+        offset: part of ``used`` that is in none of the others.
         compute: percent.
     """
 
@@ -114,11 +114,11 @@ class RegionCard:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What one container does.
+    """How one container uses its cards.
 
     Attributes:
-        cards: in the order in which the container counts them.
-        last_kernel: when it last started a kernel, seconds since 1970; 0 where that is not known.
+        cards: in the order in which the container numbers them.
+        last_kernel: time of its last kernel, seconds since 1970; 0 where it is not known.
     """
 
     cards: tuple[RegionCard, ...]
@@ -129,15 +129,15 @@ def read(path: Path) -> Region:
     """The region in a file.
 
     Raises:
-        RegionError: it is none.
+        RegionError: the file is no valid region.
         OSError: the file cannot be read.
     """
-    # Not through a link, and not waiting for the other end of a pipe.
+    # Neither follow a link, nor wait for the other end of a pipe.
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            raise RegionError("no plain file")
+            raise RegionError("not a regular file")
         return _read(file, status.st_size)
     finally:
         os.close(file)
@@ -146,7 +146,7 @@ def read(path: Path) -> Region:
 def _read(file: int, size: int) -> Region:
     magic, major, _ = _HEAD.unpack(_part(file, 0, _HEAD.size))
     if magic != MAGIC:
-        raise RegionError("not initialized, or no region")
+        raise RegionError("not an initialized region")
     layout = _layout(size, major)
     head = _part(file, 0, layout.processes)
     cards = min(_long(head, layout.cards), MAX_CARDS)
@@ -165,7 +165,7 @@ def _layout(size: int, major: int) -> RegionLayout:
         return UNVERSIONED
     if major == 1 and size >= VERSION_1.size:
         return VERSION_1
-    raise RegionError(f"{size} bytes of version {major} are not known")
+    raise RegionError(f"unsupported layout: version {major}, {size} bytes")
 
 
 def _card(head: bytes, processes: Sequence[bytes], layout: RegionLayout, place: int) -> RegionCard:
@@ -189,5 +189,5 @@ def _long(data: bytes, place: int) -> int:
 def _part(file: int, place: int, size: int) -> bytes:
     data = os.pread(file, size, place)
     if len(data) < size:
-        raise RegionError(f"ends at {place + len(data)}")
+        raise RegionError(f"truncated at byte {place + len(data)}")
     return data

@@ -1,10 +1,10 @@
-"""What the hook has done, and whether the runtime asks it."""
+"""What the hook has done, and whether the runtime calls it."""
 
 from adapters.node.hook.counters import HookCounters
 from adapters.node.metrics.exposition import Family, Sample
 
 
-def hook_families(counts: HookCounters) -> list[Family]:
+def hook_families(counters: HookCounters) -> list[Family]:
     """The agent's own metrics."""
 
     def counter(name: str, text: str, value: int) -> Family:
@@ -14,16 +14,38 @@ def hook_families(counts: HookCounters) -> list[Family]:
         return Family(f"dragoman_node_{name}", text, (Sample({}, value),))
 
     return [
-        counter("containers_adjusted_total", "containers that got something", counts.adjusted),
-        counter("containers_untouched_total", "containers that needed nothing", counts.untouched),
-        counter("containers_refused_total", "containers kept from starting", counts.rejected),
-        counter("containers_late_total", "of these, without an answer in time", counts.late),
-        counter("connections_total", "times the runtime was reached", counts.connections),
-        gauge(
-            "containers_unserved", "containers running without their share", counts.without_share
+        counter(
+            "containers_adjusted_total", "Containers that got an adjustment.", counters.adjusted
+        ),
+        counter(
+            "containers_untouched_total",
+            "Containers that needed no adjustment.",
+            counters.untouched,
+        ),
+        counter(
+            "containers_refused_total",
+            "Containers that the agent kept from starting.",
+            counters.rejected,
+        ),
+        counter(
+            "containers_late_total",
+            "Containers rejected because there was no answer in time.",
+            counters.late,
+        ),
+        counter(
+            "connections_total",
+            "Connections to the runtime that became active.",
+            counters.connections,
         ),
         gauge(
-            "containers_exposed", "containers that reach cards past their share", counts.with_bypass
+            "containers_unserved",
+            "Containers that run without their share.",
+            counters.without_share,
         ),
-        gauge("active", "whether the runtime asks the agent", int(counts.active)),
+        gauge(
+            "containers_exposed",
+            "Containers that can reach cards outside their share.",
+            counters.with_bypass,
+        ),
+        gauge("active", "1 while the runtime calls the agent, else 0.", int(counters.active)),
     ]

@@ -1,4 +1,4 @@
-"""A value told twice: under the guides' name and labels, and under today's."""
+"""Each value under two names: with the guides' name and labels, and with HAMi's present ones."""
 
 from collections.abc import Iterable
 
@@ -6,12 +6,12 @@ from adapters.node.hook.containers import ContainerInfo
 from adapters.node.metrics.exposition import Family, Sample
 
 ZONE = {"zone": "vGPU"}
-"""The label that all of them carry."""
+"""A label of every sample."""
 
-_LONGEST_UUID = 40
+_MAX_UUID = 40
 
 Both = tuple[Sample, Sample]
-"""The same value with the guides' labels, and with today's."""
+"""The same value with the guides' labels, and with the present ones."""
 
 Labels = dict[str, str]
 
@@ -26,30 +26,30 @@ def both(old: str, new: str, text: str, samples: Iterable[Both]) -> list[Family]
 
 
 def short(uuid: str) -> str:
-    """A card's uuid, as much as is told of it; a container may have written it."""
-    return uuid[:_LONGEST_UUID]
+    """The first characters of a card's uuid; a container may have written it, at any length."""
+    return uuid[:_MAX_UUID]
 
 
-def container_labels(tenant: ContainerInfo, place: int, uuid: str) -> tuple[Labels, Labels]:
-    """A container and one of its cards, in the guides' words and in today's.
+def container_labels(container: ContainerInfo, index: int, uuid: str) -> tuple[Labels, Labels]:
+    """The labels of a container and one of its cards: the guides' ones, and the present ones.
 
     Args:
-        tenant: the container.
-        place: of the card among the container's.
+        container: of the node.
+        index: of the card among the container's.
         uuid: of the card.
     """
     old = {
-        "podnamespace": tenant.namespace,
-        "podname": tenant.pod,
-        "ctrname": tenant.container,
-        "vdeviceid": str(place),
+        "podnamespace": container.namespace,
+        "podname": container.pod,
+        "ctrname": container.container,
+        "vdeviceid": str(index),
         "deviceuuid": short(uuid),
     }
     new = {
-        "namespace": tenant.namespace,
-        "pod": tenant.pod,
-        "container": tenant.container,
-        "vdevice_index": str(place),
+        "namespace": container.namespace,
+        "pod": container.pod,
+        "container": container.container,
+        "vdevice_index": str(index),
         "device_uuid": short(uuid),
     }
     return old, new

@@ -1,4 +1,4 @@
-"""An HTTP server that can say three things: metrics, alive, ready."""
+"""An HTTP server for ``/metrics``, ``/livez`` and ``/readyz``."""
 
 import asyncio
 import contextlib
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from adapters.node.log import log_event
 from adapters.node.metrics.exposition import CONTENT_TYPE, Family, render
 
-PATIENCE = 5.0
-"""Seconds that a client may take to ask."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for a request and its answer."""
 
-_LONGEST = 8 << 10
+_MAX_HEAD = 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class MetricsServer:
     """The server.
 
     Attributes:
-        families: everything, as it is now; called on another thread.
-        ready: whether the agent does its work.
+        families: collects the metrics; called on another thread.
+        ready: whether the runtime calls the agent.
     """
 
     families: Callable[[], list[Family]]
@@ -33,25 +33,25 @@ class MetricsServer:
             listen: ``HOST:PORT``; without a host, on all addresses.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the address is not usable.
         """
         host, _, port = listen.rpartition(":")
         server = await asyncio.start_server(
-            self._serve, host.strip("[]") or None, int(port), limit=_LONGEST
+            self._serve, host.strip("[]") or None, int(port), limit=_MAX_HEAD
         )
         async with server:
             await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REQUEST_TIMEOUT):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(await self._answer(head))
                 await writer.drain()
         except (OSError, EOFError, asyncio.LimitOverrunError):
             pass
         except Exception as error:
-            log_event("scrape.failed", reason=repr(error))
+            log_event("metrics.failed", reason=repr(error))
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ class MetricsServer:
         method, _, rest = head.partition(b" ")
         path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
         if method != b"GET":
-            return _response("405 Method Not Allowed", "only GET\n")
+            return _response("405 Method Not Allowed", "only GET is supported\n")
         match path:
             case b"/metrics":
                 families = await asyncio.to_thread(self.families)
@@ -71,9 +71,12 @@ class MetricsServer:
             case b"/readyz":
                 if self.ready():
                     return _response("200 OK", "ok\n")
-                return _response("503 Service Unavailable", "the runtime does not ask\n")
+                return _response(
+                    "503 Service Unavailable",
+                    "waiting for the runtime: it does not call the agent\n",
+                )
             case _:
-                return _response("404 Not Found", "try /metrics\n")
+                return _response("404 Not Found", "not found: try /metrics\n")
 
 
 def _response(status: str, text: str, kind: str = "text/plain; charset=utf-8") -> bytes:

@@ -1,4 +1,4 @@
-"""What containers use of their shares, and how much they may."""
+"""How much containers use of their shares, and their limits."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from adapters.node.metrics.usage import ShareUse
 
 
 def share_families(uses: Sequence[ShareUse]) -> list[Family]:
-    """Memory, bounds, and work, card by card of each container."""
+    """Memory, limits and utilization of each card of each container."""
 
     def families(old: str, new: str, text: str, value: Callable[[ShareUse], float]) -> list[Family]:
         pairs = [(Sample(_old(use), value(use)), Sample(_new(use), value(use))) for use in uses]
@@ -55,9 +55,21 @@ def share_families(uses: Sequence[ShareUse]) -> list[Family]:
                 if use.idle
             ],
         ),
-        detail("hami_vgpu_memory_context_bytes", "of contexts", lambda use: use.card.context),
-        detail("hami_vgpu_memory_module_bytes", "of modules", lambda use: use.card.module),
-        detail("hami_vgpu_memory_buffer_bytes", "of data", lambda use: use.card.data),
+        detail(
+            "hami_vgpu_memory_context_bytes",
+            "Container device memory of contexts",
+            lambda use: use.card.context,
+        ),
+        detail(
+            "hami_vgpu_memory_module_bytes",
+            "Container device memory of modules",
+            lambda use: use.card.module,
+        ),
+        detail(
+            "hami_vgpu_memory_buffer_bytes",
+            "Container device memory of data",
+            lambda use: use.card.data,
+        ),
     ]
 
 

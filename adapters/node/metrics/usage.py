@@ -1,4 +1,4 @@
-"""How containers use their cards, as HAMi-core tells in the folder that each of them has."""
+"""How containers use their cards, as HAMi-core records it in each container's folder."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.node.metrics.hami_region import Region, RegionCard, RegionError, read
 from core.hardware.card import Card
 
-_MOST_FILES = 16
+_MAX_FILES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class ShareUse:
     """One card as one container uses it.
 
     Attributes:
-        place: of the card among the container's.
-        idle: seconds since the container last started a kernel; 0 where that is not known.
+        index: of the card among the container's.
+        idle: seconds since the container last started a kernel; 0 where it is not known.
     """
 
     container: ContainerInfo
@@ -26,36 +26,36 @@ class ShareUse:
     idle: int
 
 
-def uses(tenants: ContainerRegistry, cards: Mapping[str, Card], now: int) -> Iterator[ShareUse]:
+def uses(containers: ContainerRegistry, cards: Mapping[str, Card], now: int) -> Iterator[ShareUse]:
     """Each card of each container that has a region.
 
     Args:
-        tenants: the node's containers.
-        cards: of the node, by uuid; empty where nobody knows them.
+        containers: of the node.
+        cards: of the node, by uuid; empty where they are not known.
         now: seconds since 1970.
     """
-    for tenant, folder in tenants.cache_dirs():
+    for container, folder in containers.cache_dirs():
         region = region_of(folder)
         if region is None:
             continue
-        # A clock that was set back is no negative idleness, and a value from outside no date.
+        # The clock may have been set back, and the container can write any time there.
         idle = now - region.last_kernel if 0 < region.last_kernel <= now else 0
-        for place, card in enumerate(region.cards):
+        for index, card in enumerate(region.cards):
             # The container can write any uuid there, but not make it a card of this node.
             if card.uuid and (not cards or card.uuid in cards):
-                yield ShareUse(tenant, place, card, idle)
+                yield ShareUse(container, index, card, idle)
 
 
 def region_of(folder: Path) -> Region | None:
-    """The region in a container's folder; None where there is none that can be read.
+    """The region in a container's folder; None where there is no valid one.
 
-    The container can write there: only so many names are looked at, and only one is read.
+    The container can write there, so the number of names is limited, and one region is enough.
     """
     try:
         names = []
         for path in folder.iterdir():
             names.append(path)
-            if len(names) == _MOST_FILES:
+            if len(names) == _MAX_FILES:
                 break
         own = folder / f"{folder.name}.cache"
         others = sorted(path for path in names if path.suffix == ".cache" and path != own)

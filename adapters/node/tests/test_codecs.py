@@ -99,7 +99,7 @@ def test_an_error_is_the_bytes_that_the_runtime_accepts() -> None:
     )
 
 
-def test_an_answer_is_read_as_it_was_written() -> None:
+def test_an_answer_is_decoded_as_it_was_encoded() -> None:
     for response in (
         ttrpc.RpcResponse(b"x"),
         ttrpc.RpcResponse(),
@@ -161,7 +161,7 @@ def test_garbage_gives_messages_or_ttrpc_error_and_nothing_else(garbage: bytes) 
         return
 
 
-def test_a_header_that_announces_too_much_is_refused() -> None:
+def test_a_header_that_announces_too_much_is_rejected() -> None:
     with pytest.raises(mux.MuxError, match="the limit is"):
         mux.Mux().feed((1).to_bytes(4) + (mux.MAX_FRAME + 1).to_bytes(4))
     with pytest.raises(ttrpc.TtrpcError, match="the limit is"):
@@ -200,7 +200,7 @@ def test_a_damaged_message_gives_values_or_protobuf_error(data: st.DataObject) -
         return
 
 
-def test_unknown_fields_and_unexpected_wire_types_are_passed_over() -> None:
+def test_unknown_fields_and_unexpected_wire_types_are_skipped() -> None:
     strange = (
         integer(90, 5)
         + message(91, b"x")
@@ -231,19 +231,19 @@ def test_unknown_fields_and_unexpected_wire_types_are_passed_over() -> None:
         b"\x80",
     ],
 )
-def test_a_field_that_is_none_is_refused(data: bytes) -> None:
+def test_an_invalid_field_is_rejected(data: bytes) -> None:
     with pytest.raises(ProtobufError):
         list(fields(data))
 
 
-def test_text_that_is_not_utf8_is_refused() -> None:
+def test_text_that_is_not_utf8_is_rejected() -> None:
     with pytest.raises(ProtobufError, match="UTF-8"):
         messages.decode_pod_and_container(message(1, message(3, b"\xff")))
     with pytest.raises(ProtobufError, match="UTF-8"):
         messages.decode_pod_and_container(message(2, message(8, b"A=\xff")))
 
 
-def test_of_annotations_the_names_are_read_and_nothing_that_they_say() -> None:
+def test_the_keys_of_annotations_are_decoded_and_not_their_values() -> None:
     said = message(6, text(1, "a.b/c") + message(2, b"\xff")) + message(6, text(2, "no name"))
 
     pod, _ = messages.decode_pod_and_container(message(1, text(3, "uid") + said))
@@ -252,13 +252,13 @@ def test_of_annotations_the_names_are_read_and_nothing_that_they_say() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_number_is_read_as_it_was_written(value: int) -> None:
+def test_a_number_is_decoded_as_it_was_encoded(value: int) -> None:
     assert [signed(v) for _, v in fields(integer(3, value)) if isinstance(v, int)] == (
         [value] if value else []
     )
 
 
-def test_a_container_is_read_whole() -> None:
+def test_a_container_is_decoded_completely() -> None:
     mount = text(1, "/etc/x") + text(2, "bind") + text(3, "/y") + text(4, "ro") + text(4, "rbind")
     node = text(1, "/dev/x") + text(2, "c") + integer(3, 195) + integer(4, 255)
     node += message(5, integer(1, 0o666))
@@ -284,5 +284,5 @@ def test_a_container_is_read_whole() -> None:
     ]
 
 
-def test_of_a_variable_that_stands_twice_the_last_counts() -> None:
+def test_of_a_repeated_variable_the_last_value_counts() -> None:
     assert nri.names_and_values(("A=1", "B", "A=2=3")) == {"A": "2=3", "B": ""}

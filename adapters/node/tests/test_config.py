@@ -30,7 +30,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_the_shipped_file_says_what_holds_without_it(tmp_path: Path) -> None:
+def test_the_shipped_file_has_the_default_values(tmp_path: Path) -> None:
     shipped = read(SHIPPED)
     empty = read(written(tmp_path, ""))
 
@@ -38,7 +38,7 @@ def test_the_shipped_file_says_what_holds_without_it(tmp_path: Path) -> None:
     assert msgspec.structs.replace(shipped, profiles={}) == empty
 
 
-def test_a_profile_is_changed_only_in_what_is_named(tmp_path: Path) -> None:
+def test_a_section_changes_only_the_keys_that_it_has(tmp_path: Path) -> None:
     text = """
     profiles:
       nvidia: {cdi: "nvidia.com/gpu={uuid}", hamiCore: {preload: variable}}
@@ -134,7 +134,7 @@ def test_a_list_of_cards_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cards: 1", "cards: [{uuid: a}]", "{", "cards: []\nmore: 1"])
-def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_list_of_cards_is_rejected(tmp_path: Path, text: str) -> None:
     with pytest.raises(InventoryError):
         FileInventory(written(tmp_path, text), "a").read()
 

@@ -1,4 +1,4 @@
-"""Events against a server that keeps what it is sent."""
+"""Events against a server that keeps the requests."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from adapters.node.apiserver.events import PodEvents
 from adapters.node.tests.builders import POD
 
 
-def written(tell: Callable[[PodEvents], None], status: str = "201 Created") -> list[Any]:
-    """Tell from another thread; what arrives within a moment."""
+def written(emit: Callable[[PodEvents], None], status: str = "201 Created") -> list[Any]:
+    """Emit from another thread; the requests that arrive."""
     bodies: list[Any] = []
 
     async def run() -> None:
@@ -30,7 +30,7 @@ def written(tell: Callable[[PodEvents], None], status: str = "201 Created") -> l
             port = server.sockets[0].getsockname()[1]
             events = PodEvents(AgentCredentials("127.0.0.1", port, None), "gpu-a")
             task = asyncio.ensure_future(events.run())
-            await asyncio.to_thread(tell, events)
+            await asyncio.to_thread(emit, events)
             async with asyncio.timeout(5):
                 while not bodies:
                     await asyncio.sleep(0.01)
@@ -42,12 +42,12 @@ def written(tell: Callable[[PodEvents], None], status: str = "201 Created") -> l
     return bodies
 
 
-def test_many_refusals_of_one_pod_are_one_event_on_it() -> None:
-    def tell(events: PodEvents) -> None:
+def test_many_rejections_of_one_pod_are_one_event() -> None:
+    def emit(events: PodEvents) -> None:
         for _ in range(50):
             events.emit(POD, "ShareRefused", "container main: no", "CreatingContainer")
 
-    ((line, body),) = written(tell)
+    ((line, body),) = written(emit)
 
     assert line == "POST /apis/events.k8s.io/v1/namespaces/ai/events"
     assert body["regarding"] == {
@@ -64,7 +64,7 @@ def test_many_refusals_of_one_pod_are_one_event_on_it() -> None:
     )
 
 
-def test_a_server_that_lets_nobody_write_is_told_of_and_asked_once(
+def test_a_forbidden_write_is_logged_and_not_repeated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     bodies = written(lambda events: events.emit(POD, "ShareMissing", "x", "y"), "403 Forbidden")

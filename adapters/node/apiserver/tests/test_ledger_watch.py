@@ -86,7 +86,7 @@ async def hold(_: asyncio.StreamWriter, __: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_watch, "MIN_RETRY_DELAY", 0.01)
 
 

@@ -1,8 +1,9 @@
-"""The publisher against a server that says what a test wants."""
+"""The publisher against a server whose answers a test sets."""
 
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from adapters.node.apiserver.status import HardwarePublisher, SharingConfig, des
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.model import Hardware
 from adapters.node.tests.builders import card
+from adapters.node.tests.waiting import until
 from adapters.wire.hardware import NodeHardware, decode, encode
 
 FIRST = NodeHardware((card(0),))
@@ -27,20 +29,24 @@ class Server:
 
     def __init__(self, *statuses: str) -> None:
         self.statuses = statuses or ("200 OK",)
-        self.asked: list[tuple[str, bytes]] = []
+        self.requests: list[tuple[str, bytes]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         size = next(line for line in head.split("\r\n") if line.startswith("Content-Length"))
         body = await reader.readexactly(int(size.split(":")[1]))
-        self.asked.append((head.split(" HTTP")[0], body))
-        status = self.statuses[min(len(self.asked), len(self.statuses)) - 1]
+        self.requests.append((head.split(" HTTP")[0], body))
+        status = self.statuses[min(len(self.requests), len(self.statuses)) - 1]
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         await writer.drain()
         writer.close()
 
-    def statuses_told(self) -> list[NodeHardware | None]:
-        bodies = [body for head, body in self.asked if head.startswith("PATCH")]
+    def has(self, count: int) -> bool:
+        """Whether so many requests have arrived."""
+        return len(self.requests) >= count
+
+    def written_statuses(self) -> list[NodeHardware | None]:
+        bodies = [body for head, body in self.requests if head.startswith("PATCH")]
         return [decode(json.dumps(json.loads(body)["status"]).encode(), "node") for body in bodies]
 
 
@@ -56,11 +62,9 @@ def run(
         port = listening.sockets[0].getsockname()[1]
         publisher = HardwarePublisher(AgentCredentials("127.0.0.1", port, None), "node", wanted)
         task = asyncio.ensure_future(publisher.run())
-        async with asyncio.timeout(5):
-            for step, count in steps:
-                step(publisher)
-                while len(server.asked) < count:
-                    await asyncio.sleep(0.01)
+        for step, count in steps:
+            step(publisher)
+            await until(partial(server.has, count))
         await asyncio.sleep(0.05)
         task.cancel()
         listening.close()
@@ -70,7 +74,7 @@ def run(
 
 
 @pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "MIN_WRITE_INTERVAL", 0.01)
 
 
@@ -78,7 +82,7 @@ def status(hardware: NodeHardware) -> msgspec.Raw:
     return msgspec.Raw(encode(hardware))
 
 
-def test_only_what_differs_is_written_and_only_the_status() -> None:
+def test_the_publisher_writes_only_a_status_that_differs() -> None:
     server, wanted = Server(), [FIRST]
 
     def more(publisher: HardwarePublisher) -> None:
@@ -94,24 +98,24 @@ def test_only_what_differs_is_written_and_only_the_status() -> None:
         (lambda p: p.on_status(msgspec.Raw(b"")), 2),
     )
 
-    assert [head for head, _ in server.asked] == [
+    assert [head for head, _ in server.requests] == [
         "PATCH /apis/dragoman.dev/v1alpha1/nodeledgers/node/status"
     ] * 2
-    assert server.statuses_told() == [SECOND, SECOND]
+    assert server.written_statuses() == [SECOND, SECOND]
 
 
-def test_a_record_that_is_not_there_is_made_empty_even_if_somebody_was_faster() -> None:
+def test_a_missing_ledger_is_created_empty_even_if_another_client_was_faster() -> None:
     server = Server("409 Conflict", "200 OK")
 
     run(server, lambda: FIRST, (lambda p: p.on_status(None), 2))
 
-    (made, body), (patched, _) = server.asked
+    (made, body), (patched, _) = server.requests
     assert made == "POST /apis/dragoman.dev/v1alpha1/nodeledgers"
     assert json.loads(body)["spec"] == {"node": "node"}
     assert patched.startswith("PATCH")
 
 
-def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
+def test_a_ledger_that_is_deleted_repeatedly_is_created_ever_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
@@ -145,45 +149,47 @@ def test_a_record_that_is_taken_away_again_and_again_is_made_ever_less_often(
     assert [pause > earlier for earlier, pause in pairwise(pauses[:7])] == [True] * 6
 
 
-def test_what_was_refused_is_tried_again_also_where_the_record_has_gone_meanwhile(
+def test_a_rejected_write_is_retried_also_where_the_ledger_was_deleted_meanwhile(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     server = Server("404 Not Found", "403 Forbidden", "201 Created", "200 OK")
 
     run(server, lambda: FIRST, (lambda p: p.on_status(status(SECOND)), 4))
 
-    assert [head.split(" ")[0] for head, _ in server.asked] == ["PATCH", "POST", "POST", "PATCH"]
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["event"] for line in told] == [
+    assert [head.split(" ")[0] for head, _ in server.requests] == ["PATCH", "POST", "POST", "PATCH"]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == [
         "node_status.update_failed",
         "node_status.update_failed",
         "node_status.updated",
     ]
 
 
-def test_nothing_is_said_before_the_record_was_seen_or_the_cards_were() -> None:
+def test_nothing_is_written_before_the_ledger_and_the_hardware_are_known() -> None:
     server = Server()
 
     run(server, lambda: FIRST, (HardwarePublisher.wake, 0))
     run(server, lambda: None, (lambda p: p.on_status(None), 0))
 
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_a_card_is_told_in_the_vocabularies_that_know_its_vendor() -> None:
+def test_a_card_is_advertised_in_the_dialects_that_know_its_vendor() -> None:
     found = Hardware((card(0), card(1, "metax")), problems={"GPU-1": "hot", "GPU-0": "old"})
 
-    told = desired_status(found, SharingConfig(("volcano", "koordinator", "metax"), 7, "HAMi-core"))
+    status = desired_status(
+        found, SharingConfig(("volcano", "koordinator", "metax"), 7, "HAMi-core")
+    )
 
-    assert [(each.slots, sorted(each.dialects)) for each in told.cards] == [
+    assert [(each.slots, sorted(each.dialects)) for each in status.cards] == [
         (7, ["koordinator", "volcano"]),
         (7, ["koordinator", "metax"]),
     ]
-    assert told.problems == (("GPU-0", "old"), ("GPU-1", "hot"))
-    assert told.isolation == "HAMi-core"
+    assert status.problems == (("GPU-0", "old"), ("GPU-1", "hot"))
+    assert status.isolation == "HAMi-core"
 
 
-def test_a_file_tells_health_and_links(tmp_path: Path) -> None:
+def test_a_file_has_health_and_links(tmp_path: Path) -> None:
     entry = {
         "uuid": "GPU-0",
         "index": 0,

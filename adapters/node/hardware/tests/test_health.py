@@ -12,14 +12,14 @@ class Clock:
 
 
 @pytest.mark.parametrize("xid", sorted(APPLICATION_XIDS))
-def test_an_applications_error_says_nothing_about_the_card(xid: int) -> None:
+def test_an_applications_error_does_not_make_a_card_unhealthy(xid: int) -> None:
     health = Health()
 
     assert not health.record_xid("GPU-0", xid)
     assert health.problem("GPU-0", None) == ""
 
 
-def test_an_error_of_one_card_is_not_anothers() -> None:
+def test_an_error_affects_its_own_card_only() -> None:
     health = Health(APPLICATION_XIDS | {63})
 
     assert health.record_xid("GPU-0", 79)
@@ -28,7 +28,7 @@ def test_an_error_of_one_card_is_not_anothers() -> None:
     assert health.problem("GPU-1", None) == ""
 
 
-def test_a_card_is_healthy_again_when_its_driver_asks_for_nothing_and_it_was_quiet() -> None:
+def test_a_card_is_healthy_again_after_a_quiet_period_if_its_driver_requests_nothing() -> None:
     clock = Clock()
     health = Health(now=clock)
     health.record_xid("GPU-0", 48)
@@ -39,12 +39,12 @@ def test_a_card_is_healthy_again_when_its_driver_asks_for_nothing_and_it_was_qui
     unsaid, asked, quiet = (health.problem("GPU-0", action) for action in (None, 1, 0))
 
     assert early == unsaid == "Xid 48"
-    assert asked == "its driver asks for a reset of the card"
+    assert asked == "its driver requests a reset of the card"
     assert quiet == ""
     assert health.problem("GPU-0", None) == ""
 
 
-def test_a_later_error_begins_the_quiet_anew() -> None:
+def test_a_later_error_restarts_the_quiet_period() -> None:
     clock = Clock()
     health = Health(now=clock)
     health.record_xid("GPU-0", 48)
@@ -56,7 +56,7 @@ def test_a_later_error_begins_the_quiet_anew() -> None:
     assert health.problem("GPU-0", 0) == "Xid 94"
 
 
-def test_a_card_that_was_away_and_returned_begins_anew() -> None:
+def test_a_card_that_was_away_and_returned_is_healthy() -> None:
     health = Health()
     health.record_xid("GPU-0", 79)
 
@@ -67,12 +67,12 @@ def test_a_card_that_was_away_and_returned_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("action", sorted(RECOVERY_ACTIONS))
-def test_what_a_driver_asks_for_is_told_without_any_error(action: int) -> None:
-    assert health_of(action) == f"its driver asks for {RECOVERY_ACTIONS[action]}"
+def test_a_recovery_that_a_driver_requests_is_a_problem_without_any_error(action: int) -> None:
+    assert health_of(action) == f"its driver requests {RECOVERY_ACTIONS[action]}"
 
 
 @pytest.mark.parametrize("action", [None, 0, 5, 99])
-def test_a_driver_that_asks_for_nothing_of_the_card_is_content(action: int | None) -> None:
+def test_a_driver_that_requests_nothing_of_the_card_is_no_problem(action: int | None) -> None:
     assert health_of(action) == ""
 
 

@@ -129,7 +129,7 @@ def test_an_instance_that_a_pod_with_unknown_cards_may_use_stays() -> None:
 
     repartition(there, EMPTY.adopt(unknown).adopt(holding("r", slot("2g.10gb", 2))))
 
-    assert there.problems == {("GPU-0", "2g.10gb", 2): "what it is cut into may be in use"}
+    assert there.problems == {("GPU-0", "2g.10gb", 2): "its present instances may be in use"}
     assert library.stand_in_serial(0, 3) == 1
 
 
@@ -156,8 +156,8 @@ def test_a_missing_or_busy_card_is_the_reason() -> None:
     there.watcher.hardware = Hardware()
     repartition(there, wanted)
 
-    assert busy == ["card GPU-0 is in use: MIG mode stays off"]
-    assert list(there.problems.values()) == ["it is not there"]
+    assert busy == ["card GPU-0 is in use: MIG mode cannot be enabled"]
+    assert list(there.problems.values()) == ["the card does not answer"]
 
 
 def test_without_a_ledger_the_agent_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+"""Tests on a stand-in of NVML without cards; see ``nvml_stand_in.c``."""
 
 import ctypes
 from pathlib import Path
@@ -24,7 +24,7 @@ def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
     return NvmlInventory("a", Nvml(library), bus=tmp_path, capabilities=tmp_path)
 
 
-def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
+def test_cards_have_their_numbers_and_their_numa_node(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(2))
 
     found = there.read()
@@ -37,7 +37,7 @@ def test_cards_come_with_their_numbers_and_their_place(tmp_path: Path) -> None:
     assert found.gpu_instances == {}
 
 
-def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
+def test_an_instance_has_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(1, mig=True))
     NvmlMig(there.nvml).repartition("GPU-0", (), [SMALL])
     parts = NvmlMig(there.nvml).instances("GPU-0")
@@ -62,7 +62,7 @@ def test_a_slice_comes_with_its_profile_its_place_and_its_device_nodes(tmp_path:
     assert there.loads()["GPU-0"].compute == 0
 
 
-def test_a_card_that_falls_off_the_bus_stays_unhealthy_and_may_come_back(tmp_path: Path) -> None:
+def test_a_card_that_falls_off_the_bus_is_unhealthy_until_it_returns(tmp_path: Path) -> None:
     library = begin(2)
     there = inventory(tmp_path, library)
     there.read()
@@ -77,7 +77,7 @@ def test_a_card_that_falls_off_the_bus_stays_unhealthy_and_may_come_back(tmp_pat
     assert [card.healthy for card in back.cards] == [True, True]
 
 
-def test_no_card_that_answers_is_told_as_the_reason(tmp_path: Path) -> None:
+def test_the_error_says_that_no_card_answers(tmp_path: Path) -> None:
     library = begin(1)
     library.stand_in_lose(0, 1)
 
@@ -85,8 +85,8 @@ def test_no_card_that_answers_is_told_as_the_reason(tmp_path: Path) -> None:
         inventory(tmp_path, library).read()
 
 
-def test_a_library_that_is_not_there_or_too_old_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InventoryError, match="too old to know it"):
+def test_the_error_says_that_the_library_is_missing_or_too_old(tmp_path: Path) -> None:
+    with pytest.raises(InventoryError, match="too old for this function"):
         inventory(tmp_path, object()).read()
     assert inventory(tmp_path, object()).loads() == {}
 
@@ -101,7 +101,7 @@ def test_a_node_without_the_driver_has_no_library() -> None:
         assert all(card.uuid.startswith("GPU-") for card in NvmlInventory("a").read().cards)
 
 
-def test_a_library_that_was_ended_is_begun_again() -> None:
+def test_a_library_that_was_shut_down_is_started_again() -> None:
     nvml = Nvml(begin(1))
     nvml.cards()
 

@@ -1,7 +1,5 @@
-"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+"""Tests on a stand-in of NVML without cards; see ``nvml_stand_in.c``."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,27 +9,28 @@ from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml, NvmlError
 from adapters.node.hardware.nvml_events import XidListener, recovery_action
 from adapters.node.tests.stand_in import begin
+from adapters.node.tests.waiting import wait_until
 
 XID, ECC = 0x8, 0x2
-UNSAID = 0xFFFFFFFF
+UNSUPPORTED = 0xFFFFFFFF
 """As an action: the driver does not know the question."""
 
 
-def test_each_error_is_heard_with_its_card_and_other_events_are_not() -> None:
+def test_the_listener_reports_each_error_with_its_card_and_no_other_event() -> None:
     library = begin(2)
-    heard: list[tuple[str, int]] = []
-    listener = XidListener(Nvml(library), lambda uuid, xid: heard.append((uuid, xid)))
+    reported: list[tuple[str, int]] = []
+    listener = XidListener(Nvml(library), lambda uuid, xid: reported.append((uuid, xid)))
     for card, kind, number in ((1, XID, 79), (0, ECC, 3), (0, XID, 13)):
         library.stand_in_event(card, kind, number)
 
     listener.start()
-    within(lambda: len(heard) == 2)
+    wait_until(lambda: len(reported) == 2)
     listener.stop()
 
-    assert heard == [("GPU-1", 79), ("GPU-0", 13)]
+    assert reported == [("GPU-1", 79), ("GPU-0", 13)]
 
 
-def test_where_a_card_does_not_answer_the_library_is_begun_anew() -> None:
+def test_the_listener_restarts_the_library_where_a_card_does_not_answer() -> None:
     library = begin(2)
     nvml = Nvml(library)
     library.stand_in_lose(0, 1)
@@ -44,37 +43,37 @@ def test_where_a_card_does_not_answer_the_library_is_begun_anew() -> None:
     assert [card.uuid for card in nvml.cards()] == ["GPU-1"]
 
 
-def test_a_library_that_fails_is_listened_to_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_listener_tries_again_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     library = begin(1)
     library.stand_in_lose(0, 1)
-    heard: list[int] = []
-    listener = XidListener(Nvml(library), lambda _, xid: heard.append(xid))
+    reported: list[int] = []
+    listener = XidListener(Nvml(library), lambda _, xid: reported.append(xid))
 
     listener.start()
-    within(lambda: "gpu is lost" in capsys.readouterr().err)
+    wait_until(lambda: "gpu is lost" in capsys.readouterr().err)
     library.stand_in_lose(0, 0)
     library.stand_in_event(0, XID, 48)
-    within(lambda: heard == [48])
+    wait_until(lambda: reported == [48])
     listener.stop()
 
 
-def test_a_driver_says_what_it_needs_or_does_not_know() -> None:
+def test_a_driver_reports_the_recovery_that_it_needs_or_none() -> None:
     library = begin(1)
     nvml = Nvml(library)
 
-    content = recovery_action(nvml, "GPU-0")
+    idle = recovery_action(nvml, "GPU-0")
     library.stand_in_action(0, 1)
-    asking = recovery_action(nvml, "GPU-0")
-    library.stand_in_action(0, UNSAID)
+    needed = recovery_action(nvml, "GPU-0")
+    library.stand_in_action(0, UNSUPPORTED)
 
-    assert (content, asking) == (0, 1)
+    assert (idle, needed) == (0, 1)
     assert recovery_action(nvml, "GPU-0") is None
     assert recovery_action(nvml, "GPU-7") is None
 
 
 def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_path: Path) -> None:
     library = begin(2)
-    library.stand_in_action(0, UNSAID)
+    library.stand_in_action(0, UNSUPPORTED)
     health = Health()
     there = NvmlInventory("a", Nvml(library), health, tmp_path, tmp_path)
     there.read()
@@ -104,10 +103,3 @@ def test_a_node_whose_only_card_does_not_answer_has_an_unhealthy_card(tmp_path: 
     assert [card.healthy for card in found.cards] == [False]
     with pytest.raises(NvmlError):
         there.nvml.cards()
-
-
-def within(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+"""Tests on a stand-in of NVML without cards; see ``nvml_stand_in.c``."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_bridges_connect_pairs() -> None:
     assert names(library, Level.LINK) == ["nvlink-0", "nvlink-1", "nvlink-1", "nvlink-0"]
 
 
-def test_in_a_mesh_only_who_is_connected_to_all_belongs_together() -> None:
+def test_a_group_in_a_mesh_has_only_cards_that_are_all_connected() -> None:
     library = begin(8)
     quads = [
         (left + base, right + base)
@@ -68,7 +68,7 @@ def test_in_a_mesh_only_who_is_connected_to_all_belongs_together() -> None:
     assert names(library, Level.LINK) == ["nvlink-0"] * 4 + ["nvlink-4"] * 4
 
 
-def test_a_link_that_one_end_does_not_know_is_none() -> None:
+def test_a_link_that_only_one_end_reports_does_not_count() -> None:
     library = begin(2)
     library.stand_in_link(0, 0, 2)
 

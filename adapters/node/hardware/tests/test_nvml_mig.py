@@ -1,4 +1,4 @@
-"""The library is played by a real shared object without cards; see ``nvml_stand_in.c``."""
+"""Tests on a stand-in of NVML without cards; see ``nvml_stand_in.c``."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def there(tool: NvmlMig) -> list[GpuInstancePlacement]:
     return [part.placement for part in tool.instances("GPU-0") or ()]
 
 
-def test_parts_are_made_where_they_are_wanted_and_each_has_a_device() -> None:
+def test_instances_are_created_at_their_places_and_each_has_a_device() -> None:
     tool = mig(begin(1, mig=True))
 
     problems = tool.repartition("GPU-0", (), [THREE, TWO])
@@ -38,7 +38,7 @@ def test_parts_are_made_where_they_are_wanted_and_each_has_a_device() -> None:
     ]
 
 
-def test_what_is_in_the_way_makes_room() -> None:
+def test_an_instance_in_the_way_is_destroyed() -> None:
     tool = mig(begin(1, mig=True))
     tool.repartition("GPU-0", (), [ONE, THREE])
 
@@ -48,7 +48,7 @@ def test_what_is_in_the_way_makes_room() -> None:
     assert there(tool) == [TWO, THREE]
 
 
-def test_a_part_on_which_a_process_runs_stays_whoever_wants_its_place() -> None:
+def test_an_instance_with_a_process_stays() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     tool.repartition("GPU-0", (), [ONE])
@@ -60,7 +60,7 @@ def test_a_part_on_which_a_process_runs_stays_whoever_wants_its_place() -> None:
     assert there(tool) == [ONE, THREE]
 
 
-def test_what_the_card_does_not_allow_is_told() -> None:
+def test_a_profile_that_the_card_does_not_support_is_the_reason() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     strange = GpuInstancePlacement("5g.1gb", 0, 1)
@@ -69,13 +69,13 @@ def test_what_the_card_does_not_allow_is_told() -> None:
     problems = tool.repartition("GPU-0", (), [TWO, strange, GpuInstancePlacement("2g.10gb", 1, 2)])
 
     assert "insufficient resources" in problems[TWO]
-    assert problems[strange] == "the card knows no profile 5g.1gb"
+    assert problems[strange] == "the card does not support the profile 5g.1gb"
     assert "invalid argument" in problems[GpuInstancePlacement("2g.10gb", 1, 2)]
     library.stand_in_deny(1)
     assert "no permission" in tool.repartition("GPU-0", (), [THREE])[THREE]
 
 
-def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
+def test_an_instance_without_its_compute_instance_is_destroyed_again() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     library.stand_in_fail_compute(1)
@@ -86,7 +86,7 @@ def test_a_part_that_cannot_be_filled_does_not_stay_half_made() -> None:
     assert there(tool) == []
 
 
-def test_a_part_that_somebody_left_half_made_is_finished() -> None:
+def test_an_interrupted_creation_is_completed() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     tool.repartition("GPU-0", (), [TWO])
@@ -101,7 +101,7 @@ def test_a_part_that_somebody_left_half_made_is_finished() -> None:
     assert library.stand_in_serial(0, 2) == half
 
 
-def test_a_part_that_is_divided_is_nobodys_and_stays() -> None:
+def test_an_instance_that_is_divided_stays_and_is_not_used() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     tool.repartition("GPU-0", (), [TWO])
@@ -109,11 +109,11 @@ def test_a_part_that_is_divided_is_nobodys_and_stays() -> None:
 
     problems = tool.repartition("GPU-0", (), [TWO])
 
-    assert problems == {TWO: "it is there, divided among compute instances"}
+    assert problems == {TWO: "it exists, but is divided among compute instances"}
     assert [part.whole for part in tool.instances("GPU-0") or ()] == [None]
 
 
-def test_a_card_that_is_ready_is_left_alone() -> None:
+def test_a_card_with_all_its_instances_is_left_alone() -> None:
     library = begin(1, mig=True)
     tool = mig(library)
     tool.repartition("GPU-0", (), [TWO])
@@ -123,7 +123,7 @@ def test_a_card_that_is_ready_is_left_alone() -> None:
     assert library.stand_in_serial(0, 2) == before
 
 
-def test_mig_mode_is_turned_on_where_nothing_runs() -> None:
+def test_mig_mode_is_enabled_where_no_process_runs() -> None:
     library = begin(3)
     tool = mig(library)
     library.stand_in_run(1, 1)
@@ -135,12 +135,12 @@ def test_mig_mode_is_turned_on_where_nothing_runs() -> None:
     tool.enable("GPU-0")
     with pytest.raises(MigError, match="in use"):
         tool.enable("GPU-1")
-    with pytest.raises(MigError, match="next reset"):
+    with pytest.raises(MigError, match="needs a reset"):
         tool.enable("GPU-2")
     assert tool.instances("GPU-1") is None
 
 
-def test_a_card_that_cannot_be_asked_is_an_error() -> None:
+def test_a_card_that_does_not_answer_is_an_error() -> None:
     library = begin(1, mig=True)
     library.stand_in_lose(0, 1)
 

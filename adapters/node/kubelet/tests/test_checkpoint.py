@@ -38,7 +38,7 @@ def file(*rows: object) -> bytes:
     return json.dumps({"Data": data, "Checksum": 1}).encode()
 
 
-def test_what_the_kubelet_writes_is_read() -> None:
+def test_a_file_of_the_kubelet_is_decoded() -> None:
     resource = "nvidia.com/gpu"
     first, second = "8e659c75-f01d-476a-b0b0-8292e48a94d4", "1466ce8e-f087-4310-995d-851d4eb429b3"
     assert read(WRITTEN) == (
@@ -53,7 +53,7 @@ def test_a_device_that_is_near_to_several_numa_nodes_is_one_device() -> None:
     assert found.devices == ("GPU-0", "GPU-1")
 
 
-def test_what_a_plugin_makes_visible_is_told_item_by_item() -> None:
+def test_visible_devices_are_split_into_items() -> None:
     (found,) = read(file(row(AllocResp=answer(OTHER="x", NVIDIA_VISIBLE_DEVICES=" 1, 0,"))))
 
     assert found.visible == ("1", "0")
@@ -63,7 +63,7 @@ def test_what_a_plugin_makes_visible_is_told_item_by_item() -> None:
     "data",
     [b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":0}', file()],
 )
-def test_a_kubelet_that_has_given_nothing_says_so(data: bytes) -> None:
+def test_a_file_without_assignments_is_valid(data: bytes) -> None:
     assert read(data) == ()
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_too_large_is_rejected(monkeypatch: pytest.MonkeyPatch) -
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda raw: file(row(AllocResp=_base64(raw))))))
-def test_garbage_is_read_or_refused_and_nothing_else(data: bytes) -> None:
+def test_garbage_gives_assignments_or_checkpoint_error_and_nothing_else(data: bytes) -> None:
     try:
         found = read(data)
     except CheckpointError:

@@ -31,7 +31,9 @@ def one(*devices: str, visible: str = "", resource: str = GPU, pod: str = "7") -
     return DeviceAssignment(pod, "main", resource, devices, shown)
 
 
-def told(given: DeviceAssignment, hardware: Hardware = NODE) -> tuple[tuple[str, ...], bool] | None:
+def reported(
+    given: DeviceAssignment, hardware: Hardware = NODE
+) -> tuple[tuple[str, ...], bool] | None:
     found = holdings([given], hardware, {"7"})
     return (found[0].cards, found[0].shared) if found else None
 
@@ -57,10 +59,10 @@ def told(given: DeviceAssignment, hardware: Hardware = NODE) -> tuple[tuple[str,
         (one("0-1", visible="3,1", resource="volcano.sh/gpu-number"), (("GPU-1", "GPU-3"), True)),
     ],
 )
-def test_cards_are_known_by_what_the_plugin_answered_and_the_kubelet_kept(
+def test_the_plugins_answer_and_the_kubelets_devices_identify_the_cards(
     given: DeviceAssignment, expected: tuple[tuple[str, ...], bool]
 ) -> None:
-    assert told(given) == expected
+    assert reported(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,23 +83,23 @@ def test_cards_are_known_by_what_the_plugin_answered_and_the_kubelet_kept(
         one(),
     ],
 )
-def test_of_a_container_with_a_card_that_is_not_known_nothing_is_told(
+def test_a_container_with_an_unknown_card_is_left_out(
     given: DeviceAssignment,
 ) -> None:
-    assert told(given) is None
+    assert reported(given) is None
 
 
-def test_numbers_that_two_cards_have_say_nothing() -> None:
+def test_a_number_of_two_cards_identifies_none() -> None:
     twice = Hardware((card(0), replace(card(0), uuid="GPU-x")))
 
-    assert told(one("0-1", visible="0", resource=MEMORY), twice) is None
+    assert reported(one("0-1", visible="0", resource=MEMORY), twice) is None
 
 
 def test_only_cards_of_nvidia_are_counted() -> None:
-    assert told(one("GPU-0"), Hardware((card(0, "metax"),))) is None
+    assert reported(one("GPU-0"), Hardware((card(0, "metax"),))) is None
 
 
-def test_other_resources_and_other_pods_are_passed_over() -> None:
+def test_other_resources_and_other_pods_are_left_out() -> None:
     given = [one("GPU-0", pod="8"), one("GPU-0", resource="rdma/hca"), one("GPU-1")]
 
     found = holdings(given, NODE, {"7"})
@@ -109,7 +111,7 @@ words = st.sampled_from(["GPU-0", "GPU-3", "GPU-9", "MIG-3a", "GPU-1::2", "GPU-1
 
 
 @given(st.lists(words, max_size=3, unique=True), st.lists(words, max_size=3))
-def test_what_is_told_to_be_one_pods_alone_is_what_the_kubelet_counts(
+def test_cards_are_exclusive_where_they_are_the_kubelets_devices(
     devices: list[str], visible: list[str]
 ) -> None:
     given = DeviceAssignment("7", "main", GPU, tuple(devices), tuple(visible))
@@ -125,7 +127,7 @@ def test_what_is_told_to_be_one_pods_alone_is_what_the_kubelet_counts(
 
 
 def unread(uid: str = "7") -> LedgerGrants:
-    return LedgerGrants(ledger(uid=uid, unread="nobody says"))
+    return LedgerGrants(ledger(uid=uid, unread="no record"))
 
 
 def following(path: Path, grants: LedgerGrants) -> tuple[KubeletDevices, list[bool]]:

@@ -29,49 +29,51 @@ def text(
     loads: Mapping[str, CardLoad] | None = None,
     granted: Callable[[str, str], GrantAnswer] | None = None,
 ) -> str:
-    tenants = ContainerRegistry(tmp_path, now=lambda: NOW)
-    tenants.observe(creating())
-    monitor = MetricsCollector(
+    containers = ContainerRegistry(tmp_path, now=lambda: NOW)
+    containers.observe(creating())
+    collector = MetricsCollector(
         "gpu-a",
-        tenants,
+        containers,
         lambda: CARDS,
         lambda: loads or {},
         HookCounters(adjusted=3),
         granted or LedgerGrants().lookup,
         lambda: NOW,
     )
-    return render(monitor.families())
+    return render(collector.families())
 
 
-def test_the_guides_names_and_labels_are_told(tmp_path: Path) -> None:
+def test_the_metrics_have_the_guides_names_and_labels(tmp_path: Path) -> None:
     folder(tmp_path)
 
-    told = text(tmp_path, {"GPU-0": CardLoad(5 << 30, 42, 7), "GPU-9": CardLoad(1, 1)}).splitlines()
+    lines = text(
+        tmp_path, {"GPU-0": CardLoad(5 << 30, 42, 7), "GPU-9": CardLoad(1, 1)}
+    ).splitlines()
 
     host = '{nodeid="gpu-a",deviceidx="0",deviceuuid="GPU-0",devicetype="NVIDIA-A",zone="vGPU"}'
     share = (
         'podnamespace="ai",podname="train",ctrname="main",vdeviceid="1",deviceuuid="GPU-1",'
         'zone="vGPU"'
     )
-    assert f"HostGPUMemoryUsage{host} {5 << 30}" in told
-    assert f"HostCoreUtilization{host} 42" in told
+    assert f"HostGPUMemoryUsage{host} {5 << 30}" in lines
+    assert f"HostCoreUtilization{host} 42" in lines
     device = 'device_index="0",device_uuid="GPU-0",device_type="NVIDIA-A",zone="vGPU"'
-    assert f"hami_host_gpu_memory_controller_utilization_ratio{{{device}}} 7" in told
-    assert f"vGPU_device_memory_usage_in_bytes{{{share}}} 130" in told
-    assert f"vGPU_device_memory_limit_in_bytes{{{share}}} 1001" in told
+    assert f"hami_host_gpu_memory_controller_utilization_ratio{{{device}}} 7" in lines
+    assert f"vGPU_device_memory_usage_in_bytes{{{share}}} 130" in lines
+    assert f"vGPU_device_memory_limit_in_bytes{{{share}}} 1001" in lines
     assert (
         f'Device_memory_desc_of_container{{{share},context="101",module="21",data="4",offset="4"}}'
-        " 130" in told
+        " 130" in lines
     )
-    assert f"Device_utilization_desc_of_container{{{share}}} 40" in told
-    assert f"Device_last_kernel_of_container{{{share}}} 60" in told
-    assert not any("GPU-9" in line for line in told)
+    assert f"Device_utilization_desc_of_container{{{share}}} 40" in lines
+    assert f"Device_last_kernel_of_container{{{share}}} 60" in lines
+    assert not any("GPU-9" in line for line in lines)
 
 
-def test_todays_names_are_told_beside_them(tmp_path: Path) -> None:
+def test_the_metrics_have_the_present_names_too(tmp_path: Path) -> None:
     folder(tmp_path)
 
-    told = text(tmp_path, {"GPU-0": CardLoad(1, 2)}).splitlines()
+    lines = text(tmp_path, {"GPU-0": CardLoad(1, 2)}).splitlines()
 
     share = (
         '{namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'
@@ -87,12 +89,12 @@ def test_todays_names_are_told_beside_them(tmp_path: Path) -> None:
         ("hami_vgpu_memory_module_bytes", 21),
         ("hami_vgpu_memory_buffer_bytes", 4),
     ):
-        assert f"{name}{share} {value}" in told
-    assert any(line.startswith("hami_host_gpu_memory_used_bytes{node=") for line in told)
-    assert "dragoman_node_containers_adjusted_total 3" in told
+        assert f"{name}{share} {value}" in lines
+    assert any(line.startswith("hami_host_gpu_memory_used_bytes{node=") for line in lines)
+    assert "dragoman_node_containers_adjusted_total 3" in lines
 
 
-def test_a_card_that_the_node_has_not_is_not_told_whatever_the_container_wrote(
+def test_a_card_of_another_node_has_no_metrics_whatever_the_container_wrote(
     tmp_path: Path,
 ) -> None:
     data = region(VERSION_1)
@@ -103,29 +105,29 @@ def test_a_card_that_the_node_has_not_is_not_told_whatever_the_container_wrote(
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", bytes(region(VERSION_1)[:5000])])
-def test_a_file_that_cannot_be_read_harms_nothing(tmp_path: Path, data: bytes) -> None:
+def test_an_invalid_file_leaves_the_other_metrics(tmp_path: Path, data: bytes) -> None:
     folder(tmp_path, data=data)
 
     assert "vGPU_device" not in text(tmp_path)
     assert "dragoman_node_active 0" in text(tmp_path)
 
 
-def test_a_slice_is_told_with_the_container_that_has_it(tmp_path: Path) -> None:
+def test_an_instance_has_the_labels_of_its_container(tmp_path: Path) -> None:
     held = limits(limit(0), limit(1, slot=SLICE), limit(2, slot=SLICE))
 
-    told = text(tmp_path, granted=lambda *_: held).splitlines()
+    lines = text(tmp_path, granted=lambda *_: held).splitlines()
 
     container = 'podnamespace="ai",podname="train",ctrname="main",vdeviceid="1",deviceuuid="GPU-1"'
-    modern = (
+    present = (
         'namespace="ai",pod="train",container="main",vdevice_index="1",device_uuid="GPU-1",'
         'mig_uuid="MIG-a",profile="1g.10gb",gpu_instance_id="9",compute_instance_id="0"'
     )
-    assert f'MigInfo{{{container},instanceid="9",zone="vGPU"}} 1' in told
-    assert f'hami_mig_device_info{{{modern},zone="vGPU"}} 1' in told
-    assert sum(line.startswith("MigInfo{") for line in told) == 1
+    assert f'MigInfo{{{container},instanceid="9",zone="vGPU"}} 1' in lines
+    assert f'hami_mig_device_info{{{present},zone="vGPU"}} 1' in lines
+    assert sum(line.startswith("MigInfo{") for line in lines) == 1
 
 
-def test_a_container_whose_grant_does_not_hold_has_no_slice(tmp_path: Path) -> None:
+def test_a_container_with_an_invalid_grant_has_no_instance(tmp_path: Path) -> None:
     def broken(*_: str) -> GrantAnswer:
         raise GrantError("no such card")
 

@@ -51,7 +51,7 @@ def written(tmp_path: Path, data: bytes | bytearray) -> Path:
 
 
 @pytest.mark.parametrize("layout", [UNVERSIONED, VERSION_1])
-def test_what_the_processes_use_is_summed_up_for_each_card(
+def test_the_use_of_all_processes_is_summed_for_each_card(
     tmp_path: Path, layout: RegionLayout
 ) -> None:
     found = read(written(tmp_path, region(layout)))
@@ -73,7 +73,7 @@ def test_the_sizes_of_the_layouts_are_those_of_the_structures() -> None:
     assert UNVERSIONED.process == 8 + 16 * 40 + 16 * 8 + 16 * 24 + 8
 
 
-def test_numbers_beyond_what_there_can_be_are_cut(tmp_path: Path) -> None:
+def test_numbers_beyond_the_layout_are_cut(tmp_path: Path) -> None:
     data = region(VERSION_1, cards=1 << 40)
     struct.pack_into("<i", data, VERSION_1.count, 1 << 30)
 
@@ -96,16 +96,16 @@ def test_numbers_beyond_what_there_can_be_are_cut(tmp_path: Path) -> None:
         bytes(VERSION_1.size + 1),
     ],
 )
-def test_a_file_that_is_no_whole_region_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_a_complete_region_is_rejected(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(RegionError):
         read(written(tmp_path, data))
 
 
-def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+def test_the_agent_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(written(tmp_path, region(VERSION_1)))
 
-    with pytest.raises(RegionError, match="no plain file"):
+    with pytest.raises(RegionError, match="not a regular file"):
         read(tmp_path / "pipe")
     with pytest.raises(OSError, match="symbolic"):
         read(tmp_path / "link")

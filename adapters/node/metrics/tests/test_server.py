@@ -12,14 +12,18 @@ from adapters.node.metrics.server import MetricsServer
         (b"GET /metrics HTTP/1.1\r\n\r\n", b"200", b"a 1\n"),
         (b"GET /metrics?x=1 HTTP/1.0\r\nA: b\r\n\r\n", b"200", b"a 1\n"),
         (b"GET /livez HTTP/1.1\r\n\r\n", b"200", b"ok\n"),
-        (b"GET /readyz HTTP/1.1\r\n\r\n", b"503", b"the runtime does not ask\n"),
-        (b"GET / HTTP/1.1\r\n\r\n", b"404", b"try /metrics\n"),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405", b"only GET\n"),
-        (b"\r\n\r\n", b"405", b"only GET\n"),
+        (
+            b"GET /readyz HTTP/1.1\r\n\r\n",
+            b"503",
+            b"waiting for the runtime: it does not call the agent\n",
+        ),
+        (b"GET / HTTP/1.1\r\n\r\n", b"404", b"not found: try /metrics\n"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405", b"only GET is supported\n"),
+        (b"\r\n\r\n", b"405", b"only GET is supported\n"),
         (b"x" * 20_000, b"", b""),
     ],
 )
-def test_the_server_answers_what_it_can_and_survives_the_rest(
+def test_the_server_answers_valid_requests_and_survives_others(
     asked: bytes, status: bytes, body: bytes
 ) -> None:
     async def ask() -> bytes:

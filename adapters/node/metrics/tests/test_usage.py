@@ -6,7 +6,7 @@ from adapters.node.metrics.tests.test_hami_region import region
 from adapters.node.metrics.usage import region_of
 
 
-def test_of_many_files_a_few_are_looked_at(tmp_path: Path) -> None:
+def test_the_number_of_files_that_are_read_is_limited(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"{number}.cache").touch()
 
