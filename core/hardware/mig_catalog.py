@@ -34,7 +34,7 @@ def profile(names: Sequence[str], profile_name: str) -> MigProfile | None:
 
 
 def geometry(names: Sequence[str]) -> Geometry:
-    """The built-in layouts of a card; ``UNCUT`` where none of its product names is known.
+    """The built-in layouts of a card; ``NO_GEOMETRY`` where none of its product names is known.
 
     ``group1`` to ``group4`` (A30: ``group3``) are as in the table that Volcano ships; later groups
     reach the profiles that those leave out.

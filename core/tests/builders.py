@@ -60,8 +60,8 @@ def a_container(
     return ContainerRequest(name, count, memory=memory, compute=compute)
 
 
-def a_request(*asks: ContainerRequest, uid: str = "new") -> Request:
-    return Request(uid, f"default/{uid}", DIALECT, asks or (a_container(),))
+def a_request(*containers: ContainerRequest, uid: str = "new") -> Request:
+    return Request(uid, f"default/{uid}", DIALECT, containers or (a_container(),))
 
 
 def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str = "main") -> Grant:

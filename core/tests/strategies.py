@@ -35,8 +35,8 @@ LINKINGS = (
     TopologyConstraint((Level.NUMA, Level.LINK)),
     TopologyConstraint((), required=Level.LINK),
 )
-SHAPES = 3
-"""How many kinds of nodes there are."""
+CLASSES_OF_NODES = 3
+"""How many node classes there are."""
 
 
 def a_random_card(seed: Random, node: str, index: int) -> Card:
@@ -61,10 +61,10 @@ def a_random_card(seed: Random, node: str, index: int) -> Card:
 
 
 def a_random_node(seed: Random, name: str, most: int) -> Node:
-    kind = Random(seed.randrange(SHAPES)) if seed.random() < 0.5 else seed  # noqa: S311
+    class_seed = Random(seed.randrange(CLASSES_OF_NODES)) if seed.random() < 0.5 else seed  # noqa: S311
     cards = [
-        a_random_card(kind, name, index)
-        for index in range(kind.choice((0, *range(1, most + 1), *range(2, most + 1))))
+        a_random_card(class_seed, name, index)
+        for index in range(class_seed.choice((0, *range(1, most + 1), *range(2, most + 1))))
     ]
     return Node(name, tuple(cards), seed.choice((None, "core")))
 

@@ -99,7 +99,7 @@ def test_a_node_without_a_record_is_none(place: Place) -> None:
     with_two(place, test)
 
 
-def test_held_allocations_are_not_written(place: Place) -> None:
+def test_reservations_are_not_written(place: Place) -> None:
     async def test(one: Store, other: Store) -> None:
         ledger = a_ledger().reserve(tentative(held(a_grant("c0"), uid="mine"), expires=7))
 

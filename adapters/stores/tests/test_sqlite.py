@@ -32,7 +32,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     assert "not a database" in load_error(path)
 
 
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_schema_version_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "ledgers.sqlite"
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 7")
@@ -64,7 +64,7 @@ def test_a_file_that_is_locked_too_long_is_an_error_and_nothing_is_written(tmp_p
     asyncio.run(run())
 
 
-def test_while_a_write_waits_the_loop_goes_on(tmp_path: Path) -> None:
+def test_other_tasks_run_while_a_write_waits(tmp_path: Path) -> None:
     path = tmp_path / "ledgers.sqlite"
 
     async def run() -> None:

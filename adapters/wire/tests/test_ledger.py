@@ -43,7 +43,7 @@ def test_no_field_is_lost() -> None:
 
 
 @given(seeds, ledgers(pods=8))
-def test_held_allocations_are_left_out(seed: Any, ledger: NodeLedger) -> None:
+def test_reservations_are_left_out(seed: Any, ledger: NodeLedger) -> None:
     some = {uid for uid in ledger.allocations if seed.random() < 0.5}
     mixed = ledger
     for uid in some:
@@ -147,7 +147,7 @@ def spoiled(change: str) -> Any:
         "no node",
     ],
 )
-def test_a_record_that_does_not_hold_together_is_refused(change: str) -> None:
+def test_a_record_that_contradicts_itself_is_rejected(change: str) -> None:
     with pytest.raises(LedgerRecordError):
         decode(write(spoiled(change)))
 

@@ -18,7 +18,7 @@ rosters = st.lists(st.one_of(plain, alike), unique=True, max_size=40)
 
 
 @given(rosters, st.data())
-def test_places_are_those_of_a_dictionary(known: list[str], data: st.DataObject) -> None:
+def test_rows_are_those_of_a_dictionary(known: list[str], data: st.DataObject) -> None:
     asked = data.draw(st.lists(st.one_of(plain, alike, st.sampled_from(["", *known]))))
     places = {name: place for place, name in enumerate(known) if name}
 
@@ -76,7 +76,7 @@ def test_what_go_would_not_write_is_not_taken_as_it_is(compact: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "ä", "a\n", "a\x7f"])
-def test_what_cannot_be_a_name_is_refused_with_its_place(name: str) -> None:
+def test_a_text_that_is_no_name_is_rejected_with_its_position(name: str) -> None:
     with pytest.raises(BodyError, match=r"NodeNames\[1\]"):
         NameList.of(["n", name])
 

@@ -28,7 +28,7 @@ from core.tests.strategies import clusters, requests
 
 
 def obvious(request: Request, ledgers: list[NodeLedger]) -> Decision:
-    """The slow twin: fit every node, keep the first of the best."""
+    """The oracle: fit every node, keep the first of the best."""
     best: tuple[tuple[int, ...], Placement] | None = None
     reasons: dict[str, Reason] = {}
     for ledger in ledgers:
@@ -78,7 +78,7 @@ def test_reasons_come_unasked_only_when_nothing_fits(
     assert decision.reasons == ({} if expected.placement else expected.reasons)
 
 
-def test_a_full_node_is_preferred_by_binpack_and_shunned_by_spread() -> None:
+def test_binpack_prefers_a_full_node_and_spread_an_empty_one() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1").adopt(held(a_grant("n1-0"), node="n1"))])
     pack = replace(a_request(), ranking=Ranking(nodes=(NodeKey.FULLEST,)))
     spread = replace(a_request(), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
@@ -109,7 +109,7 @@ def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
     assert cards_of(allocate(evaluated(request, inventory)).placement) == ["n1-0"]
 
 
-def test_a_named_node_that_nobody_knows_has_no_cards() -> None:
+def test_an_unknown_node_has_no_cards() -> None:
     decision = allocate(evaluated(a_request(), Inventory()), ["ghost"])
 
     assert decision.placement is None
@@ -127,7 +127,7 @@ def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
     }
 
 
-def test_forbidden_uuids_are_told_apart_on_nodes_of_one_kind() -> None:
+def test_denied_uuids_reject_one_node_and_not_another_of_its_class() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
     request = replace(a_request(), deny_uuids=frozenset({"n0-0", "n0-1"}))
 

@@ -33,7 +33,7 @@ def test_names_of_scopes_do_not_count_but_who_shares_one_does() -> None:
     assert one == same != other
 
 
-def test_a_card_that_falls_ill_keeps_its_shape_and_loses_its_likeness() -> None:
+def test_an_unhealthy_card_changes_the_state_and_not_the_hardware_class() -> None:
     well = empty(a_card())
     ill = empty(replace(a_card(), healthy=False))
 

@@ -1,4 +1,4 @@
-"""The evaluation against the obvious one, which asks ``fit`` about every node."""
+"""The evaluation against the obvious one, which containers ``fit`` about every node."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -210,8 +210,8 @@ def test_what_is_kept_is_bounded_and_answers_stay_right(
 
     for memory in (GIB, 17 * GIB, GIB, 17 * GIB):
         for ranking in (Ranking(), Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))):
-            ask = replace(a_container(memory), linked=True)
-            request = replace(a_request(ask), ranking=ranking)
+            container = replace(a_container(memory), linked=True)
+            request = replace(a_request(container), ranking=ranking)
             check(cache.evaluate(request, inventory), inventory)
             rejections = cache.evaluate(request, inventory).rejections(inventory.names())
             forever = {name for name, one in rejections.items() if one.unresolvable}
@@ -224,14 +224,14 @@ def test_past_a_number_of_results_only_the_newest_signature_is_kept(
     monkeypatch.setattr(cache_module, "RESULTS", 0)
     inventory = Inventory([empty(*like_cards(1))])
     cache = FeasibilityCache()
-    asks = [replace(a_container(memory), linked=True) for memory in (GIB, 2 * GIB)]
-    one, other = (cache.evaluate(a_request(ask), inventory) for ask in asks)
+    containers = [replace(a_container(memory), linked=True) for memory in (GIB, 2 * GIB)]
+    one, other = (cache.evaluate(a_request(container), inventory) for container in containers)
     assert one.fits("n")
     assert other.fits("n")
 
-    cache.evaluate(a_request(asks[1]), inventory)
+    cache.evaluate(a_request(containers[1]), inventory)
 
-    assert not cache.evaluate(a_request(asks[0]), inventory).warm(inventory.rows(), 0)
+    assert not cache.evaluate(a_request(containers[0]), inventory).warm(inventory.rows(), 0)
 
 
 def test_the_best_of_a_pod_with_cards_is_where_it_fits_without_them() -> None:

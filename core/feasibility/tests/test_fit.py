@@ -51,32 +51,36 @@ def refused(result: Placement | Reason) -> Reason:
 def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Grant, ...]]:
     """All ways to give the containers suitable cards, whether there is room or not."""
     suitable = [card for card in ledger.node.cards if unsuitable(request, card) is None]
-    for groups in product(*(combinations(suitable, ask.count) for ask in request.containers)):
+    for groups in product(
+        *(combinations(suitable, container.count) for container in request.containers)
+    ):
         pairs = [
             (a, card) for a, group in zip(request.containers, groups, strict=True) for card in group
         ]
         if all(
             linked(request, a, group) for a, group in zip(request.containers, groups, strict=True)
         ):
-            yield from product(*(every_grant(ask, card) for ask, card in pairs))
+            yield from product(*(every_grant(container, card) for container, card in pairs))
 
 
-def every_grant(ask: ContainerRequest, card: Card) -> list[Grant]:
-    memory = required_memory(ask, card)
-    plain = Grant(ask.name, card.uuid, memory, ask.compute, ask.exclusive, ask.phase)
+def every_grant(container: ContainerRequest, card: Card) -> list[Grant]:
+    memory = required_memory(container, card)
+    plain = Grant(
+        container.name, card.uuid, memory, container.compute, container.exclusive, container.phase
+    )
     if card.mode is not Mode.MIG:
         return [plain]
     return [
         replace(plain, memory=slot.memory, compute=slot.compute, slice=slot)
         for layout in card.geometry.layouts
         for slot in layout.slices
-        if slot.memory >= memory and slot.compute >= ask.compute
+        if slot.memory >= memory and slot.compute >= container.compute
     ]
 
 
-def linked(request: Request, ask: ContainerRequest, group: tuple[Card, ...]) -> bool:
+def linked(request: Request, container: ContainerRequest, group: tuple[Card, ...]) -> bool:
     level = request.topology.required
-    if level is None or not ask.linked:
+    if level is None or not container.linked:
         return True
     return len({card.scope(level) for card in group}) == 1 and group[0].scope(level) is not None
 
@@ -108,7 +112,7 @@ def test_the_ledger_takes_every_placement(request: Request, ledger: NodeLedger) 
 
     if isinstance(result, Placement):
         assert [g.container for g in result.grants] == [
-            ask.name for ask in request.containers for _ in range(ask.count)
+            container.name for container in request.containers for _ in range(container.count)
         ]
         assert holds(request, ledger, result.grants)
 
@@ -128,7 +132,7 @@ def test_every_card_of_a_refused_container_is_either_counted_or_would_do(
             for card in ledger.node.cards
             if unsuitable(request, card) is None
         )
-        assert sum(tally.cards for tally in result.counts) == result.cards - fitting
+        assert sum(count.cards for count in result.counts) == result.cards - fitting
         assert fitting < result.asked
 
 
@@ -192,10 +196,10 @@ def test_the_ranking_orders_the_cards_of_a_container() -> None:
 
 
 def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() -> None:
-    ask = ContainerRequest("main", 2, memory_percent=50, step=GIB)
+    container = ContainerRequest("main", 2, memory_percent=50, step=GIB)
     cards = (a_card("a", 0, 5 * GIB), a_card("b", 1, 8 * GIB))
 
-    result = fit(a_request(ask), empty(*cards))
+    result = fit(a_request(container), empty(*cards))
 
     assert isinstance(result, Placement)
     assert [grant.memory for grant in result.grants] == [2 * GIB, 4 * GIB]
@@ -284,9 +288,11 @@ def test_an_init_container_uses_what_the_main_one_uses_later() -> None:
 
 def test_a_spread_pod_uses_one_card_first_for_its_init_container_then_for_its_main_one() -> None:
     ranking = Ranking(cards=(CardKey.EMPTIEST,))
-    asks = (wants("x", GIB, Phase.INIT), wants("y", GIB))
+    containers = (wants("x", GIB, Phase.INIT), wants("y", GIB))
 
-    assert cards_of(fit(replace(a_request(*asks), ranking=ranking), empty(*like_cards(2)))) == [
+    assert cards_of(
+        fit(replace(a_request(*containers), ranking=ranking), empty(*like_cards(2)))
+    ) == [
         "c0",
         "c0",
     ]
@@ -299,9 +305,7 @@ def test_a_sidecar_keeps_its_share_beside_the_main_container() -> None:
     assert cards_of(fit(request, empty(*like_cards(2)))) == ["c0", "c1"]
 
 
-def test_containers_that_fit_alone_but_not_together_are_told_apart_from_those_that_never_do() -> (
-    None
-):
+def test_containers_that_fit_alone_but_not_together_have_a_cause_of_their_own() -> None:
     together = a_request(wants("x", 9 * GIB), wants("y", 9 * GIB))
     never = a_request(wants("x", 9 * GIB), wants("y", 17 * GIB))
 
@@ -315,23 +319,23 @@ def test_containers_that_fit_alone_but_not_together_are_told_apart_from_those_th
 
 def test_an_exclusive_container_shares_with_no_other_of_its_pod() -> None:
     alone = replace(wants("x", GIB), exclusive=True)
-    for asks in ((alone, wants("y", GIB)), (wants("y", GIB), alone)):
-        assert refused(fit(a_request(*asks), empty(a_card()))).cause is Cause.TOGETHER
-        assert cards_of(fit(a_request(*asks), empty(*like_cards(2)))) == ["c0", "c1"]
+    for containers in ((alone, wants("y", GIB)), (wants("y", GIB), alone)):
+        assert refused(fit(a_request(*containers), empty(a_card()))).cause is Cause.TOGETHER
+        assert cards_of(fit(a_request(*containers), empty(*like_cards(2)))) == ["c0", "c1"]
 
 
 def test_like_cards_are_not_all_tried() -> None:
-    asks = [wants(str(number), 9 * GIB) for number in range(17)]
+    containers = [wants(str(number), 9 * GIB) for number in range(17)]
 
-    reason = refused(fit(a_request(*asks), empty(*like_cards(16))))
+    reason = refused(fit(a_request(*containers), empty(*like_cards(16))))
 
     assert (reason.cause, reason.container) == (Cause.TOGETHER, "16")
 
 
 def test_no_state_of_the_cards_is_tried_twice() -> None:
     ledger = empty(a_card("small", 0, 14 * GIB, 20), a_card("large", 1, 15 * GIB, 20))
-    asks = [wants(str(number), GIB) for number in range(14)]
-    request = a_request(*asks, wants("large", 15 * GIB))
+    containers = [wants(str(number), GIB) for number in range(14)]
+    request = a_request(*containers, wants("large", 15 * GIB))
 
     result = fit(replace(request, ranking=Ranking((CardKey.HIGH_INDEX,))), ledger)
 
@@ -398,27 +402,27 @@ def test_slices_are_searched_until_all_containers_have_one() -> None:
 
 
 def test_the_slice_of_an_init_container_is_used_again() -> None:
-    asks = (wants("x", 2 * GIB, Phase.INIT), wants("y", 4 * GIB, Phase.INIT))
+    containers = (wants("x", 2 * GIB, Phase.INIT), wants("y", 4 * GIB, Phase.INIT))
     ledger = empty(a_mig_card())
 
-    assert slots_of(fit(replace(CUT, containers=(asks[1], wants("z", GIB))), ledger)) == [
+    assert slots_of(fit(replace(CUT, containers=(containers[1], wants("z", GIB))), ledger)) == [
         (0, 4),
         (0, 4),
     ]
-    assert slots_of(fit(replace(CUT, containers=asks), ledger)) == [(0, 4), (0, 4)]
+    assert slots_of(fit(replace(CUT, containers=containers), ledger)) == [(0, 4), (0, 4)]
 
 
-def test_all_memory_of_a_card_that_is_cut_is_its_largest_slice() -> None:
+def test_all_memory_of_a_mig_card_is_its_largest_slice() -> None:
     larger = replace(a_mig_card(), memory=4 * GIB + 1)
-    ask = ContainerRequest("x", 1, memory_percent=100)
+    container = ContainerRequest("x", 1, memory_percent=100)
 
-    assert slots_of(fit(replace(CUT, containers=(ask,)), empty(larger))) == [(0, 4)]
+    assert slots_of(fit(replace(CUT, containers=(container,)), empty(larger))) == [(0, 4)]
     uncut = replace(larger, geometry=NO_GEOMETRY)
-    reason = refused(fit(replace(CUT, containers=(ask,)), empty(uncut)))
+    reason = refused(fit(replace(CUT, containers=(container,)), empty(uncut)))
     assert reason.counts[0].cause is Cause.NO_PROFILE
 
 
-def test_too_large_for_any_slice_is_told_from_no_slice_free() -> None:
+def test_a_share_too_large_for_any_profile_has_another_cause_than_no_free_slice() -> None:
     def cause(memory: int) -> Cause:
         busy = empty(a_mig_card())
         whole = fit(replace(CUT, containers=(wants("x", 4 * GIB),), uid="first"), busy)
@@ -435,8 +439,8 @@ def in_scope(card: Card, name: str) -> Card:
 
 def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
     cards = [in_scope(c, name) for c, name in zip(like_cards(4), "pqqp", strict=True)]
-    ask = replace(a_container(count=2), linked=True)
-    request = replace(a_request(ask), topology=TopologyConstraint((), required=Level.LINK))
+    container = replace(a_container(count=2), linked=True)
+    request = replace(a_request(container), topology=TopologyConstraint((), required=Level.LINK))
 
     assert cards_of(fit(request, empty(*cards))) in (["c0", "c3"], ["c1", "c2"])
     reason = refused(fit(request, empty(*cards[1:2], *cards[3:])))
@@ -446,9 +450,9 @@ def test_linked_cards_come_from_one_scope_where_that_is_required() -> None:
     )
 
 
-def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
-    ask = replace(a_container(count=2), linked=True, exclusive=True)
-    request = replace(a_request(ask), topology=TopologyConstraint(must_partition=True))
+def test_without_a_free_partition_the_request_does_not_fit() -> None:
+    container = replace(a_container(count=2), linked=True, exclusive=True)
+    request = replace(a_request(container), topology=TopologyConstraint(must_partition=True))
     node = replace(empty(*like_cards(4)).node, partitions=(Partition((0, 1)), Partition((2, 3))))
     free = NodeLedger.of(node)
     busy = free.adopt(held(a_grant("c0"), a_grant("c3")))
@@ -458,10 +462,10 @@ def test_without_a_free_partition_of_the_table_nothing_will_do() -> None:
 
 
 def test_two_linked_containers_find_the_one_division_that_serves_both() -> None:
-    ask = replace(a_container(count=2), linked=True, exclusive=True)
-    asks = (replace(ask, name="x"), replace(ask, name="y"))
+    container = replace(a_container(count=2), linked=True, exclusive=True)
+    containers = (replace(container, name="x"), replace(container, name="y"))
     request = replace(
-        a_request(*asks), topology=TopologyConstraint(by_partition=True, must_partition=True)
+        a_request(*containers), topology=TopologyConstraint(by_partition=True, must_partition=True)
     )
     table = (Partition((1, 2), score=9), Partition((0, 1)), Partition((2, 3)))
     ledger = NodeLedger.of(replace(empty(*like_cards(4)).node, partitions=table))

@@ -26,7 +26,7 @@ from core.tests.strategies import clusters, requests
 
 
 def fitting(request: Request, ledgers: list[NodeLedger]) -> list[str]:
-    """The slow twin: ask every node."""
+    """The oracle: fit every node."""
     return [ledger.node.name for ledger in ledgers if isinstance(fit(request, ledger), Placement)]
 
 
@@ -47,7 +47,7 @@ def test_nodes_keep_the_order_in_which_they_were_put() -> None:
     assert len(inventory) == 3
 
 
-def test_a_removed_node_is_gone() -> None:
+def test_a_removed_node_is_no_candidate() -> None:
     inventory = a_cluster(3)
 
     inventory.remove("n0")
@@ -70,7 +70,7 @@ def test_a_plain_request_for_shared_cards_fits_every_candidate(
 ) -> None:
     plain = replace(
         request,
-        containers=tuple(replace(ask, linked=False) for ask in request.containers),
+        containers=tuple(replace(container, linked=False) for container in request.containers),
         modes=frozenset({Mode.SHARED, Mode.WHOLE}),
         allow_uuids=None,
         deny_uuids=frozenset(),
@@ -96,10 +96,10 @@ def test_the_columns_stay_in_step_with_the_ledgers(
     for ledger in list(inventory):
         inventory.put(ledger.release(f"{ledger.node.name}.0"))
 
-    anew = Inventory(inventory)
+    rebuilt = Inventory(inventory)
 
     for request in (a_request(), a_request(a_container(GIB, 2, 50)), a_request(uid="n1.1")):
-        assert inventory.candidates(request) == anew.candidates(request)
+        assert inventory.candidates(request) == rebuilt.candidates(request)
     weights = Weights(1, 2, 3)
     expected = [load(ledger, weights) for ledger in inventory]
     assert inventory.loads(weights).tolist() == [*expected, 0]
@@ -171,7 +171,7 @@ def test_percent_are_of_each_card_of_a_node() -> None:
     assert Inventory([ledger]).candidates(a_request(replace(half, count=2))) == []
 
 
-def test_a_node_on_which_the_pod_holds_all_itself_is_a_candidate() -> None:
+def test_a_node_whose_cards_are_all_the_pods_own_is_a_candidate() -> None:
     inventory = a_cluster(2, cards=1)
     for name in ("n0", "n1"):
         full = held(a_grant(f"{name}-0", 16 * GIB), uid=name, node=name)
@@ -208,7 +208,7 @@ def test_a_card_that_two_nodes_claim_leads_to_both_until_one_lets_go() -> None:
     assert inventory.candidates(allowed) == ["n1"]
 
 
-def test_ill_cards_and_unreadable_holders_leave_nothing() -> None:
+def test_unhealthy_cards_and_unreadable_allocations_have_no_free_capacity() -> None:
     ill = empty(replace(a_card("i"), healthy=False), name="n0")
     blocked = empty(a_card("b"), name="n1").adopt(unreadable("x", ["b"], "n1"))
 
@@ -232,7 +232,7 @@ def test_an_online_task_may_share_an_exclusive_offline_card_alone() -> None:
     assert Inventory([ledger]).candidates(again) == []
 
 
-def test_a_cut_card_offers_its_largest_free_slice() -> None:
+def test_the_free_capacity_of_a_mig_card_is_its_largest_free_slice() -> None:
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     ledger = empty(a_mig_card())
     result = fit(replace(request, containers=(a_container(2 * GIB),)), ledger)
@@ -248,7 +248,9 @@ def test_a_cut_card_offers_its_largest_free_slice() -> None:
     assert not offers(2 * GIB + 1)
 
 
-def test_a_cut_card_that_is_held_uncut_or_fully_offers_nothing() -> None:
+def test_a_mig_card_with_a_grant_without_slice_or_without_free_slices_has_no_free_capacity() -> (
+    None
+):
     request = replace(a_request(), modes=frozenset({Mode.MIG}))
     uncut = empty(a_mig_card(), name="n0").adopt(held(a_grant(), node="n0"))
     whole = fit(
@@ -260,7 +262,7 @@ def test_a_cut_card_that_is_held_uncut_or_fully_offers_nothing() -> None:
     assert Inventory([uncut, full]).candidates(request) == []
 
 
-def test_nodes_that_differ_in_names_alone_are_of_one_kind() -> None:
+def test_nodes_that_differ_in_names_alone_have_one_class() -> None:
     inventory = a_cluster(3)
     for name in ("n0", "n1"):
         inventory.put(inventory.ledger(name).adopt(held(a_grant(f"{name}-1"), uid=name, node=name)))
@@ -268,7 +270,7 @@ def test_nodes_that_differ_in_names_alone_are_of_one_kind() -> None:
     assert inventory.node_class("n0") == inventory.node_class("n1") != inventory.node_class("n2")
 
 
-def test_the_kind_changes_with_the_node() -> None:
+def test_the_class_changes_with_the_ledger() -> None:
     inventory = a_cluster(2)
     before = inventory.node_class("n0")
 

@@ -47,17 +47,17 @@ def names(result: tuple[Allocation, ...] | Reason) -> list[str]:
     return [one.uid for one in result]
 
 
-def test_nobody_goes_where_the_request_fits_already() -> None:
+def test_there_are_no_victims_where_the_request_fits_already() -> None:
     assert victims(important(4), with_pods(empty(a_card()), pod("old", 12))) == ()
 
 
-def test_the_reason_is_told_where_nobody_who_may_go_helps() -> None:
+def test_where_no_candidate_helps_the_result_is_the_reason() -> None:
     ledger = with_pods(empty(a_card()), pod("equal", 8, 20), pod("higher", 8, 21))
 
     result = victims(important(4), ledger)
 
     assert isinstance(result, Reason)
-    assert [tally.cause for tally in result.counts] == [Cause.MEMORY]
+    assert [count.cause for count in result.counts] == [Cause.MEMORY]
 
 
 def test_fewer_pods_go_rather_than_more() -> None:
@@ -72,7 +72,7 @@ def test_two_lower_ones_go_rather_than_one_higher() -> None:
     assert names(victims(important(8), ledger)) == ["b", "a"]
 
 
-def test_the_younger_of_equals_goes() -> None:
+def test_the_younger_of_equals_is_the_victim() -> None:
     ledger = with_pods(empty(a_card()), pod("old", 8), pod("young", 8))
 
     assert names(victims(important(8), ledger)) == ["young"]
@@ -84,13 +84,13 @@ def test_a_protected_pod_stays_while_others_help() -> None:
     assert names(victims(important(8), ledger, protected=["safe"])) == ["c", "b"]
 
 
-def test_a_protected_pod_goes_where_nothing_else_helps() -> None:
+def test_a_protected_pod_is_a_victim_where_nothing_else_helps() -> None:
     ledger = with_pods(empty(a_card()), pod("safe", 8), pod("other", 8))
 
     assert names(victims(important(16), ledger, protected=["safe"])) == ["other", "safe"]
 
 
-def test_one_protected_pod_goes_rather_than_two() -> None:
+def test_one_protected_victim_is_better_than_two() -> None:
     ledger = with_pods(empty(*like_cards(2)), pod("a", 8, 0, "c0"), pod("b", 8, 0, "c0"))
     ledger = with_pods(ledger, pod("large", 16, 3, "c1"))
 
@@ -104,14 +104,14 @@ def test_only_candidates_go() -> None:
     assert isinstance(victims(important(8), ledger, candidates=[]), Reason)
 
 
-def test_pods_on_cards_that_will_not_do_stay() -> None:
+def test_pods_on_unsuitable_cards_are_no_victims() -> None:
     other = replace(a_card("x", 1), healthy=False)
     ledger = with_pods(empty(a_card(), other), pod("there", 16, 0, "x"), pod("here", 16))
 
     assert names(victims(important(8), ledger)) == ["here"]
 
 
-def test_a_pod_that_may_hold_anything_goes_too() -> None:
+def test_a_pod_whose_record_cannot_be_read_may_be_a_victim() -> None:
     ledger = empty(a_card()).adopt(unreadable("odd", ["a"]))
 
     assert names(victims(important(8), ledger)) == ["odd"]

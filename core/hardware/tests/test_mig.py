@@ -23,7 +23,7 @@ CARDS = ["NVIDIA A30", "A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA H200"]
 
 
 def place(slot: Slice | None) -> tuple[str, str, int] | None:
-    """A slice as people tell it: profile and ``group-position``, and where it starts."""
+    """A slice as people write it: profile, ``group-position`` and start."""
     return None if slot is None else (slot.profile, f"{slot.layout}-{slot.position}", slot.start)
 
 
@@ -85,7 +85,7 @@ def test_a_drained_card_is_free_for_any_layout() -> None:
     assert place(best_free_slice(A100_40GB, (), 8000 * MIB, 0)) == ("2g.10gb", "group2-0", 0)
 
 
-def test_a_card_is_cut_anew_only_where_slices_are_free() -> None:
+def test_another_layout_is_used_only_where_its_slices_are_free() -> None:
     low, _, _, _, middle = take(*[3000] * 5)
 
     assert place(best_free_slice(A100_40GB, [low], 12000 * MIB, 0)) == ("3g.20gb", "group3-1", 4)
@@ -98,7 +98,7 @@ def test_a_whole_card_of_memory_is_one_slice() -> None:
     assert best_free_slice(A100_40GB, (), 40961 * MIB, 0) is None
 
 
-def test_compute_is_held_too() -> None:
+def test_a_slice_must_have_the_compute_too() -> None:
     assert place(best_free_slice(A100_40GB, (), 3 * GIB, 20)) == ("2g.10gb", "group2-0", 0)
     assert place(best_free_slice(A100_40GB, (), 3 * GIB, 50)) == ("4g.20gb", "group5-0", 0)
 
@@ -117,7 +117,7 @@ def test_every_free_place_is_an_option_once() -> None:
     ]
 
 
-def test_a_card_that_cannot_be_cut_has_no_slice() -> None:
+def test_a_card_without_layouts_has_no_slice() -> None:
     assert best_free_slice(NO_GEOMETRY, (), 1, 0) is None
 
 

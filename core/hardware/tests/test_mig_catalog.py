@@ -46,7 +46,7 @@ def test_the_built_in_layouts_begin_as_those_of_volcano(
 
     layouts = {layout.name: layout.slices for layout in geometry([name]).layouts}
 
-    assert [told(slices) for slices in layouts.values()] == [
+    assert [profiles_and_starts(slices) for slices in layouts.values()] == [
         [(f"1g.{small}gb", start) for start in range(7)],
         [(f"2g.{quarter}gb", start) for start in (0, 2, 4)] + [(f"1g.{small}gb", 6)],
         [(f"3g.{half}gb", start) for start in (0, 4)],
@@ -57,7 +57,7 @@ def test_the_built_in_layouts_begin_as_those_of_volcano(
     assert list(layouts) == [f"group{number}" for number in range(1, 7)]
 
 
-def told(slices: tuple[Slice, ...]) -> list[tuple[str, int]]:
+def profiles_and_starts(slices: tuple[Slice, ...]) -> list[tuple[str, int]]:
     return [(slot.profile, slot.start) for slot in slices]
 
 
@@ -66,7 +66,7 @@ def test_an_a30_has_four_compute_slices() -> None:
 
     assert found is not None
     assert (found.memory, found.size, found.compute, found.starts) == (12288 * MIB, 2, 50, (0, 2))
-    assert [told(layout.slices) for layout in geometry(["NVIDIA A30"]).layouts] == [
+    assert [profiles_and_starts(layout.slices) for layout in geometry(["NVIDIA A30"]).layouts] == [
         [("1g.6gb", 0), ("1g.6gb", 1), ("1g.6gb", 2), ("1g.6gb", 3)],
         [("2g.12gb", 0), ("2g.12gb", 2)],
         [("4g.24gb", 0)],
@@ -110,14 +110,14 @@ def test_memory_is_as_volcano_ships_it(name: str, wanted: str, mebibytes: int) -
         ("Tesla T4", None),
     ],
 )
-def test_a_product_is_told_by_its_name(name: str, whole: str | None) -> None:
+def test_a_product_is_recognized_by_its_name(name: str, whole: str | None) -> None:
     known = [f"7g.{size}gb" for size in (40, 80, 94, 96, 141, 180)]
 
     assert [size for size in known if profile([name], size)] == ([whole] if whole else [])
     assert (geometry([name]) is NO_GEOMETRY) == (whole is None)
 
 
-def test_one_known_name_of_several_will_do() -> None:
+def test_one_known_name_of_several_is_enough() -> None:
     names = ["NVIDIA-A100", "NVIDIA A100-PCIE-40GB"]
 
     assert profile(names, "1G.5GB") is not None

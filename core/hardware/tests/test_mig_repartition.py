@@ -37,7 +37,7 @@ def test_a_piece_is_what_a_slice_of_the_ledger_takes() -> None:
     ) == GpuInstancePlacement("1g.5gb", 3, 1)
 
 
-def test_what_is_in_the_way_goes_and_nothing_else() -> None:
+def test_only_instances_in_the_way_are_removed() -> None:
     there = [
         GpuInstancePlacement("1g.5gb", 0, 1),
         GpuInstancePlacement("1g.5gb", 3, 1),
@@ -55,14 +55,14 @@ def test_nothing_is_done_where_all_is_there() -> None:
     assert repartition([PIECES[0]], [PIECES[0], PIECES[1]]) == RepartitionPlan()
 
 
-def test_a_card_of_which_somebody_may_use_anything_loses_nothing() -> None:
+def test_a_card_that_may_be_in_use_loses_no_instance() -> None:
     found = repartition([PIECES[7], PIECES[5]], [PIECES[0]], keep=True)
 
     assert found == RepartitionPlan((), (PIECES[5],), (PIECES[7],))
 
 
 @given(layouts(), layouts(), st.booleans())
-def test_what_is_held_stays_and_what_comes_has_room(
+def test_allocated_instances_stay_and_new_ones_have_room(
     held: tuple[GpuInstancePlacement, ...], there: tuple[GpuInstancePlacement, ...], keep: bool
 ) -> None:
     found = repartition(held, there, keep=keep)

@@ -44,7 +44,7 @@ def sliced(container: str, start: int, size: int = 1, phase: Phase = Phase.MAIN)
     return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
 
 
-def test_holding_books_every_card_of_an_allocation() -> None:
+def test_a_reservation_uses_every_card_of_the_allocation() -> None:
     ledger = empty(*like_cards(3)).reserve(held(a_grant("c0", GIB, 10), a_grant("c2", 2 * GIB)))
 
     assert [(use.memory, use.compute, use.slots) for use in ledger.usages] == [
@@ -82,7 +82,7 @@ def test_a_committed_pod_is_not_booked_again() -> None:
     )
 
 
-def test_a_held_pod_is_booked_again_in_place_of_before() -> None:
+def test_a_second_reservation_of_a_pod_replaces_the_first() -> None:
     ledger = empty(*like_cards(2)).reserve(tentative(held(a_grant("c0", 16 * GIB))))
 
     again = ledger.reserve(tentative(held(a_grant("c1", 16 * GIB))))
@@ -91,7 +91,7 @@ def test_a_held_pod_is_booked_again_in_place_of_before() -> None:
     assert again.version == ledger.version + 1
 
 
-def test_a_refused_change_leaves_what_was_held() -> None:
+def test_a_rejected_change_keeps_the_earlier_reservation() -> None:
     ledger = empty(a_card()).reserve(tentative(held(a_grant())))
 
     refusal(lambda: ledger.reserve(tentative(held(a_grant(memory=17 * GIB)))))
@@ -107,7 +107,7 @@ def test_exclusive_containers_of_one_pod_do_not_share_a_card() -> None:
     assert text == "containers of default/old exclude each other on a"
 
 
-def test_an_init_container_may_hold_exclusively_what_a_later_one_shares() -> None:
+def test_an_init_container_may_have_a_card_alone_that_a_later_one_shares() -> None:
     first = replace(a_grant(container="x"), exclusive=True, phase=Phase.INIT)
 
     assert empty(a_card()).reserve(held(first, a_grant(container="y"))).problems() == ()
@@ -129,13 +129,13 @@ def test_a_slice_that_an_init_container_leaves_may_be_used_again() -> None:
     assert [use.memory for use in ledger.usages] == [2 * GIB]
 
 
-def test_a_share_of_a_cut_card_without_a_slice_is_refused() -> None:
+def test_a_share_of_a_mig_card_without_a_slice_is_rejected() -> None:
     text = refusal(lambda: empty(a_mig_card()).reserve(held(a_grant())))
 
     assert text == "card a cannot take default/old: no free MIG slices for a large enough profile"
 
 
-def test_a_blocked_card_must_be_idle_to_be_held() -> None:
+def test_a_blocked_card_must_be_idle_to_be_reserved() -> None:
     ledger = empty(a_card()).reserve(held(a_grant()))
 
     text = refusal(lambda: ledger.reserve(unreadable("x", ["a"])))
@@ -152,7 +152,7 @@ def test_committing_makes_final_once() -> None:
     assert final.expire(10) is final.commit("old") is final
 
 
-def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
+def test_every_attempt_to_bind_a_pod_has_its_own_version() -> None:
     ledger = empty(a_card()).reserve(tentative(held(a_grant()))).commit("old")
 
     again = ledger.renew("old")
@@ -162,17 +162,17 @@ def test_every_attempt_to_bind_a_pod_is_told_apart() -> None:
     assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
 
 
-def test_what_is_not_held_cannot_be_committed() -> None:
+def test_a_pod_without_an_allocation_cannot_be_committed() -> None:
     assert refusal(lambda: empty(a_card()).commit("p")) == "pod p holds nothing on n"
 
 
-def test_releasing_what_is_not_held_changes_nothing() -> None:
+def test_releasing_a_pod_without_an_allocation_changes_nothing() -> None:
     ledger = empty(a_card())
 
     assert ledger.release("p") is ledger
 
 
-def test_holds_expire_when_their_time_has_come() -> None:
+def test_reservations_expire_at_their_time() -> None:
     ledger = empty(*like_cards(4))
     for number, expires in enumerate((4, 5, 6, None)):
         grant = a_grant(f"c{number}")
@@ -181,7 +181,7 @@ def test_holds_expire_when_their_time_has_come() -> None:
     assert list(ledger.expire(5).allocations) == ["p2", "p3"]
 
 
-def test_what_was_adopted_is_held_though_it_does_not_fit() -> None:
+def test_an_adopted_allocation_counts_though_it_does_not_fit() -> None:
     ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB, compute=80)))
 
     both = ledger.adopt(held(a_grant(memory=GIB, compute=40), uid="found"))
@@ -190,7 +190,7 @@ def test_what_was_adopted_is_held_though_it_does_not_fit() -> None:
     assert both.release("found").usages == ledger.usages
 
 
-def test_adopting_takes_the_place_of_what_the_pod_held() -> None:
+def test_adopting_replaces_the_pods_earlier_allocation() -> None:
     ledger = empty(*like_cards(2)).reserve(held(a_grant("c0")))
 
     moved = ledger.adopt(held(a_grant("c1")))
@@ -199,7 +199,7 @@ def test_adopting_takes_the_place_of_what_the_pod_held() -> None:
     assert moved.version == ledger.version + 1
 
 
-def test_a_card_that_comes_back_is_still_held() -> None:
+def test_a_card_that_comes_back_is_still_allocated() -> None:
     ledger = empty(*like_cards(2)).reserve(held(a_grant("c1")))
 
     without = ledger.with_node(a_node(*like_cards(1)))
@@ -212,7 +212,7 @@ def test_a_card_that_comes_back_is_still_held() -> None:
     assert again.version == ledger.version + 2
 
 
-def test_an_unreadable_allocation_is_held_and_told() -> None:
+def test_an_unreadable_allocation_counts_and_is_a_problem() -> None:
     ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
 
     assert ledger.problems() == (Problem("default/x", "its record is not readable"),)
@@ -226,19 +226,19 @@ def test_an_unreadable_allocation_is_held_and_told() -> None:
         (a_grant(compute=100), "card a: 140% of its compute are held"),
     ],
 )
-def test_what_is_sold_twice_is_told(found: Grant, text: str) -> None:
+def test_what_is_allocated_twice_is_a_problem(found: Grant, text: str) -> None:
     ledger = empty(a_card()).adopt(held(a_grant(compute=40), uid="x")).adopt(held(found, uid="y"))
 
     assert Problem("", text) in ledger.problems()
 
 
-def test_more_sharers_than_slots_are_told() -> None:
+def test_more_shares_than_slots_are_a_problem() -> None:
     ledger = empty(a_card(slots=1)).adopt(held(a_grant(), a_grant(container="y")))
 
     assert ledger.problems() == (Problem("", "card a: 2 of 1 slots are held"),)
 
 
-def test_an_exclusive_card_that_is_shared_is_told() -> None:
+def test_an_exclusive_card_that_is_shared_is_a_problem() -> None:
     alone = replace(a_grant(), exclusive=True)
     ledger = empty(a_card()).adopt(held(alone, uid="x")).adopt(held(a_grant(), uid="y"))
 
@@ -247,7 +247,7 @@ def test_an_exclusive_card_that_is_shared_is_told() -> None:
     ]
 
 
-def test_containers_of_one_pod_that_share_a_slice_are_told() -> None:
+def test_containers_of_one_pod_that_share_a_slice_are_a_problem() -> None:
     ledger = empty(a_mig_card()).adopt(held(sliced("x", 0), sliced("y", 0)))
 
     assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
@@ -261,7 +261,7 @@ def test_a_restored_ledger_is_the_one_that_adopting_leads_to(ledger: NodeLedger)
     assert [*again.allocations] == [*ledger.allocations]
 
 
-def test_a_restored_ledger_keeps_what_holds_a_card_that_is_not_there() -> None:
+def test_a_restored_ledger_keeps_allocations_of_missing_cards() -> None:
     strange = held(a_grant("x"))
 
     again = NodeLedger.restored(a_node(a_card()), [strange])
@@ -278,8 +278,8 @@ PODS = [f"p{number}" for number in range(6)]
 
 
 def a_useful_node(seed: Random) -> Node:
-    kinds = (a_card(memory=4 * GIB), a_card(memory=4 * GIB, slots=2), a_mig_card())
-    cards = [seed.choice(kinds) for _ in range(seed.randint(1, 3))]
+    models = (a_card(memory=4 * GIB), a_card(memory=4 * GIB, slots=2), a_mig_card())
+    cards = [seed.choice(models) for _ in range(seed.randint(1, 3))]
     return a_node(*(replace(c, uuid=f"n-{i}", index=i) for i, c in enumerate(cards)))
 
 
@@ -296,16 +296,16 @@ def a_modest_request(seed: Random, uid: str, containers: int) -> Request:
     )
 
 
-def a_random_grant(seed: Random, ask: ContainerRequest, card: Card) -> Grant:
+def a_random_grant(seed: Random, container: ContainerRequest, card: Card) -> Grant:
     slots = [slot for layout in card.geometry.layouts for slot in layout.slices]
     slot = seed.choice(slots) if slots and seed.random() < 0.9 else None
     return Grant(
-        ask.name,
+        container.name,
         card.uuid,
         slot.memory if slot else seed.randint(1, 4) * GIB // 2,
-        slot.compute if slot else ask.compute,
-        ask.exclusive,
-        ask.phase,
+        slot.compute if slot else container.compute,
+        container.exclusive,
+        container.phase,
         slot,
     )
 
@@ -314,7 +314,7 @@ class AnyOrder(RuleBasedStateMachine):
     """A node's ledger under any order of changes.
 
     Half of the runs are quiet: nothing is only found, and no card changes but in health. There
-    nothing may ever be sold twice. In the others, at least what ``hold`` takes may not.
+    nothing may ever be allocated twice. In the others, at least what ``reserve`` takes may not.
     """
 
     def __init__(self) -> None:
@@ -408,7 +408,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.ledger.usages == before.usages
 
     @invariant()
-    def nothing_is_sold_twice(self) -> None:
+    def nothing_is_allocated_twice(self) -> None:
         if self.quiet:
             assert self.ledger.problems() == ()
             self.check_cards({card.uuid for card in self.ledger.node.cards})
@@ -438,12 +438,12 @@ class AnyOrder(RuleBasedStateMachine):
             assert use.slots == sum(holder.slots for holder in use.shares)
 
     @invariant()
-    def what_is_not_understood_is_told_and_never_free(self) -> None:
-        told = {problem.pod for problem in self.ledger.problems()}
+    def unreadable_allocations_are_reported_and_never_free(self) -> None:
+        reported = {problem.pod for problem in self.ledger.problems()}
         known = {card.uuid for card in self.ledger.node.cards}
         for allocation in self.ledger.allocations.values():
             if allocation.unread or any(g.card not in known for g in allocation.grants):
-                assert allocation.pod in told
+                assert allocation.pod in reported
             for uuid in allocation.blocked & known:
                 with pytest.raises(LedgerError):
                     self.ledger.reserve(tentative(held(a_grant(uuid), uid="another")))
@@ -467,7 +467,9 @@ class AnyOrder(RuleBasedStateMachine):
         """An allocation of some shares of some cards, which may fit or not."""
         request = a_modest_request(seed, uid, 2)
         cards = [*self.ledger.node.cards, a_card("x")]
-        grants = tuple(a_random_grant(seed, ask, seed.choice(cards)) for ask in request.containers)
+        grants = tuple(
+            a_random_grant(seed, container, seed.choice(cards)) for container in request.containers
+        )
         return Allocation.of(request, Placement("n", grants))
 
 

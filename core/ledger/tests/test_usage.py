@@ -102,8 +102,10 @@ def test_shares_beside_slices_are_not_lost() -> None:
 @given(requests(containers=4))
 def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request) -> None:
     grants = [
-        Grant(ask.name, "a", ask.memory_on(GIB), ask.compute, phase=ask.phase)
-        for ask in request.containers
+        Grant(
+            container.name, "a", container.memory_on(GIB), container.compute, phase=container.phase
+        )
+        for container in request.containers
     ]
 
     found = shares_by_card(request, grants)
@@ -129,19 +131,19 @@ def test_an_init_container_runs_beside_earlier_sidecars_alone(phase: Phase) -> N
 # --- the sum of the holders -----------------------------------------------------------------------
 
 
-def test_a_use_without_its_last_holder_is_as_before() -> None:
+def test_a_usage_without_its_last_share_is_as_before() -> None:
     before = IDLE.plus(holder("one", 3, 10))
 
     assert before.plus(holder("two", 5, 20)).minus("two") == before
 
 
-def test_leaving_without_holding_changes_nothing() -> None:
+def test_removing_an_absent_share_changes_nothing() -> None:
     use = IDLE.plus(holder("one"))
 
     assert use.minus("stranger") is use
 
 
-def test_slices_of_all_holders_are_in_use() -> None:
+def test_slices_of_all_shares_are_in_use() -> None:
     use = IDLE.plus(cut(0)).plus(cut(2, uid="two"))
 
     assert [slot.start for slot in use.slices()] == [0, 2]
@@ -150,11 +152,11 @@ def test_slices_of_all_holders_are_in_use() -> None:
 # --- what keeps a newcomer away -------------------------------------------------------------------
 
 
-def test_shares_within_the_card_stand_beside_each_other() -> None:
+def test_shares_that_fit_the_card_together_do_not_conflict() -> None:
     assert beside(holder("new", 8 * GIB, 50), holder(memory=8 * GIB, compute=50)) is None
 
 
-def test_missing_memory_is_told_in_bytes() -> None:
+def test_missing_memory_is_in_bytes() -> None:
     use = IDLE.plus(holder(memory=12 * GIB))
 
     found = first_conflict(a_card(), use, holder("new", 5 * GIB))
@@ -162,7 +164,7 @@ def test_missing_memory_is_told_in_bytes() -> None:
     assert found == Obstacle(Cause.MEMORY, GIB)
 
 
-def test_missing_compute_is_told_in_percent() -> None:
+def test_missing_compute_is_in_percent() -> None:
     use = IDLE.plus(holder(compute=70))
 
     found = first_conflict(a_card(), use, holder("new", compute=40))
@@ -179,12 +181,12 @@ def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:
 
 
 def test_who_reserves_no_compute_needs_some_left_unless_online() -> None:
-    sold = [holder("a", compute=50), holder("b", compute=50)]
-    lent = [replace(each, task_class=OFFLINE) for each in sold]
+    full = [holder("a", compute=50), holder("b", compute=50)]
+    offline = [replace(each, task_class=OFFLINE) for each in full]
 
-    assert beside(holder("new"), *sold) is Cause.COMPUTE_FULL
-    assert beside(holder("new", task_class=OFFLINE), *lent) is Cause.COMPUTE_FULL
-    assert beside(holder("new", task_class=ONLINE), *lent) is None
+    assert beside(holder("new"), *full) is Cause.COMPUTE_FULL
+    assert beside(holder("new", task_class=OFFLINE), *offline) is Cause.COMPUTE_FULL
+    assert beside(holder("new", task_class=ONLINE), *offline) is None
 
 
 def test_memory_is_never_lent() -> None:
@@ -222,7 +224,7 @@ def test_who_asks_exclusively_gets_an_idle_card(task_class: TaskClass) -> None:
 
 
 @pytest.mark.parametrize("task_class", list(TaskClass))
-def test_nobody_of_the_same_class_joins_an_exclusive_holder(task_class: TaskClass) -> None:
+def test_no_task_of_the_same_class_joins_an_exclusive_share(task_class: TaskClass) -> None:
     resident = holder(exclusive=True, task_class=task_class)
 
     assert beside(holder("new", task_class=task_class), resident) is Cause.HELD_EXCLUSIVELY
@@ -261,7 +263,7 @@ def test_pods_under_one_exclusion_rule_stay_apart() -> None:
     assert beside(holder("new", exclusions=frozenset({"z"})), resident) is None
 
 
-def test_nobody_stands_beside_what_cannot_be_read() -> None:
+def test_no_share_joins_one_that_cannot_be_read() -> None:
     assert beside(holder("new"), holder(blocked=True)) is Cause.BLOCKED
     assert beside(holder("new", blocked=True), holder()) is Cause.BLOCKED
 
@@ -280,7 +282,7 @@ def test_slices_side_by_side_share_a_card() -> None:
     assert cut_obstacle(cut(2, 2, "new"), cut(0, 2)) is None
 
 
-def test_a_part_of_a_card_is_cut_once() -> None:
+def test_a_slice_cannot_be_given_while_one_overlaps_it() -> None:
     assert cut_obstacle(cut(1, 1, "new"), cut(0, 2)) == Obstacle(Cause.NO_SLICE)
 
 
@@ -290,7 +292,7 @@ def test_a_pods_own_slices_must_not_overlap_either() -> None:
     assert cut_obstacle(newcomer) == Obstacle(Cause.NO_SLICE)
 
 
-def test_a_share_without_a_slice_has_no_place_on_a_cut_card() -> None:
+def test_a_share_without_a_slice_conflicts_on_a_mig_card() -> None:
     assert cut_obstacle(holder("new")) == Obstacle(Cause.NO_SLICE)
     assert cut_obstacle(cut(0, 1, "new"), holder()) == Obstacle(Cause.NO_SLICE)
 
@@ -298,14 +300,14 @@ def test_a_share_without_a_slice_has_no_place_on_a_cut_card() -> None:
 # --- who should never have met --------------------------------------------------------------------
 
 
-def test_holders_that_may_meet_in_one_order_do_not_conflict() -> None:
+def test_shares_that_are_allowed_in_one_order_do_not_conflict() -> None:
     online, offline = holder(task_class=ONLINE), holder(task_class=OFFLINE, exclusive=True)
 
     assert conflict_between(online, offline) is None
     assert conflict_between(offline, online) is None
 
 
-def test_an_exclusive_holder_conflicts_with_all_others() -> None:
+def test_an_exclusive_share_conflicts_with_all_others() -> None:
     assert conflict_between(holder(exclusive=True), holder()) is Cause.HELD_EXCLUSIVELY
     assert conflict_between(holder(), holder(exclusive=True)) is Cause.IN_USE
 
@@ -314,6 +316,6 @@ def test_overlapping_slices_conflict() -> None:
     assert conflict_between(cut(0, 2), cut(1)) is Cause.NO_SLICE
 
 
-def test_nothing_is_said_of_what_cannot_be_read() -> None:
+def test_a_share_that_cannot_be_read_conflicts_with_none() -> None:
     assert conflict_between(holder(blocked=True), holder(exclusive=True)) is None
     assert conflict_between(holder(exclusive=True), holder(blocked=True)) is None

@@ -46,7 +46,7 @@ def use(*classes: TaskClass, memory: int = GIB) -> CardUsage:
     return found
 
 
-def view(card: Card | None = None, held_by: CardUsage = IDLE, *own: Grant) -> CardCandidate:
+def a_candidate(card: Card | None = None, held_by: CardUsage = IDLE, *own: Grant) -> CardCandidate:
     return CardCandidate(card or a_card(), held_by, own)
 
 
@@ -71,7 +71,7 @@ def value(key: CardKey, seen: CardCandidate, request: Request | None = None) -> 
     ],
 )
 def test_what_a_card_is_orders_it(key: CardKey, better: Card, worse: Card) -> None:
-    assert value(key, view(better)) > value(key, view(worse))
+    assert value(key, a_candidate(better)) > value(key, a_candidate(worse))
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,17 @@ def test_what_a_card_is_orders_it(key: CardKey, better: Card, worse: Card) -> No
         (CardKey.ONLINE, use(*(ONLINE,) * 9, *(OFFLINE,) * 9), use(OFFLINE)),
     ],
 )
-def test_who_holds_a_card_orders_it(key: CardKey, better: CardUsage, worse: CardUsage) -> None:
-    assert value(key, view(None, better)) > value(key, view(None, worse))
+def test_the_shares_of_a_card_decide_its_order(
+    key: CardKey, better: CardUsage, worse: CardUsage
+) -> None:
+    assert value(key, a_candidate(None, better)) > value(key, a_candidate(None, worse))
 
 
 @pytest.mark.parametrize(
     "key", [CardKey.MOST_MEMORY_USED, CardKey.FULLEST, CardKey.FEWEST_SHARERS, CardKey.IDLE]
 )
 def test_what_earlier_containers_of_the_pod_got_counts_too(key: CardKey) -> None:
-    assert value(key, view(None, IDLE, a_grant())) != value(key, view())
+    assert value(key, a_candidate(None, IDLE, a_grant())) != value(key, a_candidate())
 
 
 def test_weighted_use_is_counted_after_the_request() -> None:
@@ -104,32 +106,36 @@ def test_weighted_use_is_counted_after_the_request() -> None:
         a_request(a_container(4 * GIB, compute=10)), ranking=Ranking(weights=Weights(1, 2, 3))
     )
 
-    found = value(CardKey.FULLEST, view(None, use(ONLINE, memory=4 * GIB)), request)
+    found = value(CardKey.FULLEST, a_candidate(None, use(ONLINE, memory=4 * GIB)), request)
 
     assert found == 1 * PPM // 2 + 2 * PPM // 10 + 3 * PPM // 2
 
 
 def test_the_lowest_index_breaks_the_last_tie() -> None:
-    views = [view(a_card("a", 2)), view(a_card("b", 0)), view(a_card("c", 1))]
+    candidates = [
+        a_candidate(a_card("a", 2)),
+        a_candidate(a_card("b", 0)),
+        a_candidate(a_card("c", 1)),
+    ]
     request = replace(a_request(), ranking=Ranking(cards=(CardKey.IDLE,)))
 
-    assert order_cards(request, request.containers[0], views, (0, 1, 2)) == (1, 2, 0)
+    assert order_cards(request, request.containers[0], candidates, (0, 1, 2)) == (1, 2, 0)
 
 
 @given(ledgers(most=4), requests(), st.randoms())
 def test_the_order_of_cards_does_not_depend_on_where_it_starts(
     ledger: NodeLedger, request: Request, seed: Random
 ) -> None:
-    views = [
+    candidates = [
         CardCandidate(card, held_by, ())
         for card, held_by in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
-    positions = list(range(len(views)))
+    positions = list(range(len(candidates)))
     shuffled = seed.sample(positions, len(positions))
 
-    for ask in request.containers:
-        assert order_cards(request, ask, views, positions) == order_cards(
-            request, ask, views, shuffled
+    for container in request.containers:
+        assert order_cards(request, container, candidates, positions) == order_cards(
+            request, container, candidates, shuffled
         )
 
 
@@ -157,7 +163,7 @@ def test_fullest_and_emptiest_are_opposites(ledger: NodeLedger) -> None:
     assert chosen(NodeKey.FULLEST, ledger) == load(ledger, Weights())
 
 
-def test_only_load_can_be_told_without_a_placement() -> None:
+def test_only_load_needs_no_placement() -> None:
     assert [key for key in NodeKey if not needs_placement(key)] == [
         NodeKey.FULLEST,
         NodeKey.EMPTIEST,

@@ -1,4 +1,4 @@
-"""Groups of cards: the examples of the ecosystems, and the obvious slow twin."""
+"""Groups of cards: the examples of the ecosystems, and an oracle that tries all."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -219,14 +219,14 @@ class TestPartitions:
 
         assert list(found) == [(2, 3), (4, 5), (0, 1)]
 
-    def test_only_the_highest_score_will_do_where_asked(self) -> None:
+    def test_only_the_highest_score_is_allowed_where_the_pod_says_so(self) -> None:
         table = (Partition((0, 1), score=1), Partition((2, 3), score=5))
         linking = replace(self.WANTED, must_partition=True, best_partitions_only=True)
 
         assert best(choose(tree(partitions=table), 2, linking=linking)) == (2, 3)
         assert best(choose(tree(partitions=table), 2, used=[2], linking=linking)) is None
 
-    def test_a_slow_ring_will_not_do(self) -> None:
+    def test_a_slow_ring_is_not_allowed(self) -> None:
         table = (Partition((0, 1), bandwidth=100), Partition((2, 3), bandwidth=200))
         linking = replace(self.WANTED, bandwidth=150)
 
@@ -237,12 +237,12 @@ class TestPartitions:
 
         assert best(choose(node, 3, linking=self.WANTED)) == (0, 1, 2)
 
-    def test_no_group_is_told_twice(self) -> None:
+    def test_no_group_comes_twice(self) -> None:
         found = list(linked_groups(choose(tree(partitions=HOPPER), 2, linking=self.WANTED)))
 
         assert len(found) == len(set(found)) == 28
 
-    def test_nothing_but_a_partition_will_do_where_the_pod_says_so(self) -> None:
+    def test_only_a_partition_is_allowed_where_the_pod_says_so(self) -> None:
         linking = replace(self.WANTED, by_partition=False, must_partition=True)
         node = tree(partitions=HOPPER)
 
@@ -250,7 +250,7 @@ class TestPartitions:
         assert best(choose(node, 3, linking=linking)) is None
         assert best(choose(tree(), 2, linking=linking)) is None
 
-    def test_nothing_but_a_partition_will_do_where_the_node_says_so(self) -> None:
+    def test_only_a_partition_is_allowed_where_the_node_says_so(self) -> None:
         node = tree(partitions=HOPPER, partitions_bind=True)
 
         assert best(choose(node, 3)) is None

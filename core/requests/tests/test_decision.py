@@ -4,7 +4,7 @@ from core.requests.grant import Placement
 from core.requests.reason import Cause, CauseCount, Reason
 
 
-def test_a_placement_is_told_by_its_node() -> None:
+def test_the_summary_of_a_placement_names_its_node() -> None:
     assert Decision(Placement("n", ()), {}).summary() == "placed on n"
 
 
@@ -25,7 +25,7 @@ def test_nodes_with_one_reason_are_counted_together_and_the_most_come_first() ->
     )
 
 
-def test_one_node_is_told_as_one() -> None:
+def test_the_summary_of_one_node_is_in_the_singular() -> None:
     reasons = {"a": Reason("a", 0, cause=Cause.NO_CARDS)}
 
     assert Decision(None, reasons).summary() == "0 of 1 node fit: 1 node: no cards"

@@ -35,7 +35,7 @@ def test_the_count_does_not_depend_on_the_order_of_the_cards(
         (CauseCount(Cause.UNHEALTHY, 1), "unhealthy"),
     ],
 )
-def test_missing_amounts_are_told_in_their_unit(found: CauseCount, text: str) -> None:
+def test_missing_amounts_are_written_in_their_unit(found: CauseCount, text: str) -> None:
     assert found.text() == text
 
 
@@ -55,7 +55,7 @@ def test_what_is_wrong_with_the_whole_node_comes_first() -> None:
     )
 
 
-def test_too_few_cards_are_told_with_both_numbers() -> None:
+def test_too_few_cards_are_written_with_both_numbers() -> None:
     reason = Reason("n", 2, 4, "main", Cause.TOO_FEW)
 
     assert reason.text() == "4 cards asked for one container, node has 2"

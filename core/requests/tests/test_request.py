@@ -59,6 +59,10 @@ def test_totals_count_init_containers_by_their_peak() -> None:
 def test_totals_are_at_least_those_of_each_container(request_: Request) -> None:
     totals = request_.totals()
 
-    assert totals.cards >= max(ask.count for ask in request_.containers)
-    assert totals.compute >= max(ask.count * ask.compute for ask in request_.containers)
-    assert totals.memory <= sum(ask.count * (ask.memory or 0) for ask in request_.containers)
+    assert totals.cards >= max(container.count for container in request_.containers)
+    assert totals.compute >= max(
+        container.count * container.compute for container in request_.containers
+    )
+    assert totals.memory <= sum(
+        container.count * (container.memory or 0) for container in request_.containers
+    )
