@@ -1,4 +1,4 @@
-"""The evaluation against the obvious one, which containers ``fit`` about every node."""
+"""Every answer of the evaluation against ``fit`` on every node."""
 
 from collections.abc import Iterable
 from dataclasses import replace
