@@ -78,12 +78,14 @@ clean:  ## remove everything that make created
 	find core adapters e2e -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp: requirements/dev.txt .venv/.run-stamp
+	@echo 'Installing the tools in .venv (once, one to four minutes)'
 	$(INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .venv/.run-stamp: requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Dragoman needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@echo 'Installing the program in .venv (once, one to four minutes)'
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt
 	$(INSTALL) --no-deps --no-build-isolation --editable .
