@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import DialectError
-from adapters.dialects.record import KEY, decode, encode
+from adapters.dialects.dialect import DialectError, Result
+from adapters.dialects.record import KEY, decode, encode, update
+from adapters.wire.kube import Metadata, Pod
 from core.hardware.mig import Slice
 from core.requests.grant import Grant
 from core.requests.request import Phase
@@ -40,3 +41,25 @@ def test_anything_else_is_rejected_by_its_key(text: str) -> None:
 
     assert rejected.value.field == f"metadata.annotations[{KEY}]"
     assert rejected.value.value == text
+
+
+OURS = (Grant("main", "GPU-1", 1024, 50),)
+
+
+@pytest.mark.parametrize(
+    ("on_pod", "in_result", "expected"),
+    [
+        ({}, {}, {}),
+        ({KEY: "earlier"}, {}, {KEY: encode(OURS)}),
+        ({KEY: "earlier"}, {KEY: "written"}, {KEY: "written"}),
+        ({}, {KEY: "written"}, {KEY: "written"}),
+    ],
+)
+def test_a_record_that_the_pod_has_is_replaced_unless_the_result_does_so(
+    on_pod: dict[str, str], in_result: dict[str, str], expected: dict[str, str]
+) -> None:
+    pod = Pod(Metadata(annotations=on_pod))
+
+    updated = update(pod, Result(in_result, {"label": "kept"}), OURS)
+
+    assert (updated.annotations, updated.labels) == (expected, {"label": "kept"})

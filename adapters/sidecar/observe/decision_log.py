@@ -56,29 +56,29 @@ class StructuredDecisionLog:
         self._numbers = count(1)
         self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
 
-    def record(self, decided: DecisionRecord) -> None:
+    def record(self, decision: DecisionRecord) -> None:
         """Log and count a decision."""
-        self._metrics.decided(decided)
+        self._metrics.decided(decision)
         entry: dict[str, object] = {
             "decision": self._number(),
-            "pod": decided.pod,
-            "uid": decided.uid,
-            "dialect": decided.dialect,
-            "node": decided.node,
+            "pod": decision.pod,
+            "uid": decision.uid,
+            "dialect": decision.dialect,
+            "node": decision.node,
         }
-        if decided.cause:
-            entry["reason"] = decided.cause
-        if decided.text:
-            entry["text"] = decided.text
-        if decided.nodes_evaluated:
-            entry["nodes"], entry["asked"] = decided.nodes_fitting, decided.nodes_evaluated
-        self._log.info(f"{decided.verb}.{decided.outcome.value}", **entry)
+        if decision.cause:
+            entry["reason"] = decision.cause
+        if decision.text:
+            entry["text"] = decision.text
+        if decision.nodes_evaluated:
+            entry["nodes"], entry["asked"] = decision.nodes_fitting, decision.nodes_evaluated
+        self._log.info(f"{decision.verb}.{decision.outcome.value}", **entry)
         self._latest.appendleft(
             {
                 **entry,
-                "verb": decided.verb,
-                "outcome": decided.outcome.value,
-                "text": decided.text or _count(decided),
+                "verb": decision.verb,
+                "outcome": decision.outcome.value,
+                "text": decision.text or _count(decision),
             }
         )
 
@@ -116,10 +116,10 @@ class _Call(RequestTimer):
         self._metrics.called(self._verb, self.status, taken, self.size)
 
 
-def _count(decided: DecisionRecord) -> str:
+def _count(decision: DecisionRecord) -> str:
     return (
-        f"{decided.nodes_fitting} of {decided.nodes_evaluated} fit"
-        if decided.nodes_evaluated
+        f"{decision.nodes_fitting} of {decision.nodes_evaluated} fit"
+        if decision.nodes_evaluated
         else ""
     )
 
