@@ -38,7 +38,7 @@ CONTRACTS = re.compile(r"_versus_twin|\"twin\"")
 
 WORDS = re.compile(rf"(?<![A-Za-z])({'|'.join(INSTEAD)})(?![A-Za-z])", re.IGNORECASE)
 SKIPPED = re.compile(
-    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/glossary\.md$|\.lock$|\.svg$"
+    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/glossary\.md$|\.lock$|\.sum$|\.svg$"
     r"|^requirements/.*\.txt$"
 )
 
