@@ -26,6 +26,7 @@ from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.standalone.seed import StaticInventory
 from adapters.sidecar.web import server
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.routes import WEBHOOK_PATHS
 from adapters.wire.ledger import LedgerRecordError
 
 POLL = 1.0
@@ -121,10 +122,12 @@ class Port:
     Attributes:
         listener: the socket.
         certificate: for TLS; None for plaintext.
+        webhooks_only: another port serves the rest; this one is open to every pod.
     """
 
     listener: socket.socket
     certificate: ServingCertificate | None
+    webhooks_only: bool = False
 
     @property
     def address(self) -> str:
@@ -139,7 +142,8 @@ def _open_ports(settings: Settings) -> list[Port]:
     if settings.tls.listen is None:
         return [Port(server.listener(settings.listen), certificate)]
     plaintext = Port(server.listener(settings.listen), None)
-    return [plaintext, Port(server.listener(settings.tls.listen), certificate)]
+    secure = Port(server.listener(settings.tls.listen), certificate, webhooks_only=True)
+    return [plaintext, secure]
 
 
 async def _compose(
@@ -161,7 +165,15 @@ def _http_servers(
         log.info("service.started", address=address, store=settings.store)
         options.announce(address)
 
-    return [server.server(app, port.certificate, partial(started, port.address)) for port in ports]
+    webhooks = app.restricted_to(WEBHOOK_PATHS)
+    return [
+        server.server(
+            webhooks if port.webhooks_only else app,
+            port.certificate,
+            partial(started, port.address),
+        )
+        for port in ports
+    ]
 
 
 def _stop(servers: Sequence[uvicorn.Server]) -> None:

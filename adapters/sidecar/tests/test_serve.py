@@ -1,7 +1,10 @@
 """The whole process: it starts, serves, reloads policy and certificates, and stops in order."""
 
+import contextlib
+import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -232,6 +235,34 @@ def test_where_clients_need_a_certificate_others_are_not_answered(tmp_path: Path
         assert shown(running.address, own[0], client)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             shown(running.address, own[0])
+
+
+def status(address: str, method: str, path: str, certificate: Path) -> int:
+    """The status of an answer over TLS."""
+    host, _, port = address.removeprefix("https://").rpartition(":")
+    context = ssl.create_default_context(cafile=certificate)
+    connection = http.client.HTTPSConnection(host, int(port), timeout=10, context=context)
+    with contextlib.closing(connection):
+        connection.request(method, path, body=b"{}" if method == "POST" else None)
+        return connection.getresponse().status
+
+
+def test_the_webhook_port_has_admission_and_probes_only(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path, "own")
+    config = tmp_path / "sidecar.yaml"
+    config.write_text(f"tls: {{certificate: {certificate}, key: {key}, listen: 127.0.0.1:0}}\n")
+
+    with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
+        within(5, lambda: "https://" in running.log.read_text())
+        (secure,) = re.findall(r"https://127\.0\.0\.1:[0-9]+", running.log.read_text())
+        for path in ("/livez", "/readyz"):
+            assert status(secure, "GET", path, certificate) == 200
+        for path in ("/admission/pods", "/admission/bindings"):
+            assert status(secure, "POST", path, certificate) == 400
+        for path in ("/extender/bind", "/extender/filter", "/volcano/allocate", "/api/explain"):
+            assert status(secure, "POST", path, certificate) == 404
+        for path in ("/", "/metrics", "/api/nodes"):
+            assert status(secure, "GET", path, certificate) == 404
 
 
 @pytest.mark.parametrize("arguments", [[], [str(EXAMPLE)]], ids=["example", "file"])

@@ -1,6 +1,6 @@
 """The ASGI application: reads a body, calls a handler, responds. Every failure is a response."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -68,6 +68,11 @@ class App:
         self._routes = dict(routes)
         self._prefixes = tuple(path for _, path in routes if path.endswith("/") and path != "/")
         self._metrics = metrics
+
+    def restricted_to(self, paths: Collection[str]) -> "App":
+        """An application with those routes only whose path is one of ``paths``."""
+        kept = {at: route for at, route in self._routes.items() if at[1] in paths}
+        return App(kept, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, as ASGI defines it."""

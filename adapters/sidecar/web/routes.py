@@ -23,6 +23,9 @@ Routes = dict[tuple[str, str], Route]
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 PAGE = "text/html; charset=utf-8"
 
+WEBHOOK_PATHS = frozenset({"/admission/pods", "/admission/bindings", "/livez", "/readyz"})
+"""What the API server's port serves; every pod of the cluster may reach that port."""
+
 MAX_DIGITS = 10
 """Digits of a number that is larger than any cluster."""
 
