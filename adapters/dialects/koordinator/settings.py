@@ -55,20 +55,20 @@ class _Arguments(_Camel, frozen=True):
     )
 
 
-class _Plugin(_Camel, frozen=True):
+class _PluginConfig(_Camel, frozen=True):
     name: str = ""
     args: dict[str, object] | None = None
 
 
-class _Profile(_Camel, frozen=True):
-    plugin_config: tuple[_Plugin, ...] | None = None
+class _ConfigProfile(_Camel, frozen=True):
+    plugin_config: tuple[_PluginConfig, ...] | None = None
 
 
-class _File(_Camel, frozen=True):
-    profiles: tuple[_Profile, ...] | None = None
+class _ConfigFile(_Camel, frozen=True):
+    profiles: tuple[_ConfigProfile, ...] | None = None
 
 
-_Shape = TypeVar("_Shape", _Arguments, _File)
+_Shape = TypeVar("_Shape", _Arguments, _ConfigFile)
 
 
 def read_scheduling(settings: Documents) -> KoordinatorScheduling:
@@ -78,7 +78,7 @@ def read_scheduling(settings: Documents) -> KoordinatorScheduling:
         DialectError: a value is invalid.
     """
     found = settings.get(keys.SCHEDULER_CONFIG)
-    file = _convert("", {} if found is None else found, _File)
+    file = _convert("", {} if found is None else found, _ConfigFile)
     for place, profile in enumerate(file.profiles or ()):
         for position, plugin in enumerate(profile.plugin_config or ()):
             if plugin.name == keys.DEVICE_SHARE:

@@ -34,17 +34,17 @@ SECOND = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _RecordFormat:
     kind: str
     to_allocate: str
     allocated: str
 
 
-_SHARES = _Record(keys.SGPU_KIND, keys.SGPU_TO_ALLOCATE, keys.SGPU_ALLOCATED)
-_CARDS = _Record(keys.GPU_KIND, keys.GPU_TO_ALLOCATE, keys.GPU_ALLOCATED)
+_SHARES = _RecordFormat(keys.SGPU_KIND, keys.SGPU_TO_ALLOCATE, keys.SGPU_ALLOCATED)
+_CARDS = _RecordFormat(keys.GPU_KIND, keys.GPU_TO_ALLOCATE, keys.GPU_ALLOCATED)
 
 
-def _record(request: Request) -> _Record:
+def _record(request: Request) -> _RecordFormat:
     return _CARDS if Mode.WHOLE in request.modes else _SHARES
 
 
@@ -126,7 +126,7 @@ def _counted_as_shares(card: Card) -> bool:
     return keys.NAME in card.dialects and card.mode is not Mode.WHOLE
 
 
-def _decode(texts: Text, record: _Record) -> ContainerShares:
+def _decode(texts: Text, record: _RecordFormat) -> ContainerShares:
     field = annotation_path(record.allocated)
     text = texts.get(record.allocated)
     listed = None if text is None else decode_devices(record.kind, field, text)

@@ -3,7 +3,7 @@
 A pod requests ``acme.example/mib`` of one card. A node has ``acme.example/cards: uuid=MiB,...``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -136,7 +136,7 @@ INFO = DialectInfo(
 
 
 @contextmanager
-def registered(*infos: DialectInfo) -> Iterator[None]:
+def registered(*infos: DialectInfo) -> Generator[None]:
     """Extend the registry, as a new entry in ``DIALECTS`` would."""
     before = registry.DIALECTS
     registry.DIALECTS = (*before, *infos)
