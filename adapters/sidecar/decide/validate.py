@@ -20,10 +20,10 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
         ledger: of the node; an allocation of the pod itself counts as free.
     """
     cards = {card.uuid: card for card in ledger.node.cards}
-    asked = {ask.name for ask in request.containers}
-    if any(grant.card not in cards or grant.container not in asked for grant in grants):
+    containers = {container.name for container in request.containers}
+    if any(grant.card not in cards or grant.container not in containers for grant in grants):
         return False
-    if not all(_as_asked(request, ask, grants, cards) for ask in request.containers):
+    if not all(_has_its_cards(request, each, grants, cards) for each in request.containers):
         return False
     if request.isolation not in (None, ledger.node.isolation):
         return False
@@ -37,22 +37,23 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
     return True
 
 
-def _as_asked(
-    request: Request, ask: ContainerRequest, grants: Sequence[Grant], cards: dict[str, Card]
+def _has_its_cards(
+    request: Request, container: ContainerRequest, grants: Sequence[Grant], cards: dict[str, Card]
 ) -> bool:
-    given = [grant for grant in grants if grant.container == ask.name]
-    return len(given) == ask.count == len({grant.card for grant in given}) and all(
-        _enough(request, ask, grant, cards[grant.card]) for grant in given
+    """Whether the container gets as many different cards as it requests, with its share of each."""
+    own = [grant for grant in grants if grant.container == container.name]
+    return len(own) == container.count == len({grant.card for grant in own}) and all(
+        _is_its_share(request, container, grant, cards[grant.card]) for grant in own
     )
 
 
-def _enough(request: Request, ask: ContainerRequest, grant: Grant, card: Card) -> bool:
+def _is_its_share(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
     if unsuitable(request, card) is not None or (
         grant.exclusive,
         grant.phase,
-    ) != (ask.exclusive, ask.phase):
+    ) != (container.exclusive, container.phase):
         return False
-    memory = ask.memory_on(card.memory)
+    memory = container.memory_on(card.memory)
     if card.mode is Mode.MIG:
         slot = grant.slice
         return (
@@ -60,6 +61,6 @@ def _enough(request: Request, ask: ContainerRequest, grant: Grant, card: Card) -
             and any(slot in layout.slices for layout in card.geometry.layouts)
             and (grant.memory, grant.compute) == (slot.memory, slot.compute)
             and slot.memory >= memory
-            and slot.compute >= ask.compute
+            and slot.compute >= container.compute
         )
-    return grant.slice is None and (grant.memory, grant.compute) == (memory, ask.compute)
+    return grant.slice is None and (grant.memory, grant.compute) == (memory, container.compute)

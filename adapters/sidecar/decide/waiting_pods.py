@@ -1,4 +1,4 @@
-"""Pods that fitted no node when a scheduler asked, so that it can be asked to try again."""
+"""Pods that fitted no node, until the requeuer makes their scheduler try again."""
 
 from collections.abc import Callable
 

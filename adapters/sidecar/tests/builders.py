@@ -12,6 +12,7 @@ import msgspec
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
+from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ports import (
     BindError,
     BudgetReader,
@@ -24,10 +25,11 @@ from adapters.sidecar.decide.ports import (
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
-from adapters.stores.store import Conflict
+from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
+from core.tests.builders import empty, like_cards
 
 T = TypeVar("T")
 Json = Any
@@ -105,6 +107,18 @@ def a_pod(
         },
         "status": {"phase": "Pending"},
     }
+
+
+def stored(ledger: NodeLedger) -> Stored:
+    """The record of a ledger."""
+    return Stored(ledger, str(ledger.version))
+
+
+def a_ledger_cache() -> LedgerCache:
+    """One node ``n`` with one card."""
+    ledgers = LedgerCache()
+    ledgers.load({"n": stored(empty(*like_cards(1)))})
+    return ledgers
 
 
 def read_pod(thing: Json) -> Pod:

@@ -44,19 +44,19 @@ def listener(listen: str) -> socket.socket:
     """
     host, port = settings.address(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
+        bound.bind((host, port))
     except OSError as error:
-        made.close()
+        bound.close()
         raise OSError(f"listen: {listen}: {error.strerror}") from error
-    return made
+    return bound
 
 
-def address(made: socket.socket, certificate: ServingCertificate | None) -> str:
+def address(listening: socket.socket, certificate: ServingCertificate | None) -> str:
     """The URL of a socket."""
-    host, port = made.getsockname()[:2]
+    host, port = listening.getsockname()[:2]
     scheme = "https" if certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.sidecar.certificates.authority import KeyPair, make_authority, sign
 from adapters.sidecar.certificates.secret import ServedCertificate
-from adapters.sidecar.certificates.tls_context import CertificateText
+from adapters.sidecar.certificates.tls_context import CertificateFiles, CertificateText
 from adapters.sidecar.settings import SettingsError
 from adapters.wire.kube import Metadata, Secret
 
@@ -110,3 +110,13 @@ def test_a_valid_certificate_in_the_secret_is_served_and_an_invalid_one_reported
     served.on_synced()
     assert events[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
     assert served.ends == NOW + 100
+
+
+def test_tls_requires_a_valid_certificate(tmp_path: Path) -> None:
+    (tmp_path / "crt").write_text("x")
+    (tmp_path / "key").write_text("y")
+
+    with pytest.raises(SettingsError, match="certificate"):
+        CertificateFiles(tmp_path / "crt", tmp_path / "key", None)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        CertificateFiles(tmp_path / "nothing", tmp_path / "key", None)

@@ -1,0 +1,120 @@
+"""Settings from a file and from the environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from adapters.sidecar import settings as settings_module
+from adapters.sidecar.settings import Settings, SettingsError
+
+
+def test_the_example_settings_are_valid(tmp_path: Path) -> None:
+    found = settings_module.read(Path("configs/sidecar.yaml"), {})
+
+    assert settings_module.address(found.listen) == ("127.0.0.1", 9595)
+    assert found.policy.defaults().topology_aware is True
+    assert settings_module.read(None, {}) == Settings()
+    assert tmp_path.exists()
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("holdSeconds: 7\npolicy: {node: spread}\ntls:\n")
+    environment = {
+        "DRAGOMAN_HOLDSECONDS": "9",
+        "DRAGOMAN_POLICY_NODE": "binpack",
+        "DRAGOMAN_POLICY_TOPOLOGYAWARE": "true",
+        "PATH": "/bin",
+    }
+
+    found = settings_module.read(file, environment)
+
+    assert found.hold_seconds == 9
+    assert found.policy.node is not None
+    assert (found.policy.node.value, found.policy.topology_aware) == ("binpack", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("listen: nowhere", "listen"),
+        ("holdSeconds: 0", "holdSeconds"),
+        ("policy: {node: fast}", "policy.node"),
+        ("polcy: {}", "polcy"),
+        ("tls: {certificate: a}", "tls.key"),
+        (
+            "tls: {certificate: a, managed: {secret: a, names: [b]}}",
+            "leave certificate and key out",
+        ),
+        ("tls: {managed: {secret: a, names: [b]}}", "needs store: kubernetes"),
+        ("tls: {managed: {secret: a, names: []}}", "tls.managed.names"),
+        ("tls: {managed: {secret: a, names: [b], leafSeconds: 60}}", "6 times overlapSeconds"),
+        ("tls: {managed: {secret: a, names: [b], authoritySeconds: 999}}", "2 times leafSeconds"),
+        ("store: postgres", "store"),
+        ("requiredPlugin: two words", "requiredPlugin"),
+        ("[1]", "mapping"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_an_invalid_setting_is_named(tmp_path: Path, text: str, key: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=key):
+        settings_module.read(file, {})
+
+
+@pytest.mark.parametrize("name", ["DRAGOMAN_LISTN", "DRAGOMAN_POLICY", "DRAGOMAN_LISTEN_X"])
+def test_a_variable_without_a_setting_is_rejected(name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        settings_module.read(None, {name: "x"})
+
+
+def test_a_missing_file_is_reported() -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        settings_module.read(Path("/nowhere/x.yaml"), {})
+
+
+EVERY = {
+    "LISTEN": "127.0.0.1:1",
+    "TLS_CERTIFICATE": "a",
+    "TLS_KEY": "b",
+    "TLS_LISTEN": "127.0.0.1:2",
+    "TLS_CLIENTAUTHORITIES": "c",
+    "GRPC": "127.0.0.1:3",
+    "GRPCTLS_CERTIFICATE": "d",
+    "GRPCTLS_KEY": "e",
+    "GRPCTLS_CLIENTAUTHORITIES": "f",
+    "STORE": "kubernetes",
+    "KUBECONFIG": "g",
+    "NAMESPACE": "h",
+    "HOLDSECONDS": "7",
+    "PUBLISH": "volcano,metax",
+    "NODELOCK": "never",
+    "REQUIREDPLUGIN": "dragoman",
+    "PEERMETRICS": "false",
+    "POLICY_NODE": "spread",
+    "POLICY_CARD": "binpack",
+    "POLICY_TOPOLOGYAWARE": "false",
+    "LOG_LEVEL": "debug",
+    "LOG_FORMAT": "text",
+}
+
+
+def leaves(section: Mapping[str, object], path: str = "") -> dict[str, object]:
+    """Every setting, by the name of its variable."""
+    found: dict[str, object] = {}
+    for key, value in section.items():
+        name = f"{path}_{key}" if path else key
+        found |= leaves(value, name) if isinstance(value, Mapping) else {name.upper(): value}
+    return found
+
+
+def test_every_value_can_be_set_by_the_environment() -> None:
+    made = settings_module.read(None, {f"DRAGOMAN_{name}": value for name, value in EVERY.items()})
+
+    said = leaves(made.model_dump(mode="json", by_alias=True))
+    plain = leaves(Settings().model_dump(mode="json", by_alias=True))
+    assert said.keys() - {"TLS_MANAGED"} == EVERY.keys()
+    assert all(said[name] != plain.get(name) for name in EVERY)
