@@ -33,6 +33,15 @@ def content(name: str) -> Any:
     return yaml.safe_load((CONFIGS / name).read_text())
 
 
+def scheduler(name: str) -> Any:
+    """What a scheduler reads of a file: of a ConfigMap its only key."""
+    found = content(name)
+    if found["kind"] != "ConfigMap":
+        return found
+    (text,) = found["data"].values()
+    return yaml.safe_load(text)
+
+
 def geometries() -> DeviceConfig:
     document = content("mig-geometries.yaml")
     name, key = keys.DEVICE_CONFIG
@@ -72,7 +81,7 @@ def test_a_card_is_partitioned_by_the_table_of_its_model(registered: str, smalle
 
 
 def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_binds() -> None:
-    own, without = content(OWN), content(WITHOUT)
+    own, without = scheduler(OWN), scheduler(WITHOUT)
 
     (profile,), (bare,) = own["profiles"], without["profiles"]
     for point in profile["plugins"].values():
@@ -83,14 +92,12 @@ def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_bin
 
 
 def test_every_scheduler_configuration_manages_the_same_resources() -> None:
-    configuration = content("volcano-scheduler-configmap.yaml")["data"]["volcano-scheduler.conf"]
-    plugins = [
-        plugin for tier in yaml.safe_load(configuration)["tiers"] for plugin in tier["plugins"]
-    ]
+    tiers = scheduler("volcano-scheduler-configmap.yaml")["tiers"]
+    plugins = [plugin for tier in tiers for plugin in tier["plugins"]]
     (volcano,) = [plugin["arguments"] for plugin in plugins if plugin["name"] == "extender"]
 
     managed = {
-        name: {row["name"] for row in content(name)["extenders"][0]["managedResources"]}
+        name: {row["name"] for row in scheduler(name)["extenders"][0]["managedResources"]}
         for name in ALL
     }
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import yaml
+
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.control_plane import ControlPlane
@@ -125,7 +127,8 @@ def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
 
 def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | None) -> Round:
     """Have a scheduler bind pods that all wait for it, and delete them."""
-    configuration = kube_like(service or _no_service(plane), FILES[scheduler], "scale")
+    file = kube_like(service or _no_service(plane), FILES[scheduler], "scale")
+    configuration = yaml.safe_load(file)
     configuration["clientConnection"] = {
         "kubeconfig": str(plane.kubeconfig(scheduler, "system:masters")),
         "qps": 2000,  # else its own limit of 50 requests a second is what is measured

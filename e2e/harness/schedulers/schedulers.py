@@ -19,15 +19,20 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.volcano import QUEUES
 from e2e.testbed import cache
 
+Written = Mapping[str, Any] | str
+"""A ``KubeSchedulerConfiguration``: a file's text, or its fields without ``clientConnection``."""
+
+NAMESPACES = "/api/v1/namespaces"
+KOORDINATOR = "koordinator-system"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def start_kube_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+def start_kube_scheduler(plane: ControlPlane, configuration: Written) -> None:
     """Start kube-scheduler.
 
     Args:
         plane: the control plane that it serves.
-        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+        configuration: a whole file; or fields, to which the test bed's own are added.
 
     Raises:
         NotBuiltError: it is not built.
@@ -36,12 +41,12 @@ def start_kube_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) 
     _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration)
 
 
-def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+def start_koord_scheduler(plane: ControlPlane, configuration: Written) -> None:
     """Start koord-scheduler and what it needs of Koordinator's definitions.
 
     Args:
         plane: the control plane that it serves.
-        configuration: ``KubeSchedulerConfiguration`` without ``clientConnection``.
+        configuration: a whole file; or fields, to which the test bed's own are added.
 
     Raises:
         NotBuiltError: it is not built.
@@ -51,12 +56,16 @@ def start_koord_scheduler(plane: ControlPlane, configuration: Mapping[str, Any])
     start_koord_scheduler_alone(plane, configuration)
 
 
-def start_koord_scheduler_alone(plane: ControlPlane, configuration: Mapping[str, Any]) -> None:
+def start_koord_scheduler_alone(plane: ControlPlane, configuration: Written) -> None:
     """Start koord-scheduler; the definitions must be there.
 
     Without ``--port=0`` it takes port 10251 of the machine, also where it has a configuration file,
     whatever its help says. Source: koordinator 1.8.0 cmd/koord-scheduler/app/options.
+    Its quotas are in the namespace of its chart.
     """
+    there = {row["metadata"]["name"] for row in plane.api.get(NAMESPACES)["items"]}
+    if KOORDINATOR not in there:
+        plane.api.create(NAMESPACES, {"metadata": {"name": KOORDINATOR}})
     _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration, {"port": 0})
 
 
@@ -157,29 +166,27 @@ def _start_kubernetes_like(
     plane: ControlPlane,
     component: str,
     name: str,
-    configuration: Mapping[str, Any],
+    configuration: Written,
     more: Flags | None = None,
 ) -> None:
     (port,) = free_ports(1)
     user = plane.kubeconfig(name, "system:masters")
     config = plane.run.folder / f"{name}.yaml"
-    config.write_text(
-        json.dumps(
-            {
-                "apiVersion": "kubescheduler.config.k8s.io/v1",
-                "kind": "KubeSchedulerConfiguration",
-                "leaderElection": {"leaderElect": False},
-                "clientConnection": {"kubeconfig": str(user)},
-                **configuration,
-            }
-        )
-    )
+    if not isinstance(configuration, str):
+        fields = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(user)},
+        }
+        configuration = json.dumps({**fields, **configuration})
+    config.write_text(configuration)
     flags: Flags = {
         "config": config,
         "authentication-kubeconfig": user,
         "authorization-kubeconfig": user,
         "bind-address": "127.0.0.1",
         "secure-port": port,
+        "leader-elect": "false",  # a successor need not wait for the Lease of a killed one
         **(more or {}),
     }
     plane.run.start(name, [cache.binary(component, name), *words(flags)])

@@ -24,11 +24,8 @@ from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.configured import CONFIGS, configured
 from e2e.harness.schedulers.schedulers import define
-
-CONFIGS = REPOSITORY / "configs"
-ADDRESS = "http://dragoman.dragoman-system.svc:9595"
-"""Of the service, as the schedulers' example configurations have it."""
 
 FREED = 60
 """Seconds until the cards of a deleted pod are free, in every case.
@@ -224,27 +221,26 @@ def webhooks(service: Service) -> Iterator[None]:
         plane.api.delete(f"{CONFIGURATIONS}/{made['metadata']['name']}")
 
 
-def kube_like(service: Service, file: str, scheduler: str = "") -> Object:
-    """An example configuration of kube-scheduler or koord-scheduler, for this service.
+def kube_like(service: Service, file: str, name: str = "") -> str:
+    """A file of ``configs`` for kube-scheduler or koord-scheduler, as this service needs it.
 
     Args:
         service: that is asked.
         file: in ``configs``.
-        scheduler: the name of its only profile; empty for the one that stands there.
+        name: of its only profile; empty for the one in the file.
     """
-    found: Object = yaml.safe_load((CONFIGS / file).read_text().replace(ADDRESS, service.url))
-    for key in ("apiVersion", "kind", "leaderElection"):
-        del found[key]
-    if scheduler:
-        found["profiles"][0]["schedulerName"] = scheduler
-    return found
+    scheduler = "koord-scheduler" if file.startswith("koord-") else "kube-scheduler"
+    user = service.plane.kubeconfig(scheduler, "system:masters")
+    options = ["--url", service.url, "--kubeconfig", str(user)]
+    if name:
+        options += ["--scheduler-name", name]
+    return configured(scheduler, CONFIGS / file, *options)
 
 
 def volcano_like(service: Service) -> str:
-    """The example configuration of vc-scheduler, for this service."""
-    text = (CONFIGS / "volcano-scheduler-configmap.yaml").read_text()
-    data: dict[str, str] = yaml.safe_load(text.replace(ADDRESS, service.url))["data"]
-    return data["volcano-scheduler.conf"]
+    """The file of ``configs`` for vc-scheduler, as this service needs it."""
+    file = CONFIGS / "volcano-scheduler-configmap.yaml"
+    return configured("vc-scheduler", file, "--url", service.url)
 
 
 def example(name: str) -> list[Object]:

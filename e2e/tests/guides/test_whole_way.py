@@ -24,9 +24,9 @@ from e2e.harness.oracles.expected import expected_devices, expected_env, granted
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.configured import CONFIGS
 from e2e.harness.schedulers.full_stack import KUBE, Planes, prepare, start_schedulers
 from e2e.harness.schedulers.service import (
-    CONFIGS,
     Service,
     held,
     ledger,

@@ -1,0 +1,108 @@
+"""``dragoman configure``: what it makes of a text."""
+
+import sys
+from collections.abc import Callable
+from difflib import unified_diff
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from adapters.cli.configure import koord_scheduler, kube_scheduler, vc_scheduler
+from adapters.cli.configure.document import Configuration, Kind, read
+from adapters.cli.configure.options import ConfigureOptions
+from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.input.source import STDIN, InputError, Source, sources
+
+
+class _Adapter(NamedTuple):
+    kind: Kind
+    add: Callable[[Configuration, ConfigureOptions], list[str]]
+    remove: Callable[[Configuration], list[str]]
+
+
+_ADAPTERS = {
+    Scheduler.KUBE: _Adapter(kube_scheduler.KIND, kube_scheduler.add, kube_scheduler.remove),
+    Scheduler.KOORD: _Adapter(koord_scheduler.KIND, koord_scheduler.add, koord_scheduler.remove),
+    Scheduler.VOLCANO: _Adapter(vc_scheduler.KIND, vc_scheduler.add, vc_scheduler.remove),
+}
+
+
+class ConfigureResult(NamedTuple):
+    """What one run made.
+
+    Attributes:
+        before: the text, in the layout of ``after``, so that a difference shows changes alone.
+        after: the text with the changes.
+        notes: for the user.
+    """
+
+    before: str
+    after: str
+    notes: list[str]
+
+
+def read_input(name: str) -> Source:
+    """The text of a file, or of standard input where the name is ``-``.
+
+    Raises:
+        InputError: it is a folder or empty, cannot be read, or is not UTF-8; or standard input
+            is a terminal.
+    """
+    if name == STDIN and sys.stdin.isatty():
+        remedy = "give -f FILE, pipe a configuration in, or begin with --new"
+        raise InputError("stdin", f"is a terminal; {remedy}")
+    if name != STDIN and Path(name).is_dir():
+        raise InputError(name, "is a folder; give one file")
+    (source,) = sources([name], sys.stdin.buffer)
+    return source
+
+
+def default(scheduler: Scheduler) -> Source:
+    """The configuration that the scheduler's own installer gives it."""
+    name = f"{scheduler.value}.yaml"
+    text = (files("adapters.cli.configure") / "defaults" / name).read_text("utf-8")
+    return Source(f"the default of {scheduler.value}", text, named=False)
+
+
+def configure(
+    scheduler: Scheduler, source: Source, options: ConfigureOptions, key: str | None = None
+) -> ConfigureResult:
+    """Add what Dragoman needs to a scheduler's configuration.
+
+    A text that has it all is left as it is, to the byte.
+
+    Raises:
+        InputError: the text is no such configuration, or an option does not fit it.
+    """
+    adapter = _ADAPTERS[scheduler]
+    found = read(source, adapter.kind, key)
+    before = found.render()
+    notes = adapter.add(found, options)
+    after = found.render()
+    if after == before:
+        return ConfigureResult(source.text, source.text, notes)
+    return ConfigureResult(before, after, notes)
+
+
+def unconfigure(scheduler: Scheduler, source: Source, key: str | None = None) -> ConfigureResult:
+    """Take Dragoman out of a scheduler's configuration, and restore what it had replaced.
+
+    Raises:
+        InputError: the text is no such configuration.
+    """
+    adapter = _ADAPTERS[scheduler]
+    found = read(source, adapter.kind, key)
+    before = found.render()
+    notes = adapter.remove(found)
+    after = found.render()
+    if after == before:
+        return ConfigureResult(
+            source.text, source.text, [*notes, f"{found.name}: has nothing of Dragoman"]
+        )
+    return ConfigureResult(before, after, notes)
+
+
+def difference(outcome: ConfigureResult, name: str) -> str:
+    """What a run changed, as a unified diff; empty for nothing."""
+    before, after = (text.splitlines(keepends=True) for text in outcome[:2])
+    return "".join(unified_diff(before, after, name, f"{name} by dragoman configure"))

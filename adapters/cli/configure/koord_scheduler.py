@@ -1,0 +1,85 @@
+"""koord-scheduler: an extender as kube-scheduler's, and DeviceShare out of the profiles.
+
+DeviceShare allocates the same cards from a ledger of its own. It can stay where the webhook
+decides in the end; then koord-scheduler binds, not the extender.
+"""
+
+from adapters.cli.configure import extender
+from adapters.cli.configure.document import Configuration
+from adapters.cli.configure.options import ConfigureOptions
+from adapters.cli.input.source import InputError
+
+KIND = extender.KIND
+PLUGIN = "DeviceShare"
+PREEMPTION = "DefaultPreemption"
+GANGS = "Coscheduling"
+
+
+def add(found: Configuration, options: ConfigureOptions) -> list[str]:
+    """Add what Dragoman needs, and remove DeviceShare unless it stays; notes for the user.
+
+    Raises:
+        InputError: the configuration or an option does not allow it.
+    """
+    own = extender.own_extender(found)
+    keep = options.keep_deviceshare
+    if keep is None:
+        keep = own is not None and not own.get("bindVerb")
+    problems = found.record.rewind(found.body)
+    extender.set_common(found, options)
+    extender.set_extender(found, options, binds=not keep)
+    if keep and not _has_plugin(found):
+        raise InputError(
+            found.name,
+            f"--keep-deviceshare: no profile enables {PLUGIN}; enable it, or leave the option out",
+        )
+    if not keep:
+        for field, enabled in extender.plugin_lists(found):
+            while _is_in(enabled):
+                at = [_is_plugin(each) for each in enabled].index(True)
+                found.record.remove(enabled, field, at)
+    if extender.asks_for_victims(found):
+        _ask_for_victims(found)
+    return problems
+
+
+def remove(found: Configuration) -> list[str]:
+    """Take Dragoman out again; notes for the user."""
+    was_there = extender.remove_extender(found)
+    problems = found.record.undo(found.body)
+    if was_there and not problems and not _has_plugin(found):
+        problems.append(
+            f"{found.name}: no profile enables {PLUGIN}, and the file does not say whether one"
+            " did; enable it by hand if Koordinator is to allocate cards again"
+        )
+    return problems
+
+
+def _ask_for_victims(found: Configuration) -> None:
+    """Let kube-scheduler's own preemption work, which asks extenders; Coscheduling's does not.
+
+    The chart has one of the two: DefaultPreemption where its enableJobPreemption is false.
+    Source: koordinator-sh/charts versions/v1.8.0/templates/koord-scheduler-config.yaml
+    """
+    for field, enabled in extender.plugin_lists(found):
+        names = {each.get("name") for each in enabled if isinstance(each, dict)}
+        if field[3] == "postFilter" and PREEMPTION not in names:
+            found.record.insert(enabled, field, {"name": PREEMPTION})
+    for profile in extender.profiles(found):
+        for plugin in profile.get("pluginConfig") or ():
+            if plugin.get("name") == GANGS and (plugin.get("args") or {}).get("enablePreemption"):
+                name = extender.name_of(profile)
+                field = ("profiles", name, "pluginConfig", GANGS, "args", "enablePreemption")
+                found.record.set(found.body, field, value=False)
+
+
+def _has_plugin(found: Configuration) -> bool:
+    return any(_is_in(enabled) for _, enabled in extender.plugin_lists(found))
+
+
+def _is_in(enabled: list[object]) -> bool:
+    return any(_is_plugin(each) for each in enabled)
+
+
+def _is_plugin(row: object) -> bool:
+    return isinstance(row, dict) and row.get("name") == PLUGIN

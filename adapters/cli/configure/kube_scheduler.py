@@ -1,0 +1,41 @@
+"""kube-scheduler: an extender in its KubeSchedulerConfiguration."""
+
+from urllib.parse import urlsplit
+
+from adapters.cli.configure import extender
+from adapters.cli.configure.document import Configuration
+from adapters.cli.configure.options import ConfigureOptions
+from adapters.cli.input.source import InputError
+
+KIND = extender.KIND
+
+
+def add(found: Configuration, options: ConfigureOptions) -> list[str]:
+    """Add what Dragoman needs; notes for the user.
+
+    Raises:
+        InputError: the configuration or an option does not allow it.
+    """
+    if options.keep_deviceshare is not None:
+        raise InputError("--keep-deviceshare", "is for koord-scheduler alone; leave it out")
+    for field, enabled in extender.plugin_lists(found):
+        if any(isinstance(each, dict) and each.get("name") == "DeviceShare" for each in enabled):
+            problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"
+            raise InputError(found.name, f"{'.'.join(field)}: DeviceShare is {problem}")
+    extender.set_common(found, options)
+    extender.set_extender(found, options, binds=True)
+    own = extender.own_extender(found)
+    host = urlsplit(own["urlPrefix"]).hostname if own is not None else None
+    if host is not None and ".svc" in host:
+        return [
+            f"{host} is a name of the cluster's DNS. A kube-scheduler on the host's network, such"
+            " as kubeadm's static pod, does not resolve it: give --url with the Service's cluster"
+            " IP there"
+        ]
+    return []
+
+
+def remove(found: Configuration) -> list[str]:
+    """Take Dragoman out again; notes for the user."""
+    extender.remove_extender(found)
+    return found.record.undo(found.body)

@@ -1,0 +1,151 @@
+"""vc-scheduler: the plugin ``extender`` in the first tier, and ``deviceshare`` out.
+
+In a later tier Volcano does not ask the plugin which pods it may evict. deviceshare allocates the
+same cards from a ledger of its own. Source of the arguments: volcano.sh/volcano 1.14.1
+pkg/scheduler/plugins/extender/extender.go; ``managedResources`` must be a list, or the scheduler
+ends at its start.
+"""
+
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from adapters.cli.configure.document import Configuration, Kind
+from adapters.cli.configure.options import ConfigureOptions, service_url
+from adapters.cli.configure.resources import NAMES
+from adapters.cli.configure.yaml_text import Body, load, plain
+from adapters.cli.input.source import InputError
+
+PATH = "/volcano"
+PLUGIN = "extender"
+REPLACED = "deviceshare"
+MANAGED = "extender.managedResources"
+
+KIND = Kind(
+    "Volcano scheduler configuration",
+    "tiers",
+    lambda body: "tiers" in body and "kind" not in body,
+    "give volcano-scheduler.conf, or the ConfigMap that has it (volcano-scheduler-configmap of"
+    " Volcano's chart); --new prints Volcano's default with Dragoman in it",
+)
+
+
+def add(found: Configuration, options: ConfigureOptions) -> list[str]:
+    """Add what Dragoman needs, and remove deviceshare; notes for the user.
+
+    Raises:
+        InputError: the configuration or an option does not allow it.
+    """
+    _refuse_options(options)
+    notes = found.record.rewind(found.body)
+    tiers = _tiers(found)
+    present = [(tier, plugin) for tier in tiers for plugin in tier if plugin.get("name") == PLUGIN]
+    own = None
+    for tier, plugin in present:
+        if not _is_own(plugin):
+            url = plain((plugin.get("arguments") or {}).get("extender.urlPrefix"))
+            raise InputError(
+                found.name,
+                f"tiers: a plugin {PLUGIN} calls {url!r}, and Volcano takes one plugin of a name;"
+                " remove it",
+            )
+        own = plugin
+        tier.remove(plugin)
+    url = (own.get("arguments") or {}).get("extender.urlPrefix") if own is not None else None
+    made = _plugin(service_url(options, PATH, url))
+    if own is not None:
+        _keep(own, made)
+    tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
+    for index, tier in enumerate(tiers):
+        for at in reversed(range(len(tier))):
+            if tier[at].get("name") == REPLACED:
+                notes += _lost(tier[at])
+                found.record.remove(tier, ("tiers", index, "plugins"), at)
+    return notes
+
+
+def remove(found: Configuration) -> list[str]:
+    """Take Dragoman out again; notes for the user."""
+    for tier in _tiers(found):
+        for plugin in [each for each in tier if each.get("name") == PLUGIN and _is_own(each)]:
+            tier.remove(plugin)
+    return found.record.undo(found.body)
+
+
+def _refuse_options(options: ConfigureOptions) -> None:
+    same_flag = "vc-scheduler takes it as a flag of the same name"
+    for flag, value, problem in (
+        ("--kubeconfig", options.kubeconfig, same_flag),
+        ("--scheduler-name", options.scheduler_name, same_flag),
+        ("--preemption", options.preemption, "Volcano asks for victims in preempt and reclaim"),
+        ("--keep-deviceshare", options.keep_deviceshare, "Volcano's deviceshare cannot stay"),
+    ):
+        if value is not None:
+            raise InputError(flag, f"is not for vc-scheduler: {problem}; leave it out")
+    if options.has_ca or (options.url or "").startswith("https:"):
+        raise InputError(
+            "--url",
+            "Volcano's plugin cannot verify TLS; give an address with http, such as the sidecar's"
+            " http://127.0.0.1:9595",
+        )
+
+
+def _tiers(found: Configuration) -> list[list[Any]]:
+    """The plugins of each tier, by tier."""
+    rows = found.body.get("tiers")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(found.name, f"tiers: {plain(rows)!r} must be a list of tiers with plugins")
+    for index, row in enumerate(rows):
+        plugins = row.get("plugins") if isinstance(row, dict) else None
+        if not isinstance(plugins, list) or not all(isinstance(each, dict) for each in plugins):
+            problem = "must be a list of mappings with a name"
+            raise InputError(found.name, f"tiers[{index}].plugins: {plain(plugins)!r} {problem}")
+    return [row["plugins"] for row in rows]
+
+
+def _is_own(plugin: Body) -> bool:
+    url = (plugin.get("arguments") or {}).get("extender.urlPrefix")
+    return isinstance(url, str) and urlsplit(url).path == PATH
+
+
+def _plugin(url: str) -> Body:
+    text = (
+        "name: extender # in the first tier, or Volcano does not call it for victims\n"
+        "arguments:\n"
+        f"  extender.urlPrefix: {url}\n"
+        "  extender.httpTimeout: 5s\n"
+        "  extender.ignorable: false # the scheduler binds no pod with a share without Dragoman\n"
+        "  extender.predicateVerb: predicate\n"
+        "  extender.prioritizeVerb: prioritize\n"
+        "  extender.preemptableVerb: preemptable\n"
+        "  extender.reclaimableVerb: reclaimable\n"
+        "  extender.allocateFuncVerb: allocate\n"
+        "  extender.deallocateFuncVerb: deallocate\n"
+        f"  {MANAGED}:\n" + "".join(f"  - {name}\n" for name in NAMES)
+    )
+    made, _ = load(text, str)
+    return cast("Body", made)
+
+
+def _keep(own: Body, made: Body) -> None:
+    """Take over what the user chose in the present plugin."""
+    for key, value in own.items():
+        if key not in {"name", "arguments"}:
+            made[key] = value
+    for key, value in own["arguments"].items():
+        if key == MANAGED:
+            made["arguments"][key].extend(name for name in value or () if name not in NAMES)
+        elif key == "extender.httpTimeout" or key not in made["arguments"]:
+            made["arguments"][key] = value
+
+
+def _lost(plugin: Body) -> list[str]:
+    """What deviceshare's arguments chose besides which kinds of cards it serves."""
+    arguments = plugin.get("arguments") or {}
+    chosen = {key: plain(value) for key, value in arguments.items() if not key.endswith("Enable")}
+    if not chosen:
+        return []
+    rows = ", ".join(f"{key}: {value}" for key, value in chosen.items())
+    return [
+        f"{rows} no longer applies, since deviceshare is removed; the service's settings"
+        " policy.card and policy.node choose for pods that do not"
+    ]
