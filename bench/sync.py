@@ -118,15 +118,15 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         await client.find("/version")
         size, used, began = _size(), time.process_time(), time.perf_counter()
         reflectors = (
-            Reflector(client, Selection(PODS), Pod, stores[0], pace=pace),
-            Reflector(client, Selection(NODES), KubeNode, stores[1], pace=pace),
+            Reflector(client, Selection(PODS), Pod, stores[0], settings=pace),
+            Reflector(client, Selection(NODES), KubeNode, stores[1], settings=pace),
         )
         tasks = [asyncio.create_task(each.run()) for each in reflectors]
         await asyncio.gather(*(each.ready.wait() for each in reflectors))
         seconds, used = time.perf_counter() - began, time.process_time() - used
         grown = _size() - size
         beating = asyncio.create_task(beat())
-        again = Reflector(client, Selection(PODS), Pod, ObjectStore(), pace=pace)
+        again = Reflector(client, Selection(PODS), Pod, ObjectStore(), settings=pace)
         tasks += [asyncio.create_task(again.run()), beating]
         await again.ready.wait()
         for task in tasks:

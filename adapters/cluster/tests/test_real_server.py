@@ -23,14 +23,14 @@ from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
-from adapters.cluster.tests.told import Told
+from adapters.cluster.tests.recording_handler import RecordingHandler
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
 
-PACE = WatchSettings(initial=0.05, maximum=0.5)
+SETTINGS = WatchSettings(initial=0.05, maximum=0.5)
 TERM = LeaseTiming(duration=3.0, renew=2.0, retry=0.2)
 
 
@@ -43,13 +43,13 @@ def cluster() -> Iterator[Real]:
 @contextlib.asynccontextmanager
 async def following(
     client: KubeClient, namespace: str, pace: WatchSettings
-) -> AsyncIterator[tuple[Told, Reflector[Pod]]]:
-    told = Told()
-    reflector = Reflector(client, Selection(PODS, namespace), Pod, told, pace=pace)
+) -> AsyncIterator[tuple[RecordingHandler, Reflector[Pod]]]:
+    handler = RecordingHandler()
+    reflector = Reflector(client, Selection(PODS, namespace), Pod, handler, settings=pace)
     task = asyncio.create_task(reflector.run())
     try:
         await asyncio.wait_for(reflector.ready.wait(), 30)
-        yield told, reflector
+        yield handler, reflector
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -64,16 +64,16 @@ def test_two_thousand_pods_are_listed_and_watched(cluster: Real, *, streaming: b
         async with cluster.client() as client:
             await add_namespace(client, namespace)
             await add_pods(client, names, namespace)
-            pace = replace(PACE, streaming=streaming)
-            async with following(client, namespace, pace) as (told, reflector):
-                assert set(told.pods) == set(names)
-                assert told.syncs == 1
+            pace = replace(SETTINGS, streaming=streaming)
+            async with following(client, namespace, pace) as (handler, reflector):
+                assert set(handler.pods) == set(names)
+                assert handler.syncs == 1
                 await client.delete(
                     PODS.path("p7", namespace), {"gracePeriodSeconds": 0, "kind": "DeleteOptions"}
                 )
                 await add_pods(client, ["late"], namespace)
-                await until(lambda: "late" in told.pods and "p7" not in told.pods)
-                assert reflector.tally.failures == 0
+                await until(lambda: "late" in handler.pods and "p7" not in handler.pods)
+                assert reflector.stats.failures == 0
                 assert reflector.staleness() < 5
 
     asyncio.run(main())
@@ -83,7 +83,7 @@ def test_no_event_is_lost_when_the_server_is_killed_and_started_again(cluster: R
     async def main() -> None:
         async with cluster.client() as client, cluster.client() as other:
             await add_namespace(client, "restart")
-            async with following(client, "restart", PACE) as (told, reflector):
+            async with following(client, "restart", SETTINGS) as (handler, reflector):
                 await add_pods(other, [f"before-{i}" for i in range(50)], "restart")
                 writing = asyncio.create_task(write_through(other))
                 await asyncio.sleep(0.2)
@@ -92,9 +92,9 @@ def test_no_event_is_lost_when_the_server_is_killed_and_started_again(cluster: R
                 await asyncio.to_thread(cluster.start_server, command)
                 assert await writing > 0
                 there = await names_of(other, "restart")
-                await until(lambda: set(told.pods) == there)
+                await until(lambda: set(handler.pods) == there)
                 assert len(there) >= 50
-                assert reflector.tally.failures > 0
+                assert reflector.stats.failures > 0
 
     async def write_through(client: KubeClient) -> int:
         """Create and delete while the server goes and comes; failures are part of it."""
@@ -124,8 +124,8 @@ def test_a_server_that_stands_still_is_noticed(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_namespace(client, "frozen")
-            pace = replace(PACE, idle=1.0)
-            async with following(client, "frozen", pace) as (told, reflector):
+            pace = replace(SETTINGS, idle=1.0)
+            async with following(client, "frozen", pace) as (handler, reflector):
                 (server,) = [
                     each for each in cluster.plane.run.processes if each.name == "kube-apiserver"
                 ]
@@ -136,8 +136,8 @@ def test_a_server_that_stands_still_is_noticed(cluster: Real) -> None:
                 finally:
                     os.kill(server.popen.pid, signal.SIGCONT)
                 await add_pods(client, ["after"], "frozen")
-                await until(lambda: "after" in told.pods)
-                assert reflector.tally.failures > 0
+                await until(lambda: "after" in handler.pods)
+                assert reflector.stats.failures > 0
 
     asyncio.run(main())
 
@@ -292,13 +292,13 @@ def test_a_kind_that_nobody_installed_is_empty_until_it_is(cluster: Real) -> Non
 
     async def main() -> None:
         async with cluster.client() as client:
-            told = Told()
+            handler = RecordingHandler()
             reflector = Reflector(
                 client,
                 Selection(DEVICES, optional=True),
                 Pod,
-                told,
-                pace=replace(PACE, absent=0.2),
+                handler,
+                settings=replace(SETTINGS, absent=0.2),
             )
             task = asyncio.create_task(reflector.run())
             await asyncio.wait_for(reflector.ready.wait(), 5)
@@ -315,9 +315,9 @@ def test_a_kind_that_nobody_installed_is_empty_until_it_is(cluster: Real) -> Non
                         await client.create(DEVICES.collection(), body)
                         break
                     await asyncio.sleep(0.1)
-            await until(lambda: "node-1" in told.pods)
+            await until(lambda: "node-1" in handler.pods)
             await client.delete(f"{kinds}/devices.scheduling.koordinator.sh")
-            await until(lambda: not told.pods)
+            await until(lambda: not handler.pods)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -327,8 +327,8 @@ def test_a_kind_that_nobody_installed_is_empty_until_it_is(cluster: Real) -> Non
 def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
-            uid = await new_pod(client, "told")
-            pod = await PodClient(client).get(PodRef("default", "told"))
+            uid = await new_pod(client, "handler")
+            pod = await PodClient(client).get(PodRef("default", "handler"))
             assert pod is not None
             events = EventRecorder(client, "dragoman-0", every=0.3)
             task = asyncio.create_task(events.run())
@@ -483,12 +483,12 @@ def test_nodes_are_watched_too(cluster: Real) -> None:
     async def main() -> None:
         nodes: dict[str, KubeNode] = {}
 
-        class Sink(Told):
+        class Sink(RecordingHandler):
             def on_update(self, thing: KubeNode) -> None:  # type: ignore[override]
                 nodes[thing.metadata.name] = thing
 
         async with cluster.client() as client:
-            reflector = Reflector(client, Selection(NODES), KubeNode, Sink(), pace=PACE)
+            reflector = Reflector(client, Selection(NODES), KubeNode, Sink(), settings=SETTINGS)
             task = asyncio.create_task(reflector.run())
             await asyncio.wait_for(reflector.ready.wait(), 10)
             await add_node(client, "watched")

@@ -1,10 +1,10 @@
-"""Who is told what a collection holds."""
+"""Handles the objects of a collection, as client-go's ResourceEventHandler does."""
 
 from typing import NamedTuple, Protocol, TypeVar
 
 from adapters.wire.kube import Metadata
 
-SunkT = TypeVar("SunkT", contravariant=True)
+ObjectT = TypeVar("ObjectT", contravariant=True)
 
 
 class KubeObject(Protocol):
@@ -17,28 +17,28 @@ class KubeObject(Protocol):
 
 
 class Identity(NamedTuple):
-    """Which object; a new one of the same name has another uid."""
+    """Identity of an object; an object made again under its name has another uid."""
 
     namespace: str
     name: str
     uid: str
 
 
-class EventHandler(Protocol[SunkT]):
-    """Who is told. Called in the event loop: must be quick, must not raise."""
+class EventHandler(Protocol[ObjectT]):
+    """Is called in the event loop: must be quick, must not raise."""
 
-    def on_update(self, thing: SunkT) -> None:
-        """It is new, or not what it was."""
+    def on_update(self, thing: ObjectT) -> None:
+        """An object was added or changed."""
         ...
 
     def on_delete(self, what: Identity) -> None:
-        """It is no more."""
+        """An object was deleted."""
         ...
 
     def on_unreadable(self, what: Identity, problem: str) -> None:
-        """It is there, and nobody can read it."""
+        """An object was added or changed and cannot be decoded."""
         ...
 
     def on_synced(self) -> None:
-        """All that there was has been told; after every full sync."""
+        """A full list was handled; called after each of them."""
         ...

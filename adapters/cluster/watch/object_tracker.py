@@ -1,6 +1,6 @@
-"""What was told of a collection, so that only what is new is told. No I/O.
+"""Turns lists and watch events into calls of a handler, each change once. No I/O.
 
-Only identities and versions are remembered here; the objects are the sink's.
+It remembers identities and versions only; the objects are the handler's.
 """
 
 from typing import Generic, TypeVar
@@ -11,45 +11,64 @@ from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
 from adapters.wire.api import TypeMeta
 
-ThingT = TypeVar("ThingT", bound=KubeObject)
+ObjectT = TypeVar("ObjectT", bound=KubeObject)
 
 Key = tuple[str, str]
-Seen = set[Key]
-"""Namespaces and names that a full sync has found so far."""
+"""Namespace and name."""
 
 HEAD: msgspec.json.Decoder[TypeMeta] = msgspec.json.Decoder(TypeMeta)
 
 
-class ObjectTracker(Generic[ThingT]):
-    """The objects of a collection that the sink knows of."""
+class ObjectTracker(Generic[ObjectT]):
+    """The objects that the handler knows.
 
-    def __init__(self, kind: type[ThingT], sink: EventHandler[ThingT]) -> None:
-        """None yet.
+    A full list is bracketed by ``begin_list`` and ``end_list``; between them objects may also
+    change by watch events, as in a streaming list.
+
+    Attributes:
+        listing: whether a full list is going on.
+    """
+
+    def __init__(self, kind: type[ObjectT], handler: EventHandler[ObjectT]) -> None:
+        """Begin without an object.
 
         Args:
-            kind: what objects are read as.
-            sink: who is told.
+            kind: type that objects are decoded to.
+            handler: is called for each change.
         """
-        self._decoder: msgspec.json.Decoder[ThingT] = msgspec.json.Decoder(kind)
-        self._sink = sink
-        self._facts: dict[Key, tuple[str, str]] = {}
+        self.listing = False
+        self._decoder: msgspec.json.Decoder[ObjectT] = msgspec.json.Decoder(kind)
+        self._handler = handler
+        self._versions: dict[Key, tuple[str, str]] = {}
+        self._listed: set[Key] = set()
 
     def __len__(self) -> int:
-        """How many there are."""
-        return len(self._facts)
+        """How many objects there are."""
+        return len(self._versions)
 
-    def upsert(self, raw: msgspec.Raw, sync: Seen | None) -> str:
-        """Tell the sink of an object, unless it knows this version of it.
+    def begin_list(self) -> None:
+        """Begin a full list; one that did not end is dropped."""
+        self.listing = True
+        self._listed = set()
+
+    def end_list(self) -> None:
+        """End the full list: what it does not have was deleted."""
+        for key in [key for key in self._versions if key not in self._listed]:
+            self._delete(key)
+        self.listing = False
+        self._listed = set()
+
+    def upsert(self, raw: msgspec.Raw) -> str:
+        """Hand an object to the handler, unless it has this version of it.
 
         Args:
             raw: the object in JSON.
-            sync: is told that it was seen, where a full sync is going on.
 
         Returns:
-            The object's resourceVersion.
+            the object's resourceVersion.
 
         Raises:
-            ClusterError: not even its metadata can be read, or it has no name.
+            ClusterError: the metadata cannot be decoded, or the object has no name.
         """
         problem, thing = "", None
         try:
@@ -60,36 +79,30 @@ class ObjectTracker(Generic[ThingT]):
         if not metadata.name:
             raise ClusterError(0, "Garbage", "an object without a name")
         key = (metadata.namespace, metadata.name)
-        fact = (metadata.uid, metadata.resource_version)
-        if sync is not None:
-            sync.add(key)
-        earlier = self._facts.get(key)
-        if earlier == fact:
+        version = (metadata.uid, metadata.resource_version)
+        if self.listing:
+            self._listed.add(key)
+        earlier = self._versions.get(key)
+        if earlier == version:
             return metadata.resource_version
         if earlier is not None and earlier[0] != metadata.uid:
-            self._sink.on_delete(Identity(*key, earlier[0]))
-        self._facts[key] = fact
+            self._handler.on_delete(Identity(*key, earlier[0]))
+        self._versions[key] = version
         if thing is None:
-            self._sink.on_unreadable(Identity(*key, metadata.uid), problem)
+            self._handler.on_unreadable(Identity(*key, metadata.uid), problem)
         else:
-            self._sink.on_update(thing)
+            self._handler.on_update(thing)
         return metadata.resource_version
 
-    def delete(self, raw: msgspec.Raw, sync: Seen | None) -> str:
-        """Tell the sink that an object is gone, if it knew of it; arguments as in ``tell``."""
+    def delete(self, raw: msgspec.Raw) -> str:
+        """Hand a deletion to the handler, if it has the object; as ``upsert`` else."""
         metadata = read(HEAD, raw).metadata
         key = (metadata.namespace, metadata.name)
-        if sync is not None:
-            sync.discard(key)
-        if key in self._facts:
-            self._forget(key)
+        self._listed.discard(key)
+        if key in self._versions:
+            self._delete(key)
         return metadata.resource_version
 
-    def replace(self, sync: Seen) -> None:
-        """Tell the sink that everything is gone which a full sync has not seen."""
-        for key in [key for key in self._facts if key not in sync]:
-            self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        uid, _ = self._facts.pop(key)
-        self._sink.on_delete(Identity(*key, uid))
+    def _delete(self, key: Key) -> None:
+        uid, _ = self._versions.pop(key)
+        self._handler.on_delete(Identity(*key, uid))

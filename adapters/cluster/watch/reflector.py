@@ -1,13 +1,20 @@
-"""List and watch: a collection as it is, told to a sink one object at a time.
+"""Lists and watches a collection, and calls a handler for each object that changes.
 
-The order of work follows client-go's reflector (k8s.io/client-go/tools/cache/reflector.go); the
-objects are read by msgspec from the bytes on the wire.
+The steps follow client-go's reflector (k8s.io/client-go/tools/cache/reflector.go). A library was
+not used because of its cost, measured for pods: the official client, kubernetes_asyncio, lightkube
+and kr8s take 48 to 711 us to decode one, msgspec 8 us from the bytes on the wire. A cache of 20,000
+takes 55 MB here, and 2,602 MB in the official client's informer; kubernetes_asyncio takes 179 MB
+for 3,000.
+
+Scope of the loops, from the outside in: ``run`` repeats cycles until cancelled; a cycle is one
+watch request, after a full list where one is needed; ``_handle_stream`` reads the lines of one
+watch response; ``_handle_event`` handles one line.
 """
 
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Generic
@@ -19,17 +26,17 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.ndjson import LineError, LineSplitter
-from adapters.cluster.watch.object_tracker import HEAD, ObjectTracker, Seen, ThingT
+from adapters.cluster.watch.object_tracker import HEAD, ObjectT, ObjectTracker
 from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, WatchEvent
 
 _PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
 _EVENT: msgspec.json.Decoder[WatchEvent] = msgspec.json.Decoder(WatchEvent)
 
-# A server that asks for more than this many seconds is asked again all the same.
+# Seconds: the longest Retry-After of a server that is respected.
 _LONGEST_WAIT = 60.0
 
-# Between two turns of the event loop: about a millisecond of reading.
+# Objects and bytes decoded before the event loop gets its turn: about a millisecond.
 _BATCH_OBJECTS = 64
 _BATCH_BYTES = 1 << 18
 
@@ -41,13 +48,13 @@ _EXPIRED = "Expired"
 
 @dataclass(slots=True)
 class _Batch:
-    """What was done since the event loop last had its turn."""
+    """Counts the work since the event loop last had its turn."""
 
     objects: int = 0
     size: int = 0
 
     async def add(self, size: int) -> None:
-        """Count one object of that many bytes, and let others run when it is time."""
+        """Count one object of so many bytes; yield to the event loop when it is time."""
         self.objects += 1
         self.size += size
         if self.objects >= _BATCH_OBJECTS or self.size >= _BATCH_BYTES:
@@ -55,218 +62,220 @@ class _Batch:
             await asyncio.sleep(0)
 
 
-class Reflector(Generic[ThingT]):
+class Reflector(Generic[ObjectT]):
     """Follows one collection until it is cancelled.
 
     Attributes:
-        tally: what happened so far.
-        ready: set when the first full sync is complete.
+        stats: counts of what happened so far.
+        ready: set when the first full list is complete.
     """
 
     def __init__(
         self,
         client: KubeClient,
         selection: Selection,
-        kind: type[ThingT],
-        sink: EventHandler[ThingT],
+        kind: type[ObjectT],
+        handler: EventHandler[ObjectT],
         *,
-        pace: WatchSettings | None = None,
+        settings: WatchSettings | None = None,
         report: Callable[[ClusterError], None] | None = None,
     ) -> None:
-        """Nothing is asked yet.
+        """Send no request yet.
 
         Args:
-            client: the server.
-            selection: what is watched.
-            kind: what objects are read as.
-            sink: who is told.
-            pace: seconds and sizes.
-            report: told every failure; the reflector goes on.
+            client: the API server.
+            selection: the objects to watch.
+            kind: type that objects are decoded to.
+            handler: is called for each change.
+            settings: seconds and sizes.
+            report: called with each error; the reflector goes on.
         """
-        self.tally = ReflectorStats()
+        self.stats = ReflectorStats()
         self.ready = asyncio.Event()
         self._client = client
         self._selection = selection
         self._path = selection.path
-        self._sink = sink
-        self._pace = pace or WatchSettings()
+        self._handler = handler
+        self._settings = settings or WatchSettings()
         self._report = report
-        self._known = ObjectTracker(kind, sink)
+        self._tracker = ObjectTracker(kind, handler)
         self._version = ""
         self._failures = 0
-        self._streaming = self._pace.streaming
+        self._streaming = self._settings.streaming
         self._stream_broke = False
-        self._page = self._pace.page
+        self._page_size = self._settings.page
         self._contact = -math.inf
 
     def __len__(self) -> int:
-        """Objects known now."""
-        return len(self._known)
+        """How many objects there are now."""
+        return len(self._tracker)
 
     def staleness(self) -> float:
-        """Seconds since the server last said anything; infinite before the first full sync.
+        """Return the seconds since the server last sent anything; infinite before the first list.
 
         In a quiet collection it rises to a minute between two bookmarks.
         """
         return time.monotonic() - self._contact
 
     async def run(self) -> None:
-        """List, watch, and begin again, until cancelled."""
+        """List and watch, again and again, until cancelled."""
         while True:
             try:
-                await self._turn()
+                await self._run_cycle()
             except ClusterError as error:
-                await self._failed(error)
+                await self._wait_after(error)
 
-    async def _turn(self) -> None:
+    async def _run_cycle(self) -> None:
+        """Send one watch request; first list all objects, unless a version to watch from is known.
+
+        A server with WatchList sends the list as the beginning of the watch.
+        """
         if self._version:
-            await self._watch(None)
+            await self._watch()
         elif self._streaming and not self._stream_broke:
-            await self._watch(set())
+            self._tracker.begin_list()
+            await self._watch()
         else:
-            await self._list()
-            await self._watch(None)
+            await self._list_all_pages()
+            await self._watch()
 
-    async def _failed(self, error: ClusterError) -> None:
+    async def _wait_after(self, error: ClusterError) -> None:
         if error.status == NOT_FOUND and self._selection.optional:
-            self._end_of_sync(set(), "")
+            self._tracker.begin_list()
+            self._end_list("")
             self._failures = 0
-            await asyncio.sleep(jitter(self._pace.absent))
+            await asyncio.sleep(jitter(self._settings.absent))
             return
         self._failures += 1
-        self.tally.failures += 1
-        self.tally.problem = str(error)
+        self.stats.failures += 1
+        self.stats.problem = str(error)
         if self._report is not None:
             self._report(error)
         if error.status == UNAUTHORIZED:
-            await self._renew()
-        wait = delay(self._failures, first=self._pace.initial, most=self._pace.maximum)
+            await self._renew_credentials()
+        wait = delay(self._failures, first=self._settings.initial, most=self._settings.maximum)
         await asyncio.sleep(max(wait, min(error.retry_after or 0.0, _LONGEST_WAIT)))
 
-    async def _renew(self) -> None:
+    async def _renew_credentials(self) -> None:
         try:
             await self._client.renew()
         except ClusterError as error:
-            self.tally.problem = str(error)
+            self.stats.problem = str(error)
 
-    async def _list(self) -> None:
-        sync: Seen = set()
-        token = ""
+    async def _list_all_pages(self) -> None:
+        self._tracker.begin_list()
+        batch, token = _Batch(), ""
         while True:
-            query = {**self._selection.query, "limit": str(self._page)}
+            query = {**self._selection.query, "limit": str(self._page_size)}
             if token:
                 query["continue"] = token
-            page = await self._fetch(query)
-            await self._take(page.items or (), sync)
+            page = await self._get_page(query)
+            for raw in page.items or ():
+                self._tracker.upsert(raw)
+                await batch.add(len(memoryview(raw)))
             token = page.metadata.token
             if not token:
                 break
-        self._end_of_sync(sync, page.metadata.resource_version)
+        self._end_list(page.metadata.resource_version)
 
-    async def _fetch(self, query: dict[str, str]) -> Page:
+    async def _get_page(self, query: dict[str, str]) -> Page:
         try:
             body = await self._client.get(self._path, query)
         except ClusterError as error:
             if error.status == GONE and "continue" in query:
-                # The pages outlived the server's snapshot of five minutes: fewer of them.
-                self._page *= 4
+                # The server keeps the snapshot of a list for five minutes: fewer, larger pages.
+                self._page_size *= 4
             raise
         return read(_PAGE, body)
 
-    async def _take(self, items: Iterable[msgspec.Raw], sync: Seen) -> None:
-        batch = _Batch()
-        for raw in items:
-            self._known.upsert(raw, sync)
-            await batch.add(len(memoryview(raw)))
-
-    async def _watch(self, sync: Seen | None) -> None:
-        began, told_before = time.monotonic(), self.tally.events
-        self.tally.watches += 1
+    async def _watch(self) -> None:
+        """Send one watch request and handle its response to the end."""
+        began, events_before = time.monotonic(), self.stats.events
+        self.stats.watches += 1
         try:
             async with self._client.stream(
-                self._path, self._watch_query(sync), self._pace.idle
+                self._path, self._watch_query(), self._settings.idle
             ) as chunks:
-                sync = await self._follow(chunks, sync)
+                await self._handle_stream(chunks)
         except ClusterError as error:
-            self._learn(error, syncing=sync is not None)
+            self._adapt_to(error)
             raise
-        if sync is not None:
+        if self._tracker.listing:
             self._stream_broke = True
-            raise _garbage(f"{self._path}: the watch ended before it had told what there is")
-        if self.tally.events == told_before and time.monotonic() - began < 1.0:
+            raise _garbage(f"{self._path}: the watch ended before its list was complete")
+        if self.stats.events == events_before and time.monotonic() - began < 1.0:
             raise ClusterError(0, "Broken", f"{self._path}: the watch ended at once")
 
-    def _learn(self, error: ClusterError, *, syncing: bool) -> None:
-        """What the next turn does differently."""
+    def _adapt_to(self, error: ClusterError) -> None:
+        """Choose by the error of a watch what the next cycle does differently."""
         if error.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}:
+            # The server does not know the parameters of WatchList, or rejects the version.
             self._streaming = False
             self._version = ""
         elif (
+            # "410 Gone" is "resource version too old": only a new list helps. As in client-go.
             error.status in {GONE, NOT_FOUND}
             or error.reason in {"Garbage", _EXPIRED}
             or _TOO_LARGE in error.causes
         ):
             self._version = ""
-        if syncing and not self._version and error.reason != "Unreachable":
-            # A server that never heard of WatchList passes the question over and stays silent.
+        if self._tracker.listing and not self._version and error.reason != "Unreachable":
+            # A server without WatchList ignores sendInitialEvents and sends nothing.
             self._stream_broke = True
 
-    async def _follow(self, chunks: AsyncIterator[bytes], sync: Seen | None) -> Seen | None:
+    async def _handle_stream(self, chunks: AsyncIterator[bytes]) -> None:
+        """Handle all lines of one watch response."""
         lines, batch = LineSplitter(), _Batch()
         async for chunk in chunks:
             for line in _split(lines, chunk):
-                sync = self._event(line, sync)
+                self._handle_event(line)
                 await batch.add(len(line))
-            if sync is None:
+            if not self._tracker.listing:
                 self._contact = time.monotonic()
-        return sync
 
-    def _event(self, line: bytes, sync: Seen | None) -> Seen | None:
-        """Tell one line; the sync that is still going on after it."""
+    def _handle_event(self, line: bytes) -> None:
         event = read(_EVENT, line)
         match event.type:
             case "ADDED" | "MODIFIED":
-                version = self._known.upsert(event.object, sync)
-                self.tally.events += 1
+                version = self._tracker.upsert(event.object)
+                self.stats.events += 1
             case "DELETED":
-                version = self._known.delete(event.object, sync)
-                self.tally.events += 1
+                version = self._tracker.delete(event.object)
+                self.stats.events += 1
             case "BOOKMARK":
                 metadata = read(HEAD, event.object).metadata
                 version = metadata.resource_version
-                if sync is not None and (metadata.annotations or {}).get(INITIAL_EVENTS_END):
-                    self._end_of_sync(sync, version)
-                    sync = None
+                if self._tracker.listing and (metadata.annotations or {}).get(INITIAL_EVENTS_END):
+                    self._end_list(version)
             case "ERROR":
                 raise error_of(event.object)
             case other:
                 raise _garbage(f"a watch event of type {other[:40]!r}")
-        if sync is None and version:
+        if version and not self._tracker.listing:
             self._version = version
             self._failures = 0
-            self.tally.problem = ""
-        return sync
+            self.stats.problem = ""
 
-    def _end_of_sync(self, sync: Seen, version: str) -> None:
-        self._known.replace(sync)
+    def _end_list(self, version: str) -> None:
+        self._tracker.end_list()
         self._version = version
         self._contact = time.monotonic()
         self._stream_broke = False
-        self.tally.lists += 1
-        self.tally.problem = ""
-        self._sink.on_synced()
+        self.stats.lists += 1
+        self.stats.problem = ""
+        self._handler.on_synced()
         self.ready.set()
 
-    def _watch_query(self, sync: Seen | None) -> dict[str, str]:
-        common = {
+    def _watch_query(self) -> dict[str, str]:
+        query = {
             **self._selection.query,
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(jitter(self._pace.turn))),
+            "timeoutSeconds": str(int(jitter(self._settings.turn))),
         }
-        if sync is None:
-            return {**common, "resourceVersion": self._version}
-        return {**common, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if self._tracker.listing:
+            return {**query, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return {**query, "resourceVersion": self._version}
 
 
 def _split(lines: LineSplitter, chunk: bytes) -> list[bytes]:

@@ -14,6 +14,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import DEVICES, PODS
+from adapters.cluster.tests.recording_handler import RecordingHandler
 from adapters.cluster.tests.server import (
     Reply,
     Request,
@@ -26,13 +27,12 @@ from adapters.cluster.tests.server import (
     refusal,
     serving,
 )
-from adapters.cluster.tests.told import Told
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.wire.kube import Pod
 
-PACE = WatchSettings(page=2, idle=0.3, initial=0.01, maximum=0.05, absent=0.05, streaming=False)
-STREAMING = replace(PACE, streaming=True)
+SETTINGS = WatchSettings(page=2, idle=0.3, initial=0.01, maximum=0.05, absent=0.05, streaming=False)
+STREAMING = replace(SETTINGS, streaming=True)
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
 
 Object = dict[str, object]
@@ -93,31 +93,35 @@ def raw(data: bytes) -> Step:
 
 
 def follow(
-    until: Callable[[Told], bool],
+    until: Callable[[RecordingHandler], bool],
     *steps: Step,
-    pace: WatchSettings = PACE,
+    settings: WatchSettings = SETTINGS,
     selection: Selection = Selection(PODS),  # noqa: B008 (a value)
-) -> tuple[Told, Server, list[ClusterError]]:
-    """Run a reflector until the sink has been told enough."""
-    told, errors = Told(), list[ClusterError]()
+) -> tuple[RecordingHandler, Server, list[ClusterError]]:
+    """Run a reflector until the handler has enough."""
+    handler, errors = RecordingHandler(), list[ClusterError]()
 
     async def main() -> Server:
         async with serving(*steps) as server, client(server) as api:
-            reflector = Reflector(api, selection, Pod, told, pace=pace, report=errors.append)
+            reflector = Reflector(
+                api, selection, Pod, handler, settings=settings, report=errors.append
+            )
             task = asyncio.create_task(reflector.run())
             async with asyncio.timeout(10):
-                while not until(told):
+                while not until(handler):
                     await asyncio.sleep(0.005)
-            assert set(told.pods) | set(told.bad) == {name for _, name in reflector._known._facts}
+            assert set(handler.pods) | set(handler.bad) == {
+                name for _, name in reflector._tracker._versions
+            }
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             return server
 
-    return told, asyncio.run(main()), errors
+    return handler, asyncio.run(main()), errors
 
 
-def names(*expected: str) -> Callable[[Told], bool]:
-    return lambda told: told.syncs > 0 and set(told.pods) == set(expected)
+def names(*expected: str) -> Callable[[RecordingHandler], bool]:
+    return lambda handler: handler.syncs > 0 and set(handler.pods) == set(expected)
 
 
 def queries(server: Server, key: str) -> list[str | None]:
@@ -125,30 +129,30 @@ def queries(server: Server, key: str) -> list[str | None]:
 
 
 def test_a_list_comes_in_pages() -> None:
-    told, server, _ = follow(
+    handler, server, _ = follow(
         names("a", "b", "c"),
         page(7, pod("a", 1), pod("b", 2), more="next"),
         page(7, pod("c", 3)),
         watch_on(),
     )
 
-    assert told.log == ["a@1", "b@2", "c@3", "synced"]
+    assert handler.log == ["a@1", "b@2", "c@3", "synced"]
     assert queries(server, "continue")[:2] == [None, "next"]
     assert queries(server, "limit")[:2] == ["2", "2"]
 
 
-def test_a_watch_begins_where_the_list_ended() -> None:
-    told, server, _ = follow(
+def test_a_watch_begins_at_the_version_of_the_list() -> None:
+    handler, server, _ = follow(
         names("b"),
         page(7, pod("a", 1)),
         watch_on(event("ADDED", pod("b", 8)), event("DELETED", pod("a", 9))),
     )
 
-    assert told.log == ["a@1", "synced", "b@8", "-a/u"]
+    assert handler.log == ["a@1", "synced", "b@8", "-a/u"]
     assert queries(server, "resourceVersion") == [None, "7"]
 
 
-def test_a_watch_that_ends_goes_on_where_it_was() -> None:
+def test_a_watch_that_ends_continues_at_the_last_version() -> None:
     _, server, errors = follow(
         names("a", "b"),
         page(7),
@@ -160,7 +164,7 @@ def test_a_watch_that_ends_goes_on_where_it_was() -> None:
     assert not errors
 
 
-def test_a_bookmark_is_where_the_next_watch_begins() -> None:
+def test_the_next_watch_begins_at_the_version_of_the_last_bookmark() -> None:
     _, server, _ = follow(
         names("a"), page(7), watch(bookmark(90)), watch_on(event("ADDED", pod("a", 91)))
     )
@@ -172,8 +176,8 @@ def test_a_bookmark_is_where_the_next_watch_begins() -> None:
 @pytest.mark.parametrize(
     "expired", [refusal(410, GONE), watch(event("ERROR", GONE))], ids=["answer", "event"]
 )
-def test_after_410_everything_is_listed_again_and_what_is_gone_is_told(expired: Step) -> None:
-    told, server, _ = follow(
+def test_after_410_all_objects_are_listed_again_and_deletions_are_reported(expired: Step) -> None:
+    handler, server, _ = follow(
         names("b", "c"),
         page(7, pod("a", 1), pod("b", 2)),
         expired,
@@ -181,23 +185,23 @@ def test_after_410_everything_is_listed_again_and_what_is_gone_is_told(expired: 
         watch_on(),
     )
 
-    assert told.log == ["a@1", "b@2", "synced", "c@15", "-a/u", "synced"]
+    assert handler.log == ["a@1", "b@2", "synced", "c@15", "-a/u", "synced"]
     assert queries(server, "resourceVersion") == [None, "7", None, "20"]
 
 
-def test_a_new_pod_of_an_old_name_is_another_pod() -> None:
-    told, _, _ = follow(
-        lambda told: told.syncs == 2,
+def test_a_new_pod_of_an_old_name_is_a_deletion_and_an_addition() -> None:
+    handler, _, _ = follow(
+        lambda handler: handler.syncs == 2,
         page(7, pod("a", 1, "old")),
         refusal(410, GONE),
         page(9, pod("a", 8, "new")),
         watch_on(),
     )
 
-    assert told.log == ["a@1", "synced", "-a/old", "a@8", "synced"]
+    assert handler.log == ["a@1", "synced", "-a/old", "a@8", "synced"]
 
 
-def test_a_continue_token_that_expired_makes_larger_pages() -> None:
+def test_an_expired_continue_token_makes_pages_larger() -> None:
     _, server, _ = follow(
         names("a"),
         page(7, pod("a", 1), more="next"),
@@ -209,20 +213,20 @@ def test_a_continue_token_that_expired_makes_larger_pages() -> None:
     assert queries(server, "limit")[:3] == ["2", "2", "8"]
 
 
-def test_429_waits_as_long_as_the_server_says() -> None:
-    told, server, _ = follow(
+def test_a_429_is_retried_after_the_time_in_retry_after() -> None:
+    handler, server, _ = follow(
         names("a"),
         page(7),
         refusal(429, b"", Retry_After="1"),
         watch_on(event("ADDED", pod("a", 8))),
     )
 
-    assert told.syncs == 1
+    assert handler.syncs == 1
     assert len(server.requests) == 3
 
 
-def test_a_server_that_fails_a_while_is_asked_until_it_answers() -> None:
-    told, server, errors = follow(
+def test_a_failing_server_is_retried_until_it_answers() -> None:
+    handler, server, errors = follow(
         names("a"),
         page(7),
         refusal(503),
@@ -231,12 +235,12 @@ def test_a_server_that_fails_a_while_is_asked_until_it_answers() -> None:
         watch_on(event("ADDED", pod("a", 8))),
     )
 
-    assert told.syncs == 1
+    assert handler.syncs == 1
     assert queries(server, "resourceVersion") == [None, "7", "7", "7", "7"]
     assert [error.status for error in errors[:2]] == [503, 500]
 
 
-def test_a_connection_that_breaks_goes_on_where_it_was() -> None:
+def test_a_broken_connection_continues_at_the_last_version() -> None:
     _, server, _ = follow(
         names("a", "b"),
         page(7),
@@ -247,7 +251,7 @@ def test_a_connection_that_breaks_goes_on_where_it_was() -> None:
     assert queries(server, "resourceVersion") == [None, "7", "8"]
 
 
-def test_a_half_open_connection_is_noticed_by_its_silence() -> None:
+def test_a_half_open_connection_is_detected_by_its_silence() -> None:
     _, server, errors = follow(
         names("a", "b"),
         page(7),
@@ -259,13 +263,13 @@ def test_a_half_open_connection_is_noticed_by_its_silence() -> None:
     assert errors[0].reason == "Silent"
 
 
-def test_half_a_line_is_not_read() -> None:
+def test_half_a_line_is_not_handled() -> None:
     line = json.dumps(event("ADDED", pod("a", 8))).encode()
-    told, server, errors = follow(
+    handler, server, errors = follow(
         names("a"), page(7), raw(line[:-10]), watch_on(event("ADDED", pod("a", 8)))
     )
 
-    assert told.syncs == 1
+    assert handler.syncs == 1
     assert queries(server, "resourceVersion") == [None, "7", "7"]
     assert errors[0].reason == "Broken"
 
@@ -282,9 +286,9 @@ def test_chunks_need_not_be_lines(size: int) -> None:
             await reply.chunk(data[start : start + size])
         await silence(reply)
 
-    told, _, _ = follow(names("a", "b"), page(7), crumbs)
+    handler, _, _ = follow(names("a", "b"), page(7), crumbs)
 
-    assert told.log == ["synced", "a@8", "b@8"]
+    assert handler.log == ["synced", "a@8", "b@8"]
 
 
 @pytest.mark.parametrize(
@@ -302,27 +306,27 @@ def test_chunks_need_not_be_lines(size: int) -> None:
         b'{"type": 3}\n',
     ],
 )
-def test_after_garbage_everything_is_listed_again(noise: bytes) -> None:
-    told, server, errors = follow(
+def test_after_an_invalid_line_all_objects_are_listed_again(noise: bytes) -> None:
+    handler, server, errors = follow(
         names("b"), page(7, pod("a", 1)), raw(noise), page(9, pod("b", 9)), watch_on()
     )
 
-    assert told.syncs == 2
+    assert handler.syncs == 2
     assert errors[0].reason == "Garbage"
     assert queries(server, "resourceVersion") == [None, "7", None, "9"]
 
 
 @pytest.mark.parametrize("body", [b"", b"garbage", b"\xff", b"[]", b'{"items": [{}]}', b'{"items"'])
-def test_a_list_that_is_garbage_is_asked_for_again(body: bytes) -> None:
-    told, _, errors = follow(names("a"), ok(body), page(9, pod("a", 1)), watch_on())
+def test_an_invalid_list_is_requested_again(body: bytes) -> None:
+    handler, _, errors = follow(names("a"), ok(body), page(9, pod("a", 1)), watch_on())
 
     assert errors[0].reason == "Garbage"
-    assert told.log[-1] == "synced"
+    assert handler.log[-1] == "synced"
 
 
-def test_an_object_that_cannot_be_read_is_told_as_such_and_the_rest_is_read() -> None:
-    told, _, errors = follow(
-        lambda told: "c" in told.pods,
+def test_an_object_that_cannot_be_decoded_is_reported_as_such_and_the_rest_is_handled() -> None:
+    handler, _, errors = follow(
+        lambda handler: "c" in handler.pods,
         page(7, pod("a", 1), pod("b", 2, spec=3)),
         watch_on(
             event("MODIFIED", pod("a", 8, status="odd")),
@@ -331,13 +335,13 @@ def test_an_object_that_cannot_be_read_is_told_as_such_and_the_rest_is_read() ->
         ),
     )
 
-    assert told.log == ["a@1", "?b", "synced", "?a", "b@9", "c@10"]
-    assert list(told.bad) == ["a"]
+    assert handler.log == ["a@1", "?b", "synced", "?a", "b@9", "c@10"]
+    assert list(handler.bad) == ["a"]
     assert not errors
 
 
-def test_a_kind_that_is_not_installed_is_looked_for_until_it_is() -> None:
-    told, server, errors = follow(
+def test_an_optional_kind_is_looked_for_until_it_is_installed() -> None:
+    handler, server, errors = follow(
         names("a"),
         refusal(404),
         refusal(404),
@@ -346,24 +350,24 @@ def test_a_kind_that_is_not_installed_is_looked_for_until_it_is() -> None:
         selection=Selection(DEVICES, optional=True),
     )
 
-    assert told.log[:2] == ["synced", "synced"]
+    assert handler.log[:2] == ["synced", "synced"]
     assert not errors
     assert server.requests[0].path == "/apis/scheduling.koordinator.sh/v1alpha1/devices"
 
 
-def test_a_kind_that_is_taken_away_takes_its_objects_with_it() -> None:
-    told, _, _ = follow(
-        lambda told: told.syncs == 2,
+def test_the_objects_of_an_optional_kind_that_is_removed_are_deleted() -> None:
+    handler, _, _ = follow(
+        lambda handler: handler.syncs == 2,
         page(7, pod("a", 1)),
         refusal(404),
         refusal(404),
         selection=Selection(DEVICES, optional=True),
     )
 
-    assert told.log[:4] == ["a@1", "synced", "-a/u", "synced"]
+    assert handler.log[:4] == ["a@1", "synced", "-a/u", "synced"]
 
 
-def test_a_kind_that_must_be_there_and_is_not_is_a_failure() -> None:
+def test_a_required_kind_that_is_not_installed_is_an_error() -> None:
     _, _, errors = follow(names("a"), refusal(404), page(7, pod("a", 1)), watch_on())
 
     assert errors[0].status == 404
@@ -378,62 +382,62 @@ def test_selectors_go_with_every_request() -> None:
     assert set(queries(server, "labelSelector")) == {"x=y"}
 
 
-def test_a_list_can_come_as_a_stream() -> None:
-    told, server, _ = follow(
+def test_a_list_can_be_streamed_by_the_watch() -> None:
+    handler, server, _ = follow(
         names("a", "b", "c"),
         watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 1)), bookmark(7, end=True)),
         watch_on(event("ADDED", pod("c", 9))),
-        pace=STREAMING,
+        settings=STREAMING,
     )
 
-    assert told.log == ["a@3", "b@1", "synced", "c@9"]
+    assert handler.log == ["a@3", "b@1", "synced", "c@9"]
     assert queries(server, "sendInitialEvents") == ["true", None]
     assert queries(server, "resourceVersion") == [None, "7"]
 
 
-def test_a_stream_that_breaks_before_its_end_is_no_list() -> None:
-    told, server, _ = follow(
+def test_a_streamed_list_that_breaks_is_replaced_by_pages() -> None:
+    handler, server, _ = follow(
         names("b"),
         watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 2)), then=abort),
         page(9, pod("b", 2)),
         watch_on(),
-        pace=STREAMING,
+        settings=STREAMING,
     )
 
-    assert told.log == ["a@3", "b@2", "-a/u", "synced"]
+    assert handler.log == ["a@3", "b@2", "-a/u", "synced"]
     assert queries(server, "resourceVersion") == [None, None, "9"]
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_server_that_cannot_stream_lists_is_asked_for_pages(status: int) -> None:
-    told, server, _ = follow(
+def test_a_server_without_watch_list_sends_pages(status: int) -> None:
+    handler, server, _ = follow(
         names("a"),
         refusal(status),
         page(7, pod("a", 1)),
         watch(event("ERROR", GONE)),
         page(9, pod("a", 1)),
         watch_on(),
-        pace=STREAMING,
+        settings=STREAMING,
     )
 
-    assert told.log[:2] == ["a@1", "synced"]
+    assert handler.log[:2] == ["a@1", "synced"]
     assert queries(server, "sendInitialEvents")[1:] == [None] * (len(server.requests) - 1)
 
 
-def test_a_version_that_the_server_does_not_have_yet_is_not_waited_for() -> None:
+def test_a_version_that_the_server_does_not_have_yet_is_dropped() -> None:
     status = {
         "code": 504,
         "reason": "Timeout",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
     }
-    told, _, _ = follow(
+    handler, _, _ = follow(
         names("a"), page(99), refusal(504, status), page(7, pod("a", 1)), watch_on()
     )
 
-    assert told.syncs == 2
+    assert handler.syncs == 2
 
 
-def test_the_loop_is_not_held_while_thousands_are_read() -> None:
+def test_the_event_loop_runs_while_thousands_of_objects_are_read() -> None:
     longest = 0.0
 
     async def tick() -> None:
@@ -454,12 +458,12 @@ def test_the_loop_is_not_held_while_thousands_are_read() -> None:
             await reply.chunk(events)
             await silence(reply)
 
-        told = Told()
+        handler = RecordingHandler()
         async with serving(page(7), flood) as server, client(server) as api:
-            reflector = Reflector(api, Selection(PODS), Pod, told, pace=PACE)
+            reflector = Reflector(api, Selection(PODS), Pod, handler, settings=SETTINGS)
             tasks = [asyncio.create_task(reflector.run()), asyncio.create_task(tick())]
             async with asyncio.timeout(10):
-                while len(told.pods) < 5000:
+                while len(handler.pods) < 5000:
                     await asyncio.sleep(0.005)
             assert len(reflector) == 5000
             for task in tasks:
@@ -471,12 +475,16 @@ def test_the_loop_is_not_held_while_thousands_are_read() -> None:
     assert longest < 0.25  # a busy machine; unbounded it is the whole time
 
 
-def test_staleness_is_the_time_since_the_last_word() -> None:
+def test_staleness_is_the_time_since_the_last_response() -> None:
     async def main() -> tuple[float, float, float]:
-        told = Told()
+        handler = RecordingHandler()
         async with serving(page(7), watch_on(bookmark(8))) as server, client(server) as api:
             reflector = Reflector(
-                api, Selection(PODS), Pod, told, pace=replace(PACE, idle=5.0, streaming=False)
+                api,
+                Selection(PODS),
+                Pod,
+                handler,
+                settings=replace(SETTINGS, idle=5.0, streaming=False),
             )
             before = reflector.staleness()
             task = asyncio.create_task(reflector.run())
@@ -513,10 +521,10 @@ LINES = st.one_of(
 
 
 @given(st.lists(LINES, max_size=5))
-def test_any_line_is_told_or_a_cluster_error_and_nothing_else(lines: list[bytes]) -> None:
+def test_any_line_is_handled_or_a_cluster_error(lines: list[bytes]) -> None:
     api = KubeClient(KubeCredentials("http://127.0.0.1:1"))
-    reflector = Reflector(api, Selection(PODS), Pod, Told())
+    reflector = Reflector(api, Selection(PODS), Pod, RecordingHandler())
 
     for line in lines:
         with contextlib.suppress(ClusterError):
-            reflector._event(line, None)
+            reflector._handle_event(line)

@@ -1,4 +1,4 @@
-"""A sink that remembers what it was told."""
+"""A handler that records its calls."""
 
 from dataclasses import dataclass, field
 
@@ -7,8 +7,8 @@ from adapters.wire.kube import Pod
 
 
 @dataclass
-class Told:
-    """Pods by name as they were last told, and everything in order."""
+class RecordingHandler:
+    """Pods by name as last reported, and all calls in order."""
 
     pods: dict[str, Pod] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
