@@ -1,5 +1,5 @@
-"""The Kubernetes API: raw bytes in and out, watched, written with preconditions, elected.
+"""The Kubernetes API: requests, watches, writes with preconditions, leader election.
 
-Decisions are made elsewhere. The only importer of the client library, and of it only what finds
-credentials; its models are used nowhere.
+Alone imports the official client library, and of it only what loads credentials, because it knows
+exec plugins; its models are used nowhere (``watch.reflector`` has the measured reasons).
 """

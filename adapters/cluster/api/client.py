@@ -1,4 +1,4 @@
-"""The API server: bytes in, bytes out, repeated where that is safe."""
+"""Requests to the API server: bytes in, bytes out, repeated where that is safe."""
 
 import asyncio
 import time
@@ -50,13 +50,13 @@ class KubeClient:
         patience: Timeouts | None = None,
         observe: Observer | None = None,
     ) -> None:
-        """Nothing is connected yet.
+        """Open no connection yet.
 
         Args:
-            credentials: the server's address and who we are.
+            credentials: the server's address and our credentials.
             patience: how long to wait.
-            observe: told the HTTP method, the status (0: no answer) and the seconds of each
-                attempt when it is over.
+            observe: called with the HTTP method, the status (0: no answer) and the seconds of each
+                attempt when it ends.
         """
         self.patience = patience or Timeouts()
         self._credentials = credentials
@@ -109,12 +109,12 @@ class KubeClient:
     def stream(
         self, path: str, query: Query, idle: float | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The chunks of an answer that goes on, as a watch gives it; never repeated.
+        """Open a response that goes on, as that of a watch; never repeated.
 
         Args:
             path: of a collection.
             query: of the watch.
-            idle: seconds of silence after which the connection counts as dead.
+            idle: seconds without data after which the connection counts as dead.
         """
         return self._transport.stream(path, query, idle or self.patience.idle)
 

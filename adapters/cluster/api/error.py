@@ -1,4 +1,4 @@
-"""The API server refused, or gave no answer that can be used."""
+"""Errors of requests to the API server."""
 
 from typing import TypeVar
 
@@ -21,14 +21,14 @@ SERVER_ERROR = 500
 
 
 class ClusterError(ConnectionError):
-    """The API server refused, or gave no answer that can be used.
+    """The API server rejected a request, or gave no valid answer.
 
     Attributes:
         status: the HTTP status; 0 where there was no answer.
-        reason: the server's one word for it, such as ``Conflict``; where there was no answer ours:
-            ``Unreachable``, ``Silent``, ``Broken``, ``Garbage``.
+        reason: the server's word, such as ``Conflict``; without an answer ours: ``Unreachable``,
+            ``Silent``, ``Broken``, ``Garbage``.
         message: the server's sentence, or ours.
-        uncertain: whether the request may have been carried out all the same.
+        uncertain: whether the server may have carried out the request.
         retry_after: seconds that the server asks to wait, or None.
         causes: the machine-readable reasons in the server's details.
     """
@@ -53,10 +53,10 @@ class ClusterError(ConnectionError):
 
 
 def read(decoder: msgspec.json.Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
-    """An answer as an object.
+    """Decode an answer.
 
     Raises:
-        ClusterError: it is none; the reason is ``Garbage``.
+        ClusterError: it cannot be decoded; the reason is ``Garbage``.
     """
     try:
         return decoder.decode(body)

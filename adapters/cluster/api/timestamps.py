@@ -1,20 +1,20 @@
-"""Points in time as the API writes them. Source: k8s.io/apimachinery/pkg/apis/meta/v1/time.go."""
+"""Timestamps as the API writes them. Source: k8s.io/apimachinery/pkg/apis/meta/v1/time.go."""
 
 from datetime import UTC, datetime
 
 
 def seconds(moment: datetime) -> str:
-    """As ``Time``: whole seconds, UTC."""
+    """Return a ``Time``: whole seconds, UTC."""
     return f"{_plain(moment).isoformat(timespec='seconds')}Z"
 
 
 def micros(moment: datetime) -> str:
-    """As ``MicroTime``: always six digits, UTC."""
+    """Return a ``MicroTime``: always six digits, UTC."""
     return f"{_plain(moment).isoformat(timespec='microseconds')}Z"
 
 
 def read(text: str) -> datetime | None:
-    """A point in time in RFC 3339; None where the text is none."""
+    """Read a timestamp of RFC 3339; None where the text is not one."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -23,7 +23,7 @@ def read(text: str) -> datetime | None:
 
 
 def now() -> datetime:
-    """The wall clock."""
+    """Return the time of the wall clock."""
     return datetime.now(UTC)
 
 

@@ -1,4 +1,4 @@
-"""One HTTP request at a time to the API server, and what can go wrong with it."""
+"""HTTP requests to the API server by aiohttp, with its errors as ``ClusterError``."""
 
 import socket
 import time
@@ -17,8 +17,8 @@ from adapters.cluster.api.error import ClusterError, refused
 Query = Mapping[str, str]
 Observer = Callable[[str, int, float], None]
 
-# A peer that is gone without a word is noticed by the kernel after 15 + 3 * 5 s, and unsent bytes
-# are given up after 30 s. Not every system has all of these.
+# The kernel detects a peer that vanished after 15 + 3 * 5 s, and drops unsent bytes after 30 s. Not
+# every system has all of these options.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
     (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 15),
@@ -28,7 +28,7 @@ _KEEPALIVE = (
 )
 
 
-# Each watch holds one; a storm of bindings waits for the others.
+# Each watch holds one; many concurrent Bindings share the others.
 _CONNECTIONS = 64
 
 
@@ -57,7 +57,7 @@ class Transport:
     def __init__(
         self, credentials: KubeCredentials, patience: Timeouts, observe: Observer | None
     ) -> None:
-        """Nothing is connected yet; ``observe`` as in ``Client``."""
+        """Open no connection yet; ``observe`` as in ``KubeClient``."""
         self._credentials = credentials
         self._patience = patience
         self._observe = observe
@@ -72,7 +72,7 @@ class Transport:
     async def request(
         self, verb: str, path: str, query: Query | None, body: bytes | None, kind: str, left: float
     ) -> bytes:
-        """One attempt, of at most ``left`` seconds."""
+        """Send a request once, for at most ``left`` seconds."""
         limits = aiohttp.ClientTimeout(
             total=max(left, 0.001),
             sock_connect=self._patience.connect,
@@ -86,7 +86,7 @@ class Transport:
     async def stream(
         self, path: str, query: Query, idle: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer chunk by chunk, for as long as no silence is longer than ``idle`` seconds."""
+        """Open a response by chunks; it fails after ``idle`` seconds without data."""
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=self._patience.connect, sock_read=idle
         )
@@ -139,8 +139,8 @@ class Transport:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # The list of 20,000 pods is sent as it is: to compress it costs both sides more than
-            # the network between them.
+            # Without compression: for a list of 20,000 pods it costs both sides more than the
+            # network between them.
             plain = {"Accept-Encoding": "identity", "User-Agent": "dragoman"}
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(socket_factory=_socket, limit=_CONNECTIONS),
@@ -155,22 +155,22 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise ClusterError(0, "Unreachable", f"{what}: {_said(error)}") from error
+        raise ClusterError(0, "Unreachable", f"{what}: {_text(error)}") from error
     except TimeoutError as error:
-        raise ClusterError(0, "Silent", f"{what}: {_said(error)}", uncertain=True) from error
+        raise ClusterError(0, "Silent", f"{what}: {_text(error)}", uncertain=True) from error
     except aiohttp.ClientResponseError as error:
-        raise ClusterError(0, "Garbage", f"{what}: {_said(error)}", uncertain=True) from error
+        raise ClusterError(0, "Garbage", f"{what}: {_text(error)}", uncertain=True) from error
     except (aiohttp.ClientError, OSError) as error:
         if isinstance(error, ClusterError):
             raise
-        raise ClusterError(0, "Broken", f"{what}: {_said(error)}", uncertain=True) from error
+        raise ClusterError(0, "Broken", f"{what}: {_text(error)}", uncertain=True) from error
 
 
 @contextmanager
 def _abandoned(response: aiohttp.ClientResponse) -> Iterator[None]:
-    """Where an answer is not read to its end, drop the connection without a farewell.
+    """Abort the connection where a response is not read to its end.
 
-    To end TLS in good order takes the peer's answer, which may be long in coming.
+    An orderly end of TLS waits for the peer, which may take long.
     """
     connection = response.connection
     try:
@@ -181,7 +181,7 @@ def _abandoned(response: aiohttp.ClientResponse) -> Iterator[None]:
         raise
 
 
-def _said(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 

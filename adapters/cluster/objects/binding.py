@@ -1,4 +1,4 @@
-"""The commit point: one Binding, with what the node is to know in its metadata.
+"""The commit point of a bind: one Binding, with the node agent's annotations in its metadata.
 
 The server copies annotations and labels of a Binding to the pod in the same write that sets the
 node. Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata.
@@ -15,7 +15,7 @@ class BindingClient:
     """Creates Bindings."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Nothing is sent yet."""
+        """Send no request yet."""
         self._client = client
 
     async def bind(
@@ -24,7 +24,7 @@ class BindingClient:
         """Create the Binding of a pod: one write.
 
         Raises:
-            ClusterError: the server refused it. Status 409: the pod is bound already, or has
+            ClusterError: the server rejected it. Status 409: the pod is bound already, or has
                 another uid; 404: there is no such pod. ``uncertain``: the pod may have been bound.
         """
         body = {

@@ -1,6 +1,6 @@
-"""Events: what a person reads in ``kubectl describe``, once and not a thousand times.
+"""Writes Events, which ``kubectl describe`` shows; repeats become a count, as in client-go.
 
-The node agent writes its own with it, over a client of its own: this module stays light.
+The node agent uses it too, with a client of its own, so it imports no HTTP library.
 
 Source: k8s.io/api/events/v1/types.go; the series as in k8s.io/client-go/tools/events.
 """
@@ -23,30 +23,38 @@ _LONGEST_NOTE = 1024
 _LONGEST_WORD = 128
 
 SCHEDULER = "dragoman.dev/scheduler"
-"""Who reports, where it is the service."""
+"""``reportingController`` of the service's Events."""
 
 
 class EventApi(Protocol):
-    """Where events are written; ``adapters.cluster.api.client.Client`` is one."""
+    """Writes objects; ``adapters.cluster.api.client.KubeClient`` is one."""
 
     async def create(self, path: str, body: object) -> bytes:
-        """Post an object to its collection; ``ClusterError`` where that fails."""
+        """Post an object to its collection.
+
+        Raises:
+            ClusterError: the API server did not confirm the write.
+        """
         ...
 
     async def patch(self, path: str, body: object) -> bytes:
-        """Merge a part into an object; ``ClusterError`` where that fails."""
+        """Merge a part into an object.
+
+        Raises:
+            ClusterError: the API server did not confirm the write.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """What an event is about.
+    """The object of an Event.
 
     Attributes:
         kind: ``Pod``, ``Node``.
         name: of the object.
-        namespace: empty where its kind has none; such events stand in ``default``.
-        uid: of the object; empty where not known.
+        namespace: empty where its kind has none; such Events are in ``default``.
+        uid: of the object; empty where unknown.
         api_version: of the kind.
     """
 
@@ -58,7 +66,7 @@ class EventSubject:
 
     @classmethod
     def pod(cls, pod: Pod) -> "EventSubject":
-        """A pod."""
+        """Return the subject of Events about a pod."""
         metadata = pod.metadata
         return cls("Pod", metadata.name, metadata.namespace or "default", metadata.uid)
 
@@ -73,23 +81,34 @@ class _Key:
 
 @dataclass(slots=True)
 class _Series:
-    """One event and its repeats; ``noted`` and ``told`` are what the server has."""
+    """One Event and its repeats.
+
+    Attributes:
+        name: of the Event object.
+        note: the newest text.
+        written_note: the text that the server has; None where it has none.
+        count: Events so far.
+        written_count: the count that the server has.
+        last: time of the last one, as the API writes it.
+        emitted: monotonic seconds of the last one.
+        written: monotonic seconds of the last write.
+    """
 
     name: str = ""
     note: str = ""
-    noted: str | None = None
+    written_note: str | None = None
     count: int = 0
-    told: int = 0
+    written_count: int = 0
     last: str = ""
-    heard: float = 0.0
+    emitted: float = 0.0
     written: float = -math.inf
 
 
 class EventRecorder:
-    """Writes events in the background; what repeats becomes a count.
+    """Writes Events in the background; repeats become a count.
 
     Attributes:
-        dropped: events that were given up: too many at once, or the server refused them.
+        dropped: Events that were not written: too many at once, or the server rejected them.
     """
 
     def __init__(
@@ -100,21 +119,21 @@ class EventRecorder:
         controller: str = SCHEDULER,
         every: float = 60.0,
         forget: float = 360.0,
-        most: int = 4096,
+        maximum: int = 4096,
         rate: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is written until ``run`` runs.
+        """Write nothing until ``run`` runs.
 
         Args:
-            client: the server.
-            instance: which of us it is: the pod's name, or the node's.
-            controller: who reports, as a name with a domain.
+            client: the API server.
+            instance: of the reporter: its pod's name, or its node's.
+            controller: name of the reporter, with a domain.
             every: seconds between two writes of one series.
             forget: seconds of silence after which a series ends.
-            most: series that are remembered; beyond them events are dropped.
-            rate: writes a second.
-            clock: seconds that only go forward.
+            maximum: series that are kept; beyond them Events are dropped.
+            rate: writes per second.
+            clock: monotonic seconds.
         """
         self.dropped = 0
         self._client = client
@@ -122,7 +141,7 @@ class EventRecorder:
         self._controller = controller
         self._every = every
         self._forget = forget
-        self._most = most
+        self._maximum = maximum
         self._gap = 1.0 / rate
         self._clock = clock
         self._series: dict[_Key, _Series] = {}
@@ -137,27 +156,27 @@ class EventRecorder:
         kind: Literal["Normal", "Warning"] = "Normal",
         action: str = "Scheduling",
     ) -> None:
-        """Tell an event; never waits, never raises.
+        """Queue an Event; never waits, never raises.
 
         Args:
-            regarding: what it is about.
+            regarding: its subject.
             reason: one word in upper camel case, such as ``CardsGranted``.
             note: a sentence; beyond 1,024 bytes it is cut.
-            kind: whether somebody should look.
-            action: what was being done.
+            kind: ``Warning`` where an operator should look.
+            action: what the reporter was doing.
         """
         key = _Key(regarding, reason[:_LONGEST_WORD], action[:_LONGEST_WORD], kind)
         now, wall = self._clock(), moment.micros(moment.now())
         series = self._series.get(key)
         if series is None:
-            if len(self._series) >= self._most:
+            if len(self._series) >= self._maximum:
                 self.dropped += 1
                 return
             series = self._series[key] = _Series()
         series.note = note.encode()[:_LONGEST_NOTE].decode(errors="ignore")
         series.count += 1
         series.last = wall
-        series.heard = now
+        series.emitted = now
         self._woken.set()
 
     async def run(self) -> None:
@@ -180,46 +199,48 @@ class EventRecorder:
         return [
             (key, series)
             for key, series in self._series.items()
-            if series.told == 0
-            or (series.count > series.told and series.written + self._every <= now)
+            if series.written_count == 0
+            or (series.count > series.written_count and series.written + self._every <= now)
         ]
 
     def _next(self) -> float:
-        waiting = [s.written + self._every for s in self._series.values() if s.count > s.told]
+        waiting = [
+            s.written + self._every for s in self._series.values() if s.count > s.written_count
+        ]
         return max(0.01, min([self._every, *(due - self._clock() for due in waiting)]))
 
     def _sweep(self) -> None:
         now = self._clock()
         for key, series in [*self._series.items()]:
-            if series.count == series.told and series.heard + self._forget <= now:
+            if series.count == series.written_count and series.emitted + self._forget <= now:
                 del self._series[key]
 
     async def _write(self, key: _Key, series: _Series) -> None:
         namespace = key.regarding.namespace or "default"
-        if series.note != series.noted:
-            # The server lets nobody change the note of an event: another text is another event.
+        if series.note != series.written_note:
+            # The note of an Event cannot be changed: another text needs another Event.
             series.name = f"{key.regarding.name[:200]}.{uuid4().hex[:16]}"
-            series.count, series.told = series.count - series.told, 0
+            series.count, series.written_count = series.count - series.written_count, 0
         count, note = series.count, series.note
         try:
-            if series.told == 0:
+            if series.written_count == 0:
                 await self._client.create(EVENTS.collection(namespace), self._body(key, series))
             else:
                 repeats = {"series": {"count": count, "lastObservedTime": series.last}}
                 await self._client.patch(EVENTS.path(series.name, namespace), repeats)
-            series.noted = note
+            series.written_note = note
         except ClusterError:
-            self.dropped += count - series.told
-            series.noted = None
-        series.told = count
+            self.dropped += count - series.written_count
+            series.written_note = None
+        series.written_count = count
         series.written = self._clock()
 
     def _body(self, key: _Key, series: _Series) -> dict[str, object]:
-        about = key.regarding
+        subject = key.regarding
         body: dict[str, object] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": series.name, "namespace": about.namespace or "default"},
+            "metadata": {"name": series.name, "namespace": subject.namespace or "default"},
             "eventTime": series.last,
             "reportingController": self._controller,
             "reportingInstance": self._instance[:_LONGEST_WORD],
@@ -228,11 +249,11 @@ class EventRecorder:
             "type": key.kind,
             "note": series.note,
             "regarding": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "name": about.name,
-                "namespace": about.namespace,
-                "uid": about.uid,
+                "apiVersion": subject.api_version,
+                "kind": subject.kind,
+                "name": subject.name,
+                "namespace": subject.namespace,
+                "uid": subject.uid,
             },
         }
         if series.count > 1:

@@ -1,7 +1,8 @@
-"""One of many does the work: leader election on a Lease.
+"""Leader election on a Lease.
 
-Clocks need not agree: what another holder writes is only compared with what he wrote before, and
-the time since then is measured here. Source of the protocol: k8s.io/client-go/tools/leaderelection.
+The clocks of the candidates need not agree: another holder's record is only compared with its
+earlier record, and the time since the last change is measured here. Source of the protocol:
+k8s.io/client-go/tools/leaderelection.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from adapters.wire.kube import Metadata, Wire
 
 
 class LeaseSpec(Wire, frozen=True, gc=False):
-    """Who holds it, since when, for how long. Source: k8s.io/api/coordination/v1/types.go."""
+    """Holder, times and duration. Source: k8s.io/api/coordination/v1/types.go."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -45,8 +46,8 @@ class LeaseTiming:
     """Seconds of an election.
 
     Attributes:
-        duration: that a silent holder keeps the lease.
-        renew: within which a holder must succeed to renew, or give up; less than ``duration``.
+        duration: for which a holder that does not renew keeps the lease.
+        renew: within which the holder must renew, or stop leading; less than ``duration``.
         retry: between two attempts.
     """
 
@@ -56,10 +57,10 @@ class LeaseTiming:
 
 
 class Election:
-    """Stands for a lease, works while it has it, gives it back in the end.
+    """Acquires a lease, works while it holds it, and releases it.
 
     Attributes:
-        leading: whether the lease is ours now.
+        leading: whether this candidate holds the lease.
     """
 
     def __init__(
@@ -71,15 +72,15 @@ class Election:
         term: LeaseTiming | None = None,
         report: Callable[[ClusterError], None] | None = None,
     ) -> None:
-        """Nothing is asked yet.
+        """Send no request yet.
 
         Args:
-            client: the server.
+            client: the API server.
             namespace: of the lease.
             name: of the lease.
             identity: unique among the candidates, such as the pod's name and uid.
             term: seconds.
-            report: told every failure; the candidate goes on.
+            report: called with each error; the candidate goes on.
         """
         self.leading = False
         self._report = report
@@ -88,13 +89,13 @@ class Election:
         self._name = name
         self._identity = identity
         self._term = term or LeaseTiming()
-        self._seen: tuple[LeaseObject, float] | None = None
+        self._last_change: tuple[LeaseObject, float] | None = None
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Stand for the lease until cancelled; do the work while it is ours.
+        """Acquire the lease and do the work while holding it, until cancelled.
 
-        When the lease is lost the work is cancelled and the next election begins; when the work
-        ends or raises, this does too. The lease is given back in any case.
+        When the lease is lost, the work is cancelled and the candidate tries to acquire it again;
+        when the work ends or raises, this does too. The lease is released in any case.
         """
         while True:
             await self._acquire()
@@ -111,7 +112,7 @@ class Election:
             await asyncio.sleep(jitter(self._term.retry))
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Work and renew side by side; True where the work came to its end first."""
+        """Work and renew concurrently; return whether the work ended first."""
         working = asyncio.ensure_future(work())
         renewing = asyncio.create_task(self._renew())
         try:
@@ -128,10 +129,10 @@ class Election:
             await asyncio.gather(working, renewing, return_exceptions=True)
 
     async def _renew(self) -> None:
-        """Renew until it is lost, or nobody could be reached for too long."""
+        """Renew until the lease is lost, or could not be renewed for too long."""
         renewed = time.monotonic()
-        # Whoever ends this says so twice: should a cancellation get lost on the way, a lease that
-        # nobody works for must not be renewed for ever.
+        # The end is signalled twice, by ``leading`` and by a cancellation: if the latter gets lost,
+        # a lease without work must not be renewed for ever.
         while self.leading and time.monotonic() - renewed < self._term.renew:
             await asyncio.sleep(self._term.retry)
             with contextlib.suppress(TimeoutError):
@@ -143,23 +144,23 @@ class Election:
                     began = time.monotonic()
                     if await self._attempt():
                         renewed = began
-                    elif self._is_anothers():
+                    elif self._has_other_holder():
                         return
 
-    def _is_anothers(self) -> bool:
-        holder = None if self._seen is None else self._seen[0].spec.holder_identity
+    def _has_other_holder(self) -> bool:
+        holder = None if self._last_change is None else self._last_change[0].spec.holder_identity
         return bool(holder) and holder != self._identity
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease; whether it is ours now."""
+        """Acquire or renew the lease; return whether that succeeded."""
         try:
-            found = await self._read()
-            if found is None:
+            lease = await self._read()
+            if lease is None:
                 await self._create()
                 return True
-            if not self._is_free(found):
+            if not self._is_free(lease):
                 return False
-            await self._write(found, self._spec(found.spec))
+            await self._write(lease, self._spec(lease.spec))
         except ClusterError as error:
             if self._report is not None and error.status != CONFLICT:
                 self._report(error)
@@ -170,16 +171,16 @@ class Election:
         body = await self._client.find(LEASES.path(self._name, self._namespace))
         if body is None:
             return None
-        found = read(_LEASE, body)
-        if self._seen is None or self._seen[0].spec != found.spec:
-            self._seen = (found, time.monotonic())
-        return found
+        lease = read(_LEASE, body)
+        if self._last_change is None or self._last_change[0].spec != lease.spec:
+            self._last_change = (lease, time.monotonic())
+        return lease
 
-    def _is_free(self, found: LeaseObject) -> bool:
-        if found.spec.holder_identity in {None, "", self._identity}:
+    def _is_free(self, lease: LeaseObject) -> bool:
+        if lease.spec.holder_identity in {None, "", self._identity}:
             return True
-        duration = found.spec.lease_duration_seconds or self._term.duration
-        return self._seen is not None and time.monotonic() - self._seen[1] > duration
+        duration = lease.spec.lease_duration_seconds or self._term.duration
+        return self._last_change is not None and time.monotonic() - self._last_change[1] > duration
 
     def _spec(self, earlier: LeaseSpec | None) -> LeaseSpec:
         now = moment.micros(moment.now())
@@ -196,8 +197,8 @@ class Election:
     async def _create(self) -> None:
         await self._client.create(LEASES.collection(self._namespace), self._body(self._spec(None)))
 
-    async def _write(self, found: LeaseObject, spec: LeaseSpec) -> None:
-        body = self._body(spec, found.metadata.resource_version)
+    async def _write(self, lease: LeaseObject, spec: LeaseSpec) -> None:
+        body = self._body(spec, lease.metadata.resource_version)
         await self._client.replace(LEASES.path(self._name, self._namespace), body)
 
     def _body(self, spec: LeaseSpec, version: str | None = None) -> dict[str, object]:
@@ -210,18 +211,18 @@ class Election:
         }
 
     async def _release(self) -> None:
-        """Let the next one begin at once; if that fails he waits for the duration."""
+        """Release the lease, so that another candidate need not wait for its duration."""
         with contextlib.suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(self._term.retry):
-                found = await self._read()
-                if found is None or found.spec.holder_identity != self._identity:
+                lease = await self._read()
+                if lease is None or lease.spec.holder_identity != self._identity:
                     return
                 now = moment.micros(moment.now())
                 free = msgspec.structs.replace(
-                    found.spec,
+                    lease.spec,
                     holder_identity="",
                     lease_duration_seconds=1,
                     acquire_time=now,
                     renew_time=now,
                 )
-                await self._write(found, free)
+                await self._write(lease, free)

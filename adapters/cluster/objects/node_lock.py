@@ -1,7 +1,7 @@
-"""The lock by which HAMi's node plugins learn which pod they are asked for.
+"""The node lock of HAMi's device plugins: it names the pod that the plugin serves next.
 
-MetaX's device plugin takes the pod from the lock of its node. Every vendor of that family uses the
-one key. Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go.
+MetaX's device plugin reads the pod from it. All plugins of that family use the same key.
+Source: Project-HAMi/HAMi pkg/util/nodelock/nodelock.go.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ class LockedError(RuntimeError):
     """Another pod has the lock; nothing was changed.
 
     Attributes:
-        node: that is locked.
-        owner: ``namespace/name`` of the pod, or empty where the lock does not say.
+        node: the locked node.
+        owner: ``namespace/name`` of the pod; empty where the lock does not name it.
     """
 
     def __init__(self, node: str, owner: str) -> None:
@@ -41,11 +41,11 @@ class LockedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class NodeLock:
-    """What the annotation says.
+    """The annotation.
 
     Attributes:
-        since: when it was taken; None where that cannot be read.
-        namespace: of the pod; empty where a version before owners wrote the lock.
+        since: when the lock was taken; None where that cannot be read.
+        namespace: of the pod; empty where an early version of HAMi wrote the lock.
         name: of the pod; likewise.
     """
 
@@ -55,28 +55,28 @@ class NodeLock:
 
     @classmethod
     def read(cls, text: str) -> "NodeLock":
-        """Whatever stands there is a lock, an unreadable one too."""
+        """Read an annotation; any text is a lock, an unreadable one too."""
         since, _, owner = text.partition(_SEPARATOR)
         namespace, _, name = owner.partition(_SEPARATOR)
         return cls(moment.read(since), namespace, name)
 
     def write(self) -> str:
-        """The annotation."""
+        """Return the text of the annotation."""
         since = "" if self.since is None else moment.seconds(self.since)
         return _SEPARATOR.join((since, self.namespace, self.name))
 
     def is_of(self, pod: PodRef) -> bool:
-        """Whether it is this pod's."""
+        """Return whether the lock names this pod."""
         return (self.namespace, self.name) == (pod.namespace, pod.name)
 
 
 class NodeLockClient:
-    """Takes and gives back the locks of nodes."""
+    """Takes and releases node locks."""
 
     def __init__(
         self, nodes: NodeClient, pods: PodClient, now: Callable[[], datetime] = moment.now
     ) -> None:
-        """Nothing is asked yet; ``now`` is the wall clock, which the lock is written by."""
+        """Send no request yet; ``now`` is the wall clock, for the time in the lock."""
         self._nodes = nodes
         self._pods = pods
         self._now = now
@@ -84,9 +84,9 @@ class NodeLockClient:
     async def acquire(self, node: str, pod: PodRef) -> bool:
         """Lock a node for a pod; a lock that the pod has already stays as it is.
 
-        A lock is taken over when it is older than ``EXPIRY``, when its pod is gone, runs already
-        or is bound elsewhere, or when nobody can read it: HAMi lets the last one block a node for
-        ever.
+        A lock is taken over when it is older than ``EXPIRY``, when its pod was deleted, runs
+        already or is bound to another node, or when it cannot be read: in HAMi such a lock blocks
+        the node for ever.
 
         Returns:
             whether the pod had no lock before.
@@ -97,10 +97,10 @@ class NodeLockClient:
         """
         failures = 0
         while True:
-            found = await self._nodes.get(node)
-            if found is None:
+            kube = await self._nodes.get(node)
+            if kube is None:
                 raise ClusterError(404, "NotFound", f"there is no node {node}")
-            text = (found.metadata.annotations or {}).get(KEY)
+            text = (kube.metadata.annotations or {}).get(KEY)
             if text is not None:
                 lock = NodeLock.read(text)
                 if lock.is_of(pod) and not self._is_old(lock):
@@ -109,7 +109,7 @@ class NodeLockClient:
                     raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
             mine = NodeLock(self._now(), pod.namespace, pod.name).write()
             try:
-                await self._nodes.annotate(node, {KEY: mine}, found.metadata.resource_version)
+                await self._nodes.annotate(node, {KEY: mine}, kube.metadata.resource_version)
             except ClusterError as error:
                 failures += 1
                 if error.status != CONFLICT or failures == _ATTEMPTS:
@@ -122,16 +122,16 @@ class NodeLockClient:
         """Unlock a node if it is locked for this pod; otherwise do nothing.
 
         Raises:
-            ClusterError: the server did not answer, or the node changes all the time.
+            ClusterError: the server did not answer, or the node changed before each attempt.
         """
         failures = 0
         while True:
-            found = await self._nodes.get(node)
-            text = None if found is None else (found.metadata.annotations or {}).get(KEY)
-            if found is None or text is None or not NodeLock.read(text).is_of(pod):
+            kube = await self._nodes.get(node)
+            text = None if kube is None else (kube.metadata.annotations or {}).get(KEY)
+            if kube is None or text is None or not NodeLock.read(text).is_of(pod):
                 return
             try:
-                await self._nodes.annotate(node, {KEY: None}, found.metadata.resource_version)
+                await self._nodes.annotate(node, {KEY: None}, kube.metadata.resource_version)
             except ClusterError as error:
                 failures += 1
                 if error.status != CONFLICT or failures == _ATTEMPTS:

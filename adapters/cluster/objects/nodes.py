@@ -1,7 +1,7 @@
-"""Nodes, one by one: read, annotate, publish extended resources.
+"""Reads and annotates single nodes, and publishes their extended resources.
 
-Only merge patches: a slash in a key needs no escape in them, a missing map is made, and taking
-away what is not there is no error.
+Merge patches only: they need no escape for a slash in a key, create a missing map, and may remove
+a missing key.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ _NODE: msgspec.json.Decoder[KubeNode] = msgspec.json.Decoder(KubeNode)
 
 
 class NodeClient:
-    """The server's nodes, past every cache."""
+    """The server's nodes, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Nothing is asked yet."""
+        """Send no request yet."""
         self._client = client
 
     async def get(self, name: str) -> KubeNode | None:
-        """A node as it is now; None where there is none.
+        """Return a node as it is now; None where there is none.
 
         Raises:
-            ClusterError: the server did not say.
+            ClusterError: the server did not answer.
         """
         body = await self._client.find(NODES.path(name))
         return None if body is None else read(_NODE, body)
@@ -38,11 +38,11 @@ class NodeClient:
         resources: Mapping[str, str | None],
         annotations: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Set capacity and allocatable of extended resources; None takes one away.
+        """Set capacity and allocatable of extended resources; None removes one.
 
-        Annotations go with them in one write, as the server takes both from a status.
+        Annotations go in the same write, which the server allows for a status.
 
-        A kubelet that restarts sets those that it does not know to zero: publish them again.
+        A kubelet that restarts sets resources that it does not know to 0: publish them again.
 
         Raises:
             ClusterError: status 404 where there is no such node.
@@ -56,7 +56,7 @@ class NodeClient:
     async def annotate(
         self, name: str, annotations: Mapping[str, str | None], expected: str | None = None
     ) -> KubeNode:
-        """Set annotations; None takes one away.
+        """Set annotations; None removes one.
 
         Args:
             name: of the node.
@@ -64,7 +64,7 @@ class NodeClient:
             expected: the resourceVersion that the node must have, or None for any.
 
         Raises:
-            ClusterError: status 409 where the node has another version.
+            ClusterError: status 409 where the version has changed.
         """
         metadata: dict[str, object] = {"annotations": dict(annotations)}
         if expected is not None:

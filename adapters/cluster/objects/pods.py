@@ -1,4 +1,4 @@
-"""Pods, one by one: read, annotate."""
+"""Reads and annotates single pods."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -15,17 +15,17 @@ _POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
 
 
 class PodClient:
-    """The server's pods, past every cache."""
+    """The server's pods, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Nothing is asked yet."""
+        """Send no request yet."""
         self._client = client
 
     async def get(self, pod: PodRef) -> Pod | None:
-        """The pod that has this namespace and name now, whatever its uid; None if there is none.
+        """Return the pod with this namespace and name, of any uid; None where there is none.
 
         Raises:
-            ClusterError: the server did not say.
+            ClusterError: the server did not answer.
         """
         body = await self._client.find(PODS.path(pod.name, pod.namespace))
         return None if body is None else read(_POD, body)
@@ -36,10 +36,10 @@ class PodClient:
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Set annotations and labels of just this pod; None takes one away.
+        """Set annotations and labels of the pod with this uid; None removes one.
 
         Raises:
-            ClusterError: status 409 where the pod of that name is another one, 404 where there
+            ClusterError: status 409 where the pod of this name has another uid, 404 where there
                 is none.
         """
         metadata = {"uid": pod.uid, "annotations": dict(annotations), "labels": dict(labels or {})}

@@ -1,4 +1,4 @@
-"""One Secret, read and changed by its version; the rest of it is left as it is."""
+"""Reads a Secret and patches some of its entries by compare-and-swap."""
 
 import binascii
 from base64 import b64decode, b64encode
@@ -16,12 +16,12 @@ _SECRET: msgspec.json.Decoder[Secret] = msgspec.json.Decoder(Secret)
 
 
 class SecretContent(NamedTuple):
-    """A Secret as it is.
+    """Contents of a Secret.
 
     Attributes:
-        data: its texts; what is no text is left out.
-        version: of it.
-        annotations: of it.
+        data: its entries that are UTF-8.
+        version: its resourceVersion.
+        annotations: its annotations.
     """
 
     data: Mapping[str, str]
@@ -30,29 +30,29 @@ class SecretContent(NamedTuple):
 
 
 class SecretClient:
-    """The server's Secrets, past every cache."""
+    """The server's Secrets, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Nothing is asked yet."""
+        """Send no request yet."""
         self._client = client
 
     async def get(self, namespace: str, name: str) -> SecretContent:
-        """A Secret as it is now.
+        """Return a Secret as it is now.
 
         Raises:
-            ClusterError: the server did not say; status 404 where there is none, which is not
-                made here: to make Secrets is a right that cannot be had for one name.
+            ClusterError: the server did not answer; status 404 where there is none. It is not
+                created here, because RBAC cannot limit the creation of Secrets to one name.
         """
         try:
             body = await self._client.get(SECRETS.path(name, namespace))
         except ClusterError as error:
             if error.status != NOT_FOUND:
                 raise
-            told = f"there is no Secret {namespace}/{name}: the chart makes it, empty"
-            raise ClusterError(NOT_FOUND, "NotFound", told) from error
-        found = read(_SECRET, body)
-        meta = found.metadata
-        return SecretContent(texts(found), meta.resource_version, meta.annotations or {})
+            problem = f"there is no Secret {namespace}/{name}: the chart creates it, empty"
+            raise ClusterError(NOT_FOUND, "NotFound", problem) from error
+        secret = read(_SECRET, body)
+        meta = secret.metadata
+        return SecretContent(texts(secret), meta.resource_version, meta.annotations or {})
 
     async def change(
         self,
@@ -62,10 +62,10 @@ class SecretClient:
         data: Mapping[str, str | None],
         annotations: Mapping[str, str | None],
     ) -> None:
-        """Set entries; None takes one away.
+        """Set entries; None removes one.
 
         Raises:
-            ClusterError: status 409 where the version is another one.
+            ClusterError: status 409 where the version has changed.
         """
         encoded = {key: None if value is None else _encoded(value) for key, value in data.items()}
         metadata = {"resourceVersion": version, "annotations": dict(annotations)}
@@ -74,14 +74,14 @@ class SecretClient:
 
 
 def texts(secret: Secret) -> dict[str, str]:
-    """A Secret's data; what is no text is left out."""
-    found: dict[str, str] = {}
+    """Return the entries of a Secret that are UTF-8."""
+    entries: dict[str, str] = {}
     for key, value in (secret.data or {}).items():
         try:
-            found[key] = b64decode(value, validate=True).decode()
+            entries[key] = b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             continue
-    return found
+    return entries
 
 
 def _encoded(text: str) -> str:

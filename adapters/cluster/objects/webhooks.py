@@ -1,4 +1,4 @@
-"""The API server's webhook configurations: whom it trusts when it asks us."""
+"""The caBundle of webhook configurations: the authorities that the API server trusts for us."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -12,26 +12,26 @@ from adapters.cluster.api.paths import MUTATING_WEBHOOKS
 
 
 class WebhookClient:
-    """Configurations that are ours, by name."""
+    """Mutating webhook configurations, by name."""
 
     def __init__(self, client: KubeClient, names: Sequence[str]) -> None:
-        """Nothing is asked yet."""
+        """Send no request yet."""
         self._client = client
         self._names = names
 
     async def publish(self, bundle: str) -> bool:
-        """Have all their webhooks trust these authorities and no others.
+        """Set the caBundle of all their webhooks.
 
-        A configuration that is not there is passed over: nobody asks us because of it.
+        A configuration that does not exist is skipped: the API server calls no webhook for it.
 
         Args:
             bundle: of certificates, PEM.
 
         Returns:
-            whether all of them did already.
+            whether all of them had it already.
 
         Raises:
-            ClusterError: one could not be read or written; status 409 where somebody else wrote.
+            ClusterError: one could not be read or written; status 409 where it has changed.
         """
         wanted = b64encode(bundle.encode()).decode()
         return all([await self._publish(name, wanted) for name in self._names])
@@ -42,13 +42,13 @@ class WebhookClient:
         if body is None:
             return True
         try:
-            found: dict[str, Any] = msgspec.json.decode(body)
-            clients = [hook["clientConfig"] for hook in found.get("webhooks") or ()]
+            configuration: dict[str, Any] = msgspec.json.decode(body)
+            clients = [hook["clientConfig"] for hook in configuration.get("webhooks") or ()]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
         if all(client.get("caBundle") == wanted for client in clients):
             return True
         for client in clients:
             client["caBundle"] = wanted
-        await self._client.replace(path, found)
+        await self._client.replace(path, configuration)
         return False

@@ -54,7 +54,7 @@ def a_pod(name: str, **annotations: str) -> dict[str, object]:
     container = {"name": "main", "image": "localhost/none"}
     return {
         "metadata": {"name": name, "annotations": annotations},
-        "spec": {"schedulerName": "nobody", "containers": [container]},
+        "spec": {"schedulerName": "none", "containers": [container]},
     }
 
 

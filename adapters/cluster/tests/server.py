@@ -1,4 +1,4 @@
-"""A small real HTTP server that answers as it is told to: a script, one step a request."""
+"""A small real HTTP server that answers by a script, one step for each request."""
 
 import asyncio
 import contextlib

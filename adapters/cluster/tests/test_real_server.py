@@ -120,7 +120,7 @@ async def names_of(client: KubeClient, namespace: str) -> set[str]:
     return {item["metadata"]["name"] for item in found["items"]}
 
 
-def test_a_server_that_stands_still_is_noticed(cluster: Real) -> None:
+def test_a_server_that_hangs_is_detected(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_namespace(client, "frozen")
@@ -142,7 +142,7 @@ def test_a_server_that_stands_still_is_noticed(cluster: Real) -> None:
     asyncio.run(main())
 
 
-def test_a_binding_brings_its_annotations_and_labels(cluster: Real) -> None:
+def test_a_binding_sets_its_annotations_and_labels(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "target")
@@ -190,7 +190,7 @@ async def new_pod(client: KubeClient, name: str) -> str:
     return made.metadata.uid
 
 
-def test_only_the_pod_that_is_meant_is_annotated(cluster: Real) -> None:
+def test_only_the_pod_with_the_uid_is_annotated(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             pods, uid = PodClient(client), await new_pod(client, "noted")
@@ -207,7 +207,7 @@ def test_only_the_pod_that_is_meant_is_annotated(cluster: Real) -> None:
     asyncio.run(main())
 
 
-def test_extended_resources_are_published_and_taken_away(cluster: Real) -> None:
+def test_extended_resources_are_published_and_removed(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "published")
@@ -265,7 +265,7 @@ async def lock_of(nodes: NodeClient) -> str:
     return "" if node is None else (node.metadata.annotations or {}).get(KEY, "")
 
 
-def test_a_kind_that_nobody_installed_is_empty_until_it_is(cluster: Real) -> None:
+def test_a_kind_that_is_not_installed_is_empty_until_it_is(cluster: Real) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -373,8 +373,8 @@ async def main():
 signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
-# Seconds, as in ``Term``: of one who gives the lease back, for which he has as long as for a retry,
-# and of one who dies.
+# Seconds, as in ``LeaseTiming``: of a holder that releases the lease, within the time of a retry,
+# and of a holder that is killed.
 LONG, SHORT = ("30", "20", "2"), ("3", "2", "0.2")
 
 
@@ -416,7 +416,7 @@ def test_a_lease_passes_between_processes_when_its_holder_stops_or_dies(cluster:
     asyncio.run(main())
 
 
-def test_a_holder_who_loses_the_lease_stops_working(cluster: Real) -> None:
+def test_a_holder_that_loses_the_lease_stops_working(cluster: Real) -> None:
     async def main() -> None:
         stopped = asyncio.Event()
 
@@ -467,7 +467,7 @@ def test_a_holder_with_a_wrong_clock_is_believed_for_its_duration_and_no_longer(
     assert 2 <= asyncio.run(main()) < 6
 
 
-def test_an_election_ends_with_its_work_and_gives_the_lease_back(cluster: Real) -> None:
+def test_an_election_ends_with_its_work_and_releases_the_lease(cluster: Real) -> None:
     async def main() -> str:
         async with cluster.client() as client:
             election = Election(client, "default", "short", "me", TERM)

@@ -1,4 +1,4 @@
-"""One Secret and the webhook configurations, against a server that answers as it is told to."""
+"""A Secret and the webhook configurations, against a scripted server."""
 
 import asyncio
 from base64 import b64decode, b64encode
@@ -17,7 +17,7 @@ def encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
-def test_a_secrets_texts_are_read_and_the_rest_is_left_out() -> None:
+def test_the_entries_that_are_text_are_read() -> None:
     data = {"a": encoded("text"), "b": "???", "c": b64encode(b"\xff").decode()}
     secret = {"metadata": {"name": "s", "resourceVersion": "7"}, "data": data}
 
@@ -28,25 +28,25 @@ def test_a_secrets_texts_are_read_and_the_rest_is_left_out() -> None:
     assert asyncio.run(main()) == SecretContent({"a": "text"}, "7", {})
 
 
-def test_a_secret_that_is_not_there_is_told_with_who_makes_it() -> None:
+def test_a_missing_secret_is_an_error_that_names_its_creator() -> None:
     async def main() -> None:
         async with serving(refusal(404, STATUS)) as server, client(server) as api:
-            with pytest.raises(ClusterError, match="ns/s: the chart makes it"):
+            with pytest.raises(ClusterError, match="ns/s: the chart creates it"):
                 await SecretClient(api).get("ns", "s")
 
     asyncio.run(main())
 
 
-def test_a_change_names_the_version_and_what_goes() -> None:
+def test_a_change_names_the_version_and_the_removed_entries() -> None:
     async def main() -> Request:
         async with serving(ok({})) as server, client(server) as api:
             await SecretClient(api).change("ns", "s", "7", {"a": "x", "b": None}, {"wish": None})
             return server.requests[0]
 
-    asked = asyncio.run(main())
+    request = asyncio.run(main())
 
-    assert (asked.method, asked.path) == ("PATCH", "/api/v1/namespaces/ns/secrets/s")
-    assert asked.json() == {
+    assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/secrets/s")
+    assert request.json() == {
         "metadata": {"resourceVersion": "7", "annotations": {"wish": None}},
         "data": {"a": encoded("x"), "b": None},
     }
@@ -55,8 +55,8 @@ def test_a_change_names_the_version_and_what_goes() -> None:
 def published(*steps: Step) -> tuple[bool, list[Request]]:
     async def main() -> tuple[bool, list[Request]]:
         async with serving(*steps) as server, client(server) as api:
-            told = await WebhookClient(api, ["dragoman"]).publish("PEM")
-            return told, server.requests
+            unchanged = await WebhookClient(api, ["dragoman"]).publish("PEM")
+            return unchanged, server.requests
 
     return asyncio.run(main())
 
@@ -67,9 +67,9 @@ def configuration(*bundles: str) -> dict[str, object]:
 
 
 def test_all_webhooks_of_a_configuration_get_the_bundle_in_one_write_by_version() -> None:
-    told, (_, write) = published(ok(configuration(encoded("PEM"), "")), ok({}))
+    unchanged, (_, write) = published(ok(configuration(encoded("PEM"), "")), ok({}))
 
-    assert not told
+    assert not unchanged
     assert write.method == "PUT"
     body = write.json()
     assert body["metadata"] == {"name": "dragoman", "resourceVersion": "7"}
@@ -78,14 +78,14 @@ def test_all_webhooks_of_a_configuration_get_the_bundle_in_one_write_by_version(
     assert [b64decode(hook["clientConfig"]["caBundle"]) for hook in hooks] == [b"PEM", b"PEM"]
 
 
-def test_a_configuration_that_has_it_is_left_alone_and_one_that_is_not_there_too() -> None:
-    told, requests = published(ok(configuration(encoded("PEM"))))
-    assert (told, len(requests)) == (True, 1)
+def test_a_configuration_with_the_bundle_and_a_missing_one_are_not_written() -> None:
+    unchanged, requests = published(ok(configuration(encoded("PEM"))))
+    assert (unchanged, len(requests)) == (True, 1)
 
-    told, requests = published(refusal(404, STATUS))
-    assert (told, len(requests)) == (True, 1)
+    unchanged, requests = published(refusal(404, STATUS))
+    assert (unchanged, len(requests)) == (True, 1)
 
 
-def test_a_configuration_that_is_none_is_told() -> None:
+def test_an_invalid_configuration_is_an_error() -> None:
     with pytest.raises(ClusterError, match="cannot be read"):
         published(ok({"webhooks": [{}]}))

@@ -1,4 +1,8 @@
-"""Lines out of chunks, as a watch sends them. No I/O."""
+"""Splits the chunks of a watch response into lines. No I/O.
+
+aiohttp's own iteration over lines fails beyond 128 KiB of buffered data; objects may be larger, and
+kopf splits lines itself for the same reason.
+"""
 
 _NEWLINE = b"\n"
 
@@ -11,7 +15,7 @@ class LineError(ValueError):
 
 
 class LineSplitter:
-    """Splits a stream of bytes; what does not end in a newline waits for more.
+    """Splits a stream of bytes; a line without its newline waits for more.
 
     Attributes:
         waiting: bytes of the unfinished line.
@@ -24,7 +28,7 @@ class LineSplitter:
         self.waiting = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without their newlines; empty ones are left out.
+        """Return the lines that this chunk completes, without newlines and empty lines.
 
         Raises:
             LineError: the unfinished line is longer than ``LONGEST``.

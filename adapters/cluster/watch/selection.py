@@ -1,4 +1,4 @@
-"""What a reflector follows, how fast, and how it went."""
+"""What a reflector watches, with which timeouts, and its statistics."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from adapters.cluster.api.paths import Resource
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is watched.
+    """The objects to watch.
 
     Attributes:
         resource: the kind.
         namespace: None for all.
         fields: field selector, such as ``metadata.name=x``.
         labels: label selector.
-        optional: whether the kind may be unknown to the server (a CRD that nobody installed):
-            then it counts as empty and is looked for again quietly.
+        optional: whether the kind may be unknown to the server, as of a CRD that is not installed:
+            it counts as empty then, and is looked for again without an error.
     """
 
     resource: Resource
@@ -26,12 +26,12 @@ class Selection:
 
     @property
     def path(self) -> str:
-        """Of the collection."""
+        """The path of the collection."""
         return self.resource.collection(self.namespace)
 
     @property
     def query(self) -> dict[str, str]:
-        """The selectors, where there are any."""
+        """The selectors as query parameters."""
         given = {"fieldSelector": self.fields, "labelSelector": self.labels}
         return {name: value for name, value in given.items() if value}
 
@@ -42,11 +42,11 @@ class WatchSettings:
 
     Attributes:
         page: objects in a page of a list; 500 pods are about 4 MiB.
-        turn: seconds after which the server ends a watch, so that they spread over servers.
-        idle: seconds of silence after which a watch counts as dead; bookmarks come every minute.
+        turn: seconds after which the server ends a watch, so that watches spread over servers.
+        idle: seconds without data after which a watch counts as dead; a bookmark comes each minute.
         absent: seconds between two looks for a kind that the server does not know.
-        first: seconds to wait after the first failure.
-        most: seconds to wait after many.
+        initial: seconds to wait after the first failure.
+        maximum: seconds to wait after many.
         streaming: whether to ask the server for a list as a stream (WatchList) at all.
     """
 
@@ -61,12 +61,12 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class ReflectorStats:
-    """What happened so far, for metrics.
+    """Counts of what happened so far.
 
     Attributes:
-        lists: full syncs that were completed.
-        watches: watches that were begun.
-        events: objects told by watches.
+        lists: full lists that were completed.
+        watches: watch requests that were sent.
+        events: additions, changes and deletions in watches.
         failures: in all.
         problem: the last failure; empty after the next success.
     """

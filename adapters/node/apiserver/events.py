@@ -72,7 +72,7 @@ class PodEvents:
         """
         server = AgentEventApi(credentials)
         self._events = EventRecorder(
-            server, node, controller=CONTROLLER, most=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
+            server, node, controller=CONTROLLER, maximum=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
         )
         self._loop = asyncio.get_running_loop()
 

@@ -27,7 +27,7 @@ STATUS = {
     "kind": "Status",
     "code": 409,
     "reason": "Conflict",
-    "message": "somebody was faster",
+    "message": "the object has been modified",
     "details": {"causes": [{"reason": "Version"}]},
 }
 
@@ -61,7 +61,7 @@ def fails(call: Call, *steps: Step) -> tuple[ClusterError, Server]:
     return result, server
 
 
-def test_an_answer_is_given_as_it_came() -> None:
+def test_a_response_body_is_returned_unchanged() -> None:
     body, server = run(read, ok(b'{"a": 1}'))
 
     assert body == b'{"a": 1}'
@@ -78,17 +78,21 @@ def test_many_requests_share_one_connection() -> None:
     assert asyncio.run(main()) == 1
 
 
-def test_a_refusal_says_what_the_server_said() -> None:
+def test_an_error_has_the_message_of_the_server() -> None:
     error, server = fails(write, refusal(409, STATUS))
 
-    assert (error.status, error.reason, error.message) == (409, "Conflict", "somebody was faster")
+    assert (error.status, error.reason, error.message) == (
+        409,
+        "Conflict",
+        "the object has been modified",
+    )
     assert error.causes == ("Version",)
     assert not error.uncertain
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b'{"code": "x"}', b"[]", b"null"])
-def test_a_refusal_without_a_status_object_is_a_refusal(body: bytes) -> None:
+def test_an_error_without_a_status_object_is_an_error(body: bytes) -> None:
     error, _ = fails(read, refusal(403, body))
 
     assert (error.status, error.reason) == (403, "Some")
@@ -118,7 +122,7 @@ def test_a_creation_is_repeated_after_429() -> None:
     assert [request.json() for request in server.requests] == [{"a": 1}, {"a": 1}]
 
 
-def test_the_wait_that_the_server_asks_for_is_kept() -> None:
+def test_retry_after_is_respected() -> None:
     began = time.monotonic()
 
     body, _ = run(read, refusal(429, b"", Retry_After="1"), ok(b"1"))
@@ -127,7 +131,7 @@ def test_the_wait_that_the_server_asks_for_is_kept() -> None:
     assert time.monotonic() - began >= 1
 
 
-def test_a_wait_that_is_longer_than_the_time_left_is_not_begun() -> None:
+def test_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
     began = time.monotonic()
 
     error, server = fails(read, refusal(429, b"", Retry_After="600"))
@@ -144,14 +148,14 @@ def test_attempts_are_counted() -> None:
     assert len(server.requests) == QUICK.attempts
 
 
-def test_silence_is_noticed() -> None:
+def test_a_silent_server_is_an_error() -> None:
     body, server = run(read, hang, ok(b"1"))
 
     assert body == b"1"
     assert len(server.requests) == 2
 
 
-def test_a_truncated_answer_is_no_answer() -> None:
+def test_a_truncated_response_is_an_error() -> None:
     async def half(_request: Request, reply: Reply) -> None:
         await reply.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
         reply.writer.close()
@@ -162,7 +166,7 @@ def test_a_truncated_answer_is_no_answer() -> None:
     assert len(server.requests) == 2
 
 
-def test_an_answer_that_is_no_http_is_garbage() -> None:
+def test_a_response_that_is_not_http_is_garbage() -> None:
     async def noise(_request: Request, reply: Reply) -> None:
         await reply.send(b"\x00\xffwhat is this\r\n\r\n")
         reply.cut()
@@ -180,7 +184,7 @@ def test_a_redirect_is_not_followed() -> None:
     assert len(server.requests) == 1
 
 
-def test_nobody_there_is_certain_and_said() -> None:
+def test_a_refused_connection_is_a_certain_error() -> None:
     async def main() -> ClusterError:
         async with KubeClient(KubeCredentials("http://127.0.0.1:1"), QUICK) as api:
             with pytest.raises(ClusterError) as caught:
@@ -192,7 +196,7 @@ def test_nobody_there_is_certain_and_said() -> None:
     assert (error.reason, error.uncertain) == ("Unreachable", False)
 
 
-def test_what_is_not_there_is_none() -> None:
+def test_a_missing_object_is_none() -> None:
     async def main() -> bytes | None:
         async with serving(refusal(404)) as server, client(server) as api:
             return await api.find("/x")
@@ -200,7 +204,7 @@ def test_what_is_not_there_is_none() -> None:
     assert asyncio.run(main()) is None
 
 
-def test_every_attempt_is_told_to_the_observer() -> None:
+def test_every_attempt_is_reported_to_the_observer() -> None:
     seen: list[tuple[str, int]] = []
 
     async def main() -> None:

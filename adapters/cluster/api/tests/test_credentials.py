@@ -48,7 +48,7 @@ def test_a_kubeconfig_without_a_token_gives_none(tmp_path: Path) -> None:
     assert made.context.check_hostname
 
 
-def test_an_exec_plugin_is_asked(tmp_path: Path) -> None:
+def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     answer = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "kind": "ExecCredential",
@@ -66,7 +66,7 @@ def test_an_exec_plugin_is_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "kind: Config", "\x00", '{"contexts": 3}'])
-def test_a_kubeconfig_that_is_none_is_refused_by_its_name(tmp_path: Path, content: str) -> None:
+def test_an_invalid_kubeconfig_is_rejected_by_its_name(tmp_path: Path, content: str) -> None:
     path = tmp_path / "odd"
     path.write_text(content)
 
@@ -76,7 +76,7 @@ def test_a_kubeconfig_that_is_none_is_refused_by_its_name(tmp_path: Path, conten
     assert str(path) in str(refusal.value)
 
 
-def test_no_kubeconfig_and_no_service_account_is_said() -> None:
+def test_missing_credentials_are_an_error() -> None:
     with pytest.raises(ClusterError) as refusal:
         load(KubeconfigSource())
 

@@ -46,7 +46,7 @@ def test_a_binding_is_one_request_with_everything_in_its_metadata() -> None:
 
 
 @pytest.mark.parametrize("lost", [cut, refusal(500), refusal(504)])
-def test_a_binding_whose_answer_was_lost_is_uncertain_and_not_repeated(lost: Step) -> None:
+def test_a_binding_whose_response_was_lost_is_uncertain_and_not_repeated(lost: Step) -> None:
     error, server = bind(lost)
 
     assert error is not None
@@ -55,7 +55,7 @@ def test_a_binding_whose_answer_was_lost_is_uncertain_and_not_repeated(lost: Ste
 
 
 @pytest.mark.parametrize("status", [403, 404, 409])
-def test_a_refused_binding_is_certain(status: int) -> None:
+def test_a_rejected_binding_is_certain(status: int) -> None:
     error, server = bind(refusal(status))
 
     assert error is not None

@@ -1,4 +1,4 @@
-"""Events that are too many, or that the server does not want."""
+"""Events that are too many, or that the server rejects."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,15 +10,15 @@ POD = EventSubject("Pod", "p", "n", "u")
 
 
 def write(
-    tell: Callable[[EventRecorder], None], *steps: Step, most: int = 100
+    emit: Callable[[EventRecorder], None], *steps: Step, maximum: int = 100
 ) -> tuple[EventRecorder, Server]:
-    """Tell, then let the events be written for a moment."""
+    """Emit Events, and let the recorder write for a moment."""
 
     async def main() -> tuple[EventRecorder, Server]:
         async with serving(*steps) as server, client(server) as api:
-            events = EventRecorder(api, "me", every=0.05, forget=0.1, most=most, rate=1000)
+            events = EventRecorder(api, "me", every=0.05, forget=0.1, maximum=maximum, rate=1000)
             task = asyncio.create_task(events.run())
-            tell(events)
+            emit(events)
             await asyncio.sleep(0.3)
             assert not task.done()
             task.cancel()
@@ -28,12 +28,12 @@ def write(
     return asyncio.run(main())
 
 
-def test_what_is_told_at_once_is_one_event_with_a_count() -> None:
-    def tell(events: EventRecorder) -> None:
+def test_repeats_are_one_event_with_a_count() -> None:
+    def emit(events: EventRecorder) -> None:
         for _ in range(100):
             events.emit(POD, "NoCards", "none")
 
-    events, server = write(tell, ok({}))
+    events, server = write(emit, ok({}))
 
     assert events.dropped == 0
     assert len(server.requests) == 1
@@ -44,40 +44,40 @@ def test_what_is_told_at_once_is_one_event_with_a_count() -> None:
 
 
 def test_different_reasons_are_different_events() -> None:
-    def tell(events: EventRecorder) -> None:
+    def emit(events: EventRecorder) -> None:
         events.emit(POD, "NoCards", "none")
         events.emit(POD, "Granted", "some")
         events.emit(EventSubject("Node", "x"), "NoCards", "none", kind="Warning")
 
-    _, server = write(tell, ok({}))
+    _, server = write(emit, ok({}))
 
     assert [request.path.split("/")[5] for request in server.requests] == ["n", "n", "default"]
     assert "series" not in server.requests[0].json()
 
 
-def test_more_than_are_remembered_are_dropped_and_counted() -> None:
-    def tell(events: EventRecorder) -> None:
+def test_events_beyond_the_maximum_are_dropped_and_counted() -> None:
+    def emit(events: EventRecorder) -> None:
         for number in range(10):
             events.emit(EventSubject("Pod", f"p{number}", "n"), "NoCards", "none")
 
-    events, server = write(tell, ok({}), most=4)
+    events, server = write(emit, ok({}), maximum=4)
 
     assert len(server.requests) == 4
     assert events.dropped == 6
 
 
-def test_a_server_that_refuses_events_stops_nothing() -> None:
-    def tell(events: EventRecorder) -> None:
+def test_a_rejected_event_does_not_stop_the_recorder() -> None:
+    def emit(events: EventRecorder) -> None:
         events.emit(POD, "A", "1")
         events.emit(POD, "B", "2")
 
-    events, server = write(tell, refusal(403), ok({}))
+    events, server = write(emit, refusal(403), ok({}))
 
     assert len(server.requests) == 2
     assert events.dropped == 1
 
 
-def test_long_words_and_notes_are_cut_to_what_the_server_takes() -> None:
+def test_long_words_and_notes_are_cut_to_the_limits_of_the_server() -> None:
     _, server = write(lambda events: events.emit(POD, "R" * 500, "é" * 2000), ok({}))
 
     body = server.requests[0].json()

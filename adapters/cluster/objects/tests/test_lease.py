@@ -64,7 +64,7 @@ def test_of_many_candidates_one_leads_at_a_time() -> None:
     run(test)
 
 
-def test_a_leader_who_cannot_renew_stops_before_anybody_else_may_begin() -> None:
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin() -> None:
     async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
         loop = asyncio.get_running_loop()
         stopped = 0.0
@@ -106,7 +106,7 @@ def test_a_short_failure_of_the_server_costs_no_leadership() -> None:
     run(test, PATIENT)
 
 
-def test_what_the_work_raises_is_raised_and_the_lease_given_back() -> None:
+def test_an_error_of_the_work_is_raised_and_the_lease_released() -> None:
     async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
         async def job() -> None:
             raise RuntimeError("broken work")
@@ -129,7 +129,7 @@ class Deaf(KubeClient):
             return await asking
 
 
-def test_a_leader_whose_end_gets_lost_in_a_request_gives_the_lease_back_all_the_same() -> None:
+def test_a_leader_whose_cancellation_gets_lost_in_a_request_releases_the_lease() -> None:
     async def main() -> None:
         objects = Objects()
         renewing = asyncio.Event()

@@ -21,7 +21,7 @@ NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 @given(st.datetimes(timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)), NAMES, NAMES)
-def test_what_was_written_is_read(since: datetime, namespace: str, name: str) -> None:
+def test_a_written_lock_is_read(since: datetime, namespace: str, name: str) -> None:
     lock = NodeLock(since, namespace, name)
 
     assert NodeLock.read(lock.write()) == lock
@@ -35,7 +35,7 @@ def test_what_was_written_is_read(since: datetime, namespace: str, name: str) ->
         ("2026-01-02T03:04:05Z", ("", "")),
     ],
 )
-def test_what_hami_writes_is_read(text: str, owner: tuple[str, str]) -> None:
+def test_a_lock_of_hami_is_read(text: str, owner: tuple[str, str]) -> None:
     lock = NodeLock.read(text)
 
     assert lock.since == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -112,7 +112,7 @@ def test_a_lock_that_is_old_or_unreadable_is_taken_over(lock: str) -> None:
     assert after(lock, take, "other") == text("mine")
 
 
-def test_the_lock_of_a_pod_that_is_gone_is_taken_over() -> None:
+def test_the_lock_of_a_deleted_pod_is_taken_over() -> None:
     assert after(text("other"), take) == text("mine")
 
 
@@ -134,16 +134,16 @@ def test_a_lock_of_its_own_that_is_old_is_renewed() -> None:
     assert after(text("mine", timedelta(minutes=6)), take) == text("mine")
 
 
-def test_who_takes_a_lock_is_told_whether_it_had_it() -> None:
-    told: list[bool] = []
+def test_acquire_returns_whether_the_pod_had_no_lock_before() -> None:
+    new: list[bool] = []
 
     async def twice(locks: NodeLockClient) -> None:
-        told.append(await locks.acquire("x", PodRef("n", "mine")))
-        told.append(await locks.acquire("x", PodRef("n", "mine")))
+        new.append(await locks.acquire("x", PodRef("n", "mine")))
+        new.append(await locks.acquire("x", PodRef("n", "mine")))
 
     after(None, twice)
 
-    assert told == [True, False]
+    assert new == [True, False]
 
 
 def test_a_lock_without_owner_is_respected_until_it_is_old() -> None:
@@ -151,7 +151,7 @@ def test_a_lock_without_owner_is_respected_until_it_is_old() -> None:
         after("2026-01-02T03:04:00Z", take)
 
 
-def test_a_node_that_changed_in_between_is_looked_at_again() -> None:
+def test_a_node_that_changed_meanwhile_is_read_again() -> None:
     def meddle(objects: Objects, request: Request) -> None:
         if request.method == "PATCH" and len(objects.at) == 1:
             objects.put("/api/v1/namespaces/n/pods/quick", {"metadata": {"name": "quick"}})
@@ -163,13 +163,13 @@ def test_a_node_that_changed_in_between_is_looked_at_again() -> None:
         after(None, take, meddle=meddle)
 
 
-def test_only_the_owner_gives_a_lock_back() -> None:
+def test_only_the_owner_releases_a_lock() -> None:
     assert after(text("mine"), lambda locks: locks.release("x", PodRef("n", "mine"))) is None
     other = text("other")
     assert after(other, lambda locks: locks.release("x", PodRef("n", "mine")), "other") == other
 
 
-def test_a_node_that_is_not_there_cannot_be_locked() -> None:
+def test_a_missing_node_cannot_be_locked() -> None:
     with pytest.raises(ClusterError) as refusal:
         after(None, lambda locks: locks.acquire("y", PodRef("n", "mine")))
 
