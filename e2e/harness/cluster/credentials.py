@@ -1,9 +1,5 @@
-"""Reads a kubeconfig: where a server is, and the certificate or token of the user.
+"""The API server and the user of a kubeconfig, as the official client library reads them."""
 
-Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1.
-"""
-
-import base64
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,126 +7,88 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
+from kubernetes import client, config
 
 from e2e.harness.cluster.api import Api
 
-Row = Mapping[str, Any]
+# What the library raises, besides its own, at a file that is not as it expects.
+_INVALID = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class CredentialsError(ValueError):
-    """A kubeconfig that cannot be used here; the message says what is missing."""
+    """A kubeconfig that cannot be used here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kubeconfig's cluster and user, in its own words, with files by their whole paths."""
+    """A cluster and a user, in a kubeconfig's own keys, with files by their absolute paths."""
 
-    cluster: Row
-    user: Row
+    cluster: Mapping[str, Any]
+    user: Mapping[str, Any]
 
 
-def connect(kubeconfig: Path, folder: Path) -> Api:
+def connect(kubeconfig: Path) -> Api:
     """The server of the current context, as its user.
-
-    Args:
-        kubeconfig: the file. Files that it names are looked for beside it.
-        folder: private; credentials that are in the kubeconfig are written there, because
-            Python's TLS takes them from files alone.
 
     Raises:
         CredentialsError: no current context, or a user with neither certificate nor token.
     """
-    cluster, user = _current(kubeconfig)
-    address = urlsplit(cluster["server"])
+    read = _read(kubeconfig)
+    address = urlsplit(read.host)
     if address.scheme != "https" or address.hostname is None:
-        raise CredentialsError(f"{cluster['server']}: only https:// is supported")
-    beside = kubeconfig.parent
+        raise CredentialsError(f"{read.host}: only https:// is supported")
+    context = ssl.create_default_context(cafile=read.ssl_ca_cert)
+    if not read.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if read.cert_file and read.key_file:
+        context.load_cert_chain(read.cert_file, read.key_file)
     return Api(
         host=address.hostname,
         port=address.port or 443,
         root=address.path.rstrip("/"),
-        context=_tls(cluster, user, beside, folder),
-        headers=_headers(user, beside),
+        context=context,
+        headers={"Authorization": token} if (token := _token(read)) else {},
     )
 
 
 def entry(kubeconfig: Path, folder: Path) -> Entry:
-    """What ``connect`` would use, for components that are to be the same user.
+    """What ``connect`` uses, for components that are the same user.
 
     Args:
         kubeconfig: the file.
-        folder: as there.
+        folder: private, for a token.
 
     Raises:
-        CredentialsError: no current context.
+        CredentialsError: as ``connect``.
     """
-    cluster, user = _current(kubeconfig)
-    beside = kubeconfig.parent.absolute()
-    insecure = {key: cluster[key] for key in ("insecure-skip-tls-verify",) if key in cluster}
-    server = {"server": cluster["server"], **insecure}
-    server |= _files(cluster, ("certificate-authority",), beside, folder)
-    proof = _files(user, ("client-certificate", "client-key"), beside, folder)
-    if "token" in user:
-        (folder / "token").write_text(user["token"])
-        proof["tokenFile"] = str(folder / "token")
-    return Entry(server, proof | _files(user, ("tokenFile",), beside, folder))
+    read = _read(kubeconfig)
+    cluster = {"server": read.host}
+    if read.ssl_ca_cert:
+        cluster["certificate-authority"] = read.ssl_ca_cert
+    if not read.verify_ssl:
+        cluster["insecure-skip-tls-verify"] = True
+    if read.cert_file and read.key_file:
+        return Entry(cluster, {"client-certificate": read.cert_file, "client-key": read.key_file})
+    token = folder / "token"
+    token.write_text(_token(read).removeprefix("Bearer "))
+    return Entry(cluster, {"tokenFile": str(token)})
 
 
-def _current(kubeconfig: Path) -> tuple[Row, Row]:
-    """Cluster and user of the current context."""
+def _read(kubeconfig: Path) -> Any:
+    """The library's configuration, with paths of files."""
+    read = client.Configuration()
+    loader: Any = config  # it has no types
     try:
-        content = yaml.safe_load(kubeconfig.read_text())
-    except OSError as error:
-        raise CredentialsError(f"{kubeconfig}: {error.strerror}") from error
-    if not isinstance(content, dict):
-        raise CredentialsError(f"{kubeconfig} is no kubeconfig")
-    context = _named(content, "context", content.get("current-context"))
-    cluster = _named(content, "cluster", context.get("cluster"))
-    return cluster, _named(content, "user", context.get("user"))
+        kubeconfig.stat()  # the library says of a missing file that it is invalid
+        loader.load_kube_config(str(kubeconfig), client_configuration=read)
+    except _INVALID as error:
+        raise CredentialsError(f"{kubeconfig}: {error}") from error
+    if not _token(read) and not (read.cert_file and read.key_file):
+        raise CredentialsError(f"{kubeconfig}: the user has neither certificate nor token")
+    return read
 
 
-def _named(content: Row, kind: str, name: object) -> Row:
-    """The entry with this name; kubeconfigs keep lists of names and values."""
-    for row in content.get(f"{kind}s") or ():
-        if row["name"] == name:
-            return dict(row[kind])
-    raise CredentialsError(f"there is no {kind} {name!r}")
-
-
-def _tls(cluster: Row, user: Row, beside: Path, folder: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if cluster.get("insecure-skip-tls-verify"):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif authority := _file(cluster, "certificate-authority", beside, folder):
-        context = ssl.create_default_context(cafile=authority)
-    certificate = _file(user, "client-certificate", beside, folder)
-    key = _file(user, "client-key", beside, folder)
-    if certificate and key:
-        context.load_cert_chain(certificate, key)
-    elif not _headers(user, beside):
-        known = ", ".join(sorted(user)) or "nothing"
-        raise CredentialsError(f"a certificate or a token is needed; the user has {known}")
-    return context
-
-
-def _file(row: Row, key: str, beside: Path, folder: Path) -> Path | None:
-    """Path of a credential that is given as path or as content."""
-    if data := row.get(f"{key}-data"):
-        path = folder / f"{key}.pem"
-        path.write_bytes(base64.b64decode(data))
-        return path
-    return beside / row[key] if row.get(key) else None
-
-
-def _files(row: Row, keys: tuple[str, ...], beside: Path, folder: Path) -> dict[str, str]:
-    found = {key: _file(row, key, beside, folder) for key in keys}
-    return {key: str(path) for key, path in found.items() if path is not None}
-
-
-def _headers(user: Row, beside: Path) -> dict[str, str]:
-    token = user.get("token")
-    if user.get("tokenFile"):
-        token = (beside / user["tokenFile"]).read_text().strip()
-    return {"Authorization": f"Bearer {token}"} if token else {}
+def _token(read: Any) -> str:
+    """The Authorization header; empty where a certificate says who asks."""
+    return str(read.get_api_key_with_prefix("BearerToken") or "").strip()

@@ -71,7 +71,7 @@ def existing(kubeconfig: Path, folder: Path, address: str | None = None) -> Exis
     Raises:
         CredentialsError: the file cannot be used.
     """
-    api = connect(kubeconfig, folder)
+    api = connect(kubeconfig)
     found = address or _address_towards(api.host, api.port)
     return Existing(
         api=api,

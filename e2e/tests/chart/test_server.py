@@ -211,7 +211,7 @@ def with_rights(plane: ControlPlane, namespace: str, name: str, *resources: str)
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
     api.create(f"{RIGHTS}/clusterrolebindings", body)
-    return connect(account(plane, namespace, name), plane.run.folder)
+    return connect(account(plane, namespace, name))
 
 
 def succeeds(act: Callable[[], object]) -> bool:
@@ -271,7 +271,7 @@ def binding(name: str, node: str) -> Object:
 
 def as_account(plane: ControlPlane, name: str, on: str = "") -> Api:
     """The server as an account of the release sees it."""
-    return connect(account(plane, NAMESPACE, name, on), plane.run.folder)
+    return connect(account(plane, NAMESPACE, name, on))
 
 
 def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: ControlPlane) -> None:

@@ -196,8 +196,7 @@ def test_what_an_agent_published_outlives_it_until_the_status_is_cleared(
 def test_an_agent_may_write_the_status_of_its_own_node_and_nothing_else(
     plane: ControlPlane, agent: Agent
 ) -> None:
-    token = account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}")
-    own = connect(token, plane.run.folder)
+    own = connect(account(plane, NAMESPACE, "dragoman-node", f"agent-{agent.node}"))
     ours = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
     forged_cards = ours | {
         "metadata": {"name": "own2"},
