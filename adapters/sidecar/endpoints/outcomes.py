@@ -32,7 +32,7 @@ class Failure:
         outcome: of the decision.
         cause: one word for the metric.
         status: the HTTP status where the API server asked.
-        text: what the scheduler is answered; ``{}`` stands for the error.
+        text: of the answer to the scheduler; ``{}`` is replaced by the error.
     """
 
     outcome: Outcome

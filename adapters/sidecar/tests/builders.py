@@ -260,7 +260,7 @@ async def a_service(
     return bench
 
 
-async def asked(answer: Awaitable[bytes]) -> Json:
+async def decoded(answer: Awaitable[bytes]) -> Json:
     return json.loads(await answer)
 
 

@@ -300,7 +300,7 @@ BROKEN = {
     "chunks without an end": BIND + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
     "bytes that are no text": BIND + b'Content-Length: 15\r\n\r\n{"PodName":"\xff"}',
     "a path that is no text": b"GET /api/\xff\xfe%ff%00 HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a question in the query": b"GET /api/explain?pod=%ff/%00&uid=%f0 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a request in the query": b"GET /api/explain?pod=%ff/%00&uid=%f0 HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 
 

@@ -316,8 +316,8 @@ def test_concurrent_clients_over_allocate_nothing() -> None:
             await call(app, "POST", "/extender/bind", body(bind))
 
         async def volcano(pod: Json) -> None:
-            question = review(a_binding(pod["metadata"]["name"], "n1"), sub="binding")
-            await call(app, "POST", "/admission/bindings", question)
+            request = review(a_binding(pod["metadata"]["name"], "n1"), sub="binding")
+            await call(app, "POST", "/admission/bindings", request)
 
         work = [kube(pod) if at % 2 else volcano(pod) for at, pod in enumerate(pods)]
         await asyncio.gather(*work)

@@ -60,11 +60,11 @@ def test_nodes_may_be_removed_while_a_filter_lets_other_calls_run(
         linked = tuple(replace(each, linked=True) for each in pod.request.containers)
         pod = replace(pod, request=replace(pod.request, containers=linked))
         names = NameList.of(["n1", "n2", "n3", "n4"])
-        question = asyncio.ensure_future(bench.service.feasibility.fitting(pod, names))
+        request = asyncio.ensure_future(bench.service.feasibility.fitting(pod, names))
         await asyncio.sleep(0)
-        assert not question.done()
+        assert not request.done()
         bench.service.ledgers.apply(Change("n2", None))
-        return list((await question).tolist())
+        return list((await request).tolist())
 
     monkeypatch.setattr(feasibility_module, "STEP", 1)
     assert run(work()) == [True, False, True, True]

@@ -11,8 +11,8 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_pod,
     a_service,
-    asked,
     body,
+    decoded,
     read_pod,
     run,
 )
@@ -51,8 +51,8 @@ async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
     bench = await a_service(a_node("n1", cards=2), pods=pods, budgets=budgets)
     for pod in pods:
         name = pod["metadata"]["name"]
-        question = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}"}
-        await KubeExtender(bench.service).bind(body({**question, "Node": "n1"}))
+        request = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}"}
+        await KubeExtender(bench.service).bind(body({**request, "Node": "n1"}))
     return bench
 
 
@@ -60,13 +60,13 @@ async def chosen(
     bench: Bench, named: Sequence[str] = (), broken: int = 0, priority: int = 10
 ) -> Mapping[str, Json]:
     """The victims for a pod that needs a whole card."""
-    question = {
+    request = {
         "Pod": a_pod("urgent", memory=8000, priority=priority),
         "NodeNameToMetaVictims": {
             "n1": {"Pods": [{"UID": uid} for uid in named], "NumPDBViolations": broken}
         },
     }
-    found = await asked(KubeExtender(bench.service).preempt(body(question)))
+    found = await decoded(KubeExtender(bench.service).preempt(body(request)))
     victims: dict[str, Json] = found["NodeNameToMetaVictims"]
     return victims
 

@@ -18,9 +18,9 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_pod,
     a_service,
-    asked,
     body,
     capture,
+    decoded,
     read_pod,
     review,
     run,
@@ -47,7 +47,7 @@ def bound(pod: Json, node: str, answer: Json, chosen: dict[str, str] | None = No
 
 async def admit(pod: Json, operation: str = "CREATE") -> Json:
     bench = await a_service()
-    return await asked(Admission(bench.service).pods(review(pod, operation)))
+    return await decoded(Admission(bench.service).pods(review(pod, operation)))
 
 
 async def bind(
@@ -58,8 +58,8 @@ async def bind(
     *,
     dry: bool = False,
 ) -> Json:
-    question = review(a_binding(name, node, annotations), sub="binding", dry=dry)
-    return await asked(Admission(bench.service).bindings(question))
+    request = review(a_binding(name, node, annotations), sub="binding", dry=dry)
+    return await decoded(Admission(bench.service).bindings(request))
 
 
 def test_devices_are_voided_for_containers_that_request_a_share_and_no_others() -> None:
@@ -104,7 +104,7 @@ def test_visible_devices_of_the_author_are_overwritten_wherever_they_are() -> No
 
 async def admit_requiring(pod: Json) -> Json:
     bench = await a_service()
-    return await asked(Admission(bench.service, "dragoman").pods(review(pod)))
+    return await decoded(Admission(bench.service, "dragoman").pods(review(pod)))
 
 
 def test_containers_that_request_a_share_require_the_agent_if_configured() -> None:
@@ -195,8 +195,8 @@ def test_a_binding_commits_and_gets_the_annotations() -> None:
 def test_a_reservation_is_committed_card_for_card() -> None:
     async def work() -> tuple[Json, Bench, str]:
         bench = await a_service(a_node("n1", cards=4), pods=[a_pod(), a_pod("q")])
-        asking = bench.service.pod_requests.read(bench.cluster.pods()[0])
-        assert asking is not None
+        pod_request = bench.service.pod_requests.read(bench.cluster.pods()[0])
+        assert pod_request is not None
         from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 
         pod = a_pod()
@@ -348,18 +348,18 @@ def test_our_own_binding_passes_without_another_write() -> None:
         ) -> None:
             binding = a_binding(pod.name, node, annotations, pod.uid)
             seen.append(
-                await asked(Admission(bench.service).bindings(review(binding, sub="binding")))
+                await decoded(Admission(bench.service).bindings(review(binding, sub="binding")))
             )
             await plain(pod, node, annotations, labels)
 
         bench.cluster.bind = through_admission  # type: ignore[method-assign]
-        question = {
+        request = {
             "PodName": "p",
             "PodNamespace": "default",
             "PodUID": "uid-p",
             "Node": "n1",
         }
-        assert await asked(KubeExtender(bench.service).bind(body(question))) == {"Error": ""}
+        assert await decoded(KubeExtender(bench.service).bind(body(request))) == {"Error": ""}
         return seen[0], bench
 
     answer, bench = run(work())
@@ -415,13 +415,13 @@ def test_a_metax_binding_gets_labels() -> None:
 )
 def test_captured_reviews_of_bindings_are_answered(path: str) -> None:
     async def work() -> Json:
-        question = capture(path)
-        binding = json.loads(question)["request"]["object"]
+        request = capture(path)
+        binding = json.loads(request)["request"]["object"]
         pod = a_pod(binding["metadata"]["name"])
         pod["metadata"]["namespace"] = binding["metadata"]["namespace"]
         pod["metadata"]["uid"] = binding["metadata"].get("uid", "some-uid")
         bench = await a_service(a_node(binding["target"]["name"]), pods=[pod])
-        return await asked(Admission(bench.service).bindings(question))
+        return await decoded(Admission(bench.service).bindings(request))
 
     answer = run(work())
 

@@ -17,9 +17,9 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_pod,
     a_service,
-    asked,
     body,
     capture,
+    decoded,
     read_pod,
     run,
 )
@@ -44,9 +44,9 @@ def used(bench: Bench, node: str) -> list[str]:
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])
 def test_a_captured_filter_is_answered_in_the_form_of_its_request(name: str) -> None:
     async def work() -> tuple[Json, Json]:
-        question = capture(f"kube-scheduler/v1.37.1/{name}.json")
+        request = capture(f"kube-scheduler/v1.37.1/{name}.json")
         bench = await a_service(a_node("gpu-1"), a_node("gpu-2", memory=1024))
-        return await asked(KubeExtender(bench.service).filter(question)), question
+        return await decoded(KubeExtender(bench.service).filter(request)), request
 
     found, _ = run(work())
 
@@ -76,7 +76,7 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
         bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
         kube = KubeExtender(bench.service)
         await kube.bind(bind("first", "full"))
-        return await asked(kube.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
+        return await decoded(kube.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
 
     found = run(work())
 
@@ -91,7 +91,7 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
 def test_an_invalid_request_is_unresolvable_on_every_node() -> None:
     async def work() -> Json:
         bench = await a_service()
-        return await asked(KubeExtender(bench.service).filter(names(a_pod(cores=150), "n1")))
+        return await decoded(KubeExtender(bench.service).filter(names(a_pod(cores=150), "n1")))
 
     found = run(work())
 
@@ -103,7 +103,7 @@ def test_a_pod_without_a_share_may_go_anywhere() -> None:
     async def work() -> Json:
         bench = await a_service()
         plain = a_pod(limits={"cpu": 1})
-        return await asked(KubeExtender(bench.service).filter(names(plain, "x", "n1")))
+        return await decoded(KubeExtender(bench.service).filter(names(plain, "x", "n1")))
 
     assert run(work())["NodeNames"] == ["x", "n1"]
 
@@ -111,8 +111,8 @@ def test_a_pod_without_a_share_may_go_anywhere() -> None:
 def test_full_nodes_without_any_ledger_are_an_error() -> None:
     async def work() -> Json:
         bench = await a_service()
-        question = {"Pod": a_pod(), "Nodes": {"items": [{"metadata": {"name": "x"}}]}}
-        return await asked(KubeExtender(bench.service).filter(body(question)))
+        request = {"Pod": a_pod(), "Nodes": {"items": [{"metadata": {"name": "x"}}]}}
+        return await decoded(KubeExtender(bench.service).filter(body(request)))
 
     found = run(work())
 
@@ -123,8 +123,8 @@ def test_full_nodes_without_any_ledger_are_an_error() -> None:
 def test_keys_are_read_in_any_case() -> None:
     async def work() -> Json:
         bench = await a_service()
-        question = body({"pod": a_pod(), "nodenames": ["n1"]})
-        return await asked(KubeExtender(bench.service).filter(question))
+        request = body({"pod": a_pod(), "nodenames": ["n1"]})
+        return await decoded(KubeExtender(bench.service).filter(request))
 
     assert run(work())["NodeNames"] == ["n1"]
 
@@ -150,8 +150,8 @@ def test_scores_are_whole_numbers_to_ten_and_the_fuller_node_is_better_for_metax
         bench = await a_service(a_metax_node("empty"), a_metax_node("used"), pods=[first])
         kube = KubeExtender(bench.service)
         await kube.bind(bind("first", "used"))
-        question = names(a_pod("next", limits=limits), "empty", "used", "stranger")
-        found = await asked(kube.prioritize(question))
+        request = names(a_pod("next", limits=limits), "empty", "used", "stranger")
+        found = await decoded(kube.prioritize(request))
         return {one["Host"]: one["Score"] for one in found}
 
     assert run(work()) == {"empty": 5, "used": 10, "stranger": 0}
@@ -160,7 +160,7 @@ def test_scores_are_whole_numbers_to_ten_and_the_fuller_node_is_better_for_metax
 def test_a_bind_is_two_writes_and_allocates_the_cards() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -193,11 +193,11 @@ def test_a_bind_is_refused_only_by_the_newest_ledger() -> None:
         bench = await a_service(a_node("n1", cards=1), pods=pods)
         kube = KubeExtender(bench.service)
         await kube.bind(bind("earlier", "n1"))
-        full = await asked(kube.bind(bind("p", "n1")))
+        full = await decoded(kube.bind(bind("p", "n1")))
         stored = await bench.store.read("n1")
         assert stored is not None
         await bench.store.write(stored.ledger.release("uid-earlier"), stored.version)
-        return full, await asked(kube.bind(bind("p", "n1")))
+        return full, await decoded(kube.bind(bind("p", "n1")))
 
     full, free = run(work())
 
@@ -208,7 +208,7 @@ def test_a_bind_is_refused_only_by_the_newest_ledger() -> None:
 def test_a_bind_that_does_not_fit_is_refused_with_the_reason() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(a_node("n1", cards=1), pods=[a_pod(memory=9000)])
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -221,7 +221,7 @@ def test_an_unknown_pod_and_one_of_another_uid_are_not_bound() -> None:
         bench = await a_service(pods=[a_pod()])
         kube = KubeExtender(bench.service)
         bodies = [bind("x", "n1"), bind("p", "n1", uid="other")]
-        return [(await asked(kube.bind(one)))["Error"] for one in bodies]
+        return [(await decoded(kube.bind(one)))["Error"] for one in bodies]
 
     unknown, other = run(work())
 
@@ -235,7 +235,7 @@ def test_a_recreated_pod_is_bound_while_the_watch_shows_the_earlier_one() -> Non
         earlier = a_pod()
         earlier["metadata"]["uid"] = "uid-earlier"
         bench.cluster.late["default/p"] = read_pod(earlier)
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -247,7 +247,7 @@ def test_a_refused_binding_releases_the_cards() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.cluster.answers = [BindError(403, "not allowed")]
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -261,9 +261,9 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_resolved() -> N
         kube = KubeExtender(bench.service)
         bench.cluster.lost = [BindError(0, "no answer")]
         bench.cluster.unread = [OSError("no answer")]
-        first = await asked(kube.bind(bind("p", "n1")))
+        first = await decoded(kube.bind(bind("p", "n1")))
         kept = used(bench, "n1")
-        again = await asked(kube.bind(bind("p", "n1")))
+        again = await decoded(kube.bind(bind("p", "n1")))
         return [first, kept, again], bench
 
     (first, kept, again), _ = run(work())
@@ -293,7 +293,7 @@ def test_a_write_conflict_is_retried_and_counted() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 3
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -305,7 +305,7 @@ def test_endless_write_conflicts_are_an_error() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.races = 1000
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -317,7 +317,7 @@ def test_a_store_without_an_answer_is_an_error_and_nothing_is_bound() -> None:
     async def work() -> tuple[Json, Bench]:
         bench = await a_service(pods=[a_pod()])
         bench.store.failures = [StoreError("no answer in 5 s")]
-        return await asked(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
+        return await decoded(KubeExtender(bench.service).bind(bind("p", "n1"))), bench
 
     found, bench = run(work())
 
@@ -334,7 +334,7 @@ def test_a_hundred_pods_of_eight_clients_get_each_their_own_share_of_one_node() 
 
         async def one(pod: Json) -> None:
             async with turn:
-                answer = await asked(kube.bind(bind(pod["metadata"]["name"], "n1")))
+                answer = await decoded(kube.bind(bind(pod["metadata"]["name"], "n1")))
                 assert answer == {"Error": ""}
 
         await asyncio.gather(*map(one, pods))
@@ -361,7 +361,7 @@ def test_binds_that_arrive_while_a_ledger_is_written_share_the_next_write() -> N
             return await write_now(*args)
 
         bench.store.write = write_later  # type: ignore[method-assign,assignment]
-        binds = [asked(kube.bind(bind(pod["metadata"]["name"], "n1"))) for pod in pods]
+        binds = [decoded(kube.bind(bind(pod["metadata"]["name"], "n1"))) for pod in pods]
         first = asyncio.create_task(binds[0])
         await is_writing.wait()
         others = [asyncio.ensure_future(each) for each in binds[1:]]
@@ -417,7 +417,7 @@ def test_preemption_finds_the_fewest_victims_even_where_the_scheduler_proposes_n
         await kube.bind(bind("low", "n1"))
         await kube.bind(bind("lower", "n1"))
         urgent = a_pod("urgent", memory=8000, priority=10)
-        question = {
+        request = {
             "Pod": urgent,
             "NodeNameToVictims": None,
             "NodeNameToMetaVictims": {
@@ -426,7 +426,7 @@ def test_preemption_finds_the_fewest_victims_even_where_the_scheduler_proposes_n
                 "stranger": {"Pods": [], "NumPDBViolations": 0},
             },
         }
-        return await asked(kube.preempt(body(question)))
+        return await decoded(kube.preempt(body(request)))
 
     found = run(work())["NodeNameToMetaVictims"]
 
@@ -442,11 +442,11 @@ def test_victims_without_cards_stay_and_unneeded_ones_are_spared() -> None:
         for name in ("a", "b"):
             await kube.bind(bind(name, "n1"))
         victims = [{"metadata": {"uid": uid}} for uid in ("cpu-only", "uid-a", "uid-b")]
-        question = {
+        request = {
             "Pod": a_pod("urgent", memory=8000, priority=10),
             "NodeNameToVictims": {"n1": {"Pods": victims, "NumPDBViolations": 0}},
         }
-        return await asked(kube.preempt(body(question)))
+        return await decoded(kube.preempt(body(request)))
 
     found = run(work())["NodeNameToMetaVictims"]
 
@@ -464,7 +464,7 @@ def test_victims_without_cards_stay_and_unneeded_ones_are_spared() -> None:
 def test_captured_preemptions_are_answered(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
-        return await asked(KubeExtender(bench.service).preempt(capture(name)))
+        return await decoded(KubeExtender(bench.service).preempt(capture(name)))
 
     assert "NodeNameToMetaVictims" in run(work())
 
@@ -473,7 +473,7 @@ def test_captured_preemptions_are_answered(name: str) -> None:
 def test_captured_binds_are_answered(name: str) -> None:
     async def work() -> Json:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"))
-        return await asked(KubeExtender(bench.service).bind(capture(f"{name}/bind.json")))
+        return await decoded(KubeExtender(bench.service).bind(capture(f"{name}/bind.json")))
 
     assert "is not known" in run(work())["Error"]
 
@@ -507,8 +507,8 @@ def test_a_score_is_given_for_every_name_in_its_place(
 ) -> None:
     async def work() -> Json:
         bench = await a_service()
-        question = names(a_pod(limits=limits), *asked_about)
-        return await asked(KubeExtender(bench.service).prioritize(question))
+        request = names(a_pod(limits=limits), *asked_about)
+        return await decoded(KubeExtender(bench.service).prioritize(request))
 
     assert [one["Host"] for one in run(work())] == list(asked_about)
 
@@ -539,19 +539,19 @@ def test_repeated_filters_of_full_nodes_leak_no_memory() -> None:
         nodes = [f"n{number}" for number in range(100)]
         bench = await a_service(*map(a_node, nodes))
         items = [{"metadata": {"name": name, **filler}} for name in nodes]
-        kube, question = (
+        kube, request = (
             KubeExtender(bench.service),
             body({"Pod": a_pod(), "Nodes": {"items": items}}),
         )
         tracemalloc.start()
         for _ in range(5):
-            await kube.filter(question)
+            await kube.filter(request)
         before, _ = tracemalloc.get_traced_memory()
         for _ in range(20):
-            await kube.filter(question)
+            await kube.filter(request)
         after, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        return after - before, len(question)
+        return after - before, len(request)
 
     grown, size = run(work())
 
@@ -600,7 +600,7 @@ def test_a_filter_waits_for_binds_only_for_a_while(monkeypatch: pytest.MonkeyPat
         a_slow_api(bench, ended)
         binding = asyncio.create_task(kube.bind(bind("first", "n1")))
         await asyncio.sleep(0)
-        found = await asked(kube.filter(names(a_pod("next"), "n1")))
+        found = await decoded(kube.filter(names(a_pod("next"), "n1")))
         ended.set()
         await binding
         return found

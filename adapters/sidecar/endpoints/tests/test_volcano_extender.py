@@ -12,9 +12,9 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_pod,
     a_service,
-    asked,
     body,
     capture,
+    decoded,
     run,
 )
 from adapters.wire.body import BodyError
@@ -51,14 +51,14 @@ def test_the_captured_requests_are_answered() -> None:
         bench = await a_service(a_node("gpu-0"), a_node("gpu-1"), a_node("gpu-2"))
         extender = VolcanoExtender(bench.service)
         return [
-            await asked(extender.predicate(capture(f"{V}/predicate.json"))),
-            await asked(extender.predicate(capture(f"{V}/predicate-node-with-pod.json"))),
-            await asked(extender.predicate(capture(f"{V}/predicate-deviceshare.json"))),
-            await asked(extender.prioritize(capture(f"{V}/prioritize.json"))),
-            await asked(extender.allocate(capture(f"{V}/allocate.json"))),
-            await asked(extender.deallocate(capture(f"{V}/deallocate.json"))),
-            await asked(extender.preemptable(capture(f"{V}/preemptable.json"))),
-            await asked(extender.reclaimable(capture(f"{V}/reclaimable.json"))),
+            await decoded(extender.predicate(capture(f"{V}/predicate.json"))),
+            await decoded(extender.predicate(capture(f"{V}/predicate-node-with-pod.json"))),
+            await decoded(extender.predicate(capture(f"{V}/predicate-deviceshare.json"))),
+            await decoded(extender.prioritize(capture(f"{V}/prioritize.json"))),
+            await decoded(extender.allocate(capture(f"{V}/allocate.json"))),
+            await decoded(extender.deallocate(capture(f"{V}/deallocate.json"))),
+            await decoded(extender.preemptable(capture(f"{V}/preemptable.json"))),
+            await decoded(extender.reclaimable(capture(f"{V}/reclaimable.json"))),
         ]
 
     fits, beside, known, scores, *events, preempt, reclaim = run(work())
@@ -87,7 +87,7 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
         bench = await a_service(a_node("full", cards=1))
         extender = VolcanoExtender(bench.service)
         await extender.allocate(event(a_pod("first", memory=8000), "full", 2))
-        return await asked(extender.predicate(predicate(pod, node)))
+        return await decoded(extender.predicate(predicate(pod, node)))
 
     found = run(work())
 
@@ -101,7 +101,7 @@ def test_an_allocate_event_reserves_and_a_later_one_moves_the_reservation() -> N
         extender = VolcanoExtender(bench.service)
         pod = a_pod()
         answers = [
-            await asked(extender.allocate(event(pod, node, 2))) for node in ("n1", "n1", "n2")
+            await decoded(extender.allocate(event(pod, node, 2))) for node in ("n1", "n1", "n2")
         ]
         return answers, bench
 
@@ -135,10 +135,10 @@ def test_two_tasks_planned_onto_one_last_card_are_not_both_reserved() -> None:
         bench = await a_service(a_node("n1", cards=1))
         extender = VolcanoExtender(bench.service)
         pods = [a_pod("a", memory=8000), a_pod("b", memory=8000)]
-        fits = [(await asked(extender.predicate(predicate(pod, "n1"))))["status"] for pod in pods]
+        fits = [(await decoded(extender.predicate(predicate(pod, "n1"))))["status"] for pod in pods]
         assert fits == ["", ""]
         return [
-            (await asked(extender.allocate(event(pod, "n1", 2))))["errorMessage"] for pod in pods
+            (await decoded(extender.allocate(event(pod, "n1", 2))))["errorMessage"] for pod in pods
         ]
 
     first, second = run(work())
@@ -157,7 +157,7 @@ def test_an_evicted_task_keeps_its_cards_but_others_may_plan_with_them() -> None
         for status in (4, 64, 4, 32, 4):
             pod = victim if status in (64, 32) else urgent
             ask = extender.deallocate if status == 64 else extender.allocate
-            said.append((await asked(ask(event(pod, "n1", status))))["errorMessage"])
+            said.append((await decoded(ask(event(pod, "n1", status))))["errorMessage"])
         return said, bench
 
     (before, evicted, planned, spared, after), bench = run(work())
@@ -180,8 +180,8 @@ def test_victims_are_the_fewest_and_returned_as_received() -> None:
             {**task(pod, "n1", 16), "Extra": {"kept": [1, 2]}}
             for pod in (large, small, a_pod("plain", limits={"cpu": 1}))
         ]
-        question = {"evictor": task(a_pod("urgent", memory=8000)), "evictees": evictees}
-        return await asked(extender.preemptable(body(question)))
+        request = {"evictor": task(a_pod("urgent", memory=8000)), "evictees": evictees}
+        return await decoded(extender.preemptable(body(request)))
 
     found = run(work())
 
@@ -194,8 +194,8 @@ def test_the_plugin_abstains_where_the_pod_does_not_lack_cards() -> None:
     async def work() -> Json:
         bench = await a_service()
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
-        question = {"evictor": task(a_pod("urgent")), "evictees": evictees}
-        return await asked(VolcanoExtender(bench.service).reclaimable(body(question)))
+        request = {"evictor": task(a_pod("urgent")), "evictees": evictees}
+        return await decoded(VolcanoExtender(bench.service).reclaimable(body(request)))
 
     assert run(work()) == {"status": 0, "victims": []}
 
@@ -204,8 +204,8 @@ def test_eviction_is_rejected_where_no_victim_helps() -> None:
     async def work() -> Json:
         bench = await a_service(a_node("n1", cards=1))
         evictees = [task(a_pod("plain", limits={"cpu": 1}), "n1", 16)]
-        question = {"evictor": task(a_pod("huge", memory=90_000)), "evictees": evictees}
-        return await asked(VolcanoExtender(bench.service).preemptable(body(question)))
+        request = {"evictor": task(a_pod("huge", memory=90_000)), "evictees": evictees}
+        return await decoded(VolcanoExtender(bench.service).preemptable(body(request)))
 
     assert run(work()) == {"status": -1, "victims": []}
 
@@ -216,13 +216,13 @@ def test_a_task_is_evaluated_once_while_no_ledger_changes() -> None:
         extender = VolcanoExtender(bench.service)
         pod = a_pod()
         await extender.predicate(predicate(pod, "n1"))
-        asking = bench.service.pod_requests.get("uid-p")
-        assert asking is not None
-        first = bench.service.evaluate(asking)
+        pod_request = bench.service.pod_requests.get("uid-p")
+        assert pod_request is not None
+        first = bench.service.evaluate(pod_request)
         await extender.predicate(predicate(pod, "n2"))
-        same = bench.service.evaluate(asking) is first
+        same = bench.service.evaluate(pod_request) is first
         await extender.allocate(event(a_pod("other"), "n1", 2))
-        return same and bench.service.evaluate(asking) is not first
+        return same and bench.service.evaluate(pod_request) is not first
 
     assert run(work())
 
@@ -230,8 +230,8 @@ def test_a_task_is_evaluated_once_while_no_ledger_changes() -> None:
 def test_prioritize_with_no_nodes_is_answered() -> None:
     async def work() -> Json:
         bench = await a_service()
-        question = {"task": task(a_pod()), "nodes": None}
-        return await asked(VolcanoExtender(bench.service).prioritize(body(question)))
+        request = {"task": task(a_pod()), "nodes": None}
+        return await decoded(VolcanoExtender(bench.service).prioritize(body(request)))
 
     assert run(work()) == {"nodeScore": {}, "errorMessage": ""}
 
@@ -249,9 +249,9 @@ def test_prioritize_with_no_nodes_is_answered() -> None:
 def test_an_incomplete_request_is_rejected(change: object) -> None:
     async def work() -> None:
         bench = await a_service()
-        question = json.loads(predicate(a_pod(), "n1"))
-        change(question)  # type: ignore[operator]
-        await VolcanoExtender(bench.service).predicate(body(question))
+        request = json.loads(predicate(a_pod(), "n1"))
+        change(request)  # type: ignore[operator]
+        await VolcanoExtender(bench.service).predicate(body(request))
 
     with pytest.raises(BodyError):
         run(work())

@@ -26,8 +26,8 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_pod,
     a_service,
-    asked,
     body,
+    decoded,
     review,
 )
 from adapters.stores.store import StoreError
@@ -60,16 +60,16 @@ class Rig:
 
     async def bind(self, pod: str, node: str = "mx") -> str:
         """Return the error for kube-scheduler; empty where the pod is bound."""
-        question = {"PodName": pod, "PodNamespace": "default", "PodUID": f"uid-{pod}", "Node": node}
-        answer = await asked(KubeExtender(self.bench.service).bind(body(question)))
+        request = {"PodName": pod, "PodNamespace": "default", "PodUID": f"uid-{pod}", "Node": node}
+        answer = await decoded(KubeExtender(self.bench.service).bind(body(request)))
         error = answer["Error"]
         assert isinstance(error, str)
         return error
 
     async def review(self, pod: str, *, dry: bool = False) -> Json:
         """Return the response to the API server when another scheduler binds a pod."""
-        question = review(a_binding(pod, "mx"), sub="binding", dry=dry)
-        return (await asked(Admission(self.bench.service).bindings(question)))["response"]
+        request = review(a_binding(pod, "mx"), sub="binding", dry=dry)
+        return (await decoded(Admission(self.bench.service).bindings(request)))["response"]
 
 
 def rigged(work: Callable[[Rig], Awaitable[T]], *pods: Json, synced: bool = True) -> T:
@@ -131,8 +131,8 @@ def test_a_second_pod_is_rejected_until_the_plugin_has_served_the_first() -> Non
 def test_a_locked_node_stays_among_those_that_fit() -> None:
     async def work(rig: Rig) -> Json:
         await rig.bind("a")
-        question = {"Pod": a_share("b"), "Nodes": None, "NodeNames": ["mx"]}
-        return await asked(KubeExtender(rig.bench.service).filter(body(question)))
+        request = {"Pod": a_share("b"), "Nodes": None, "NodeNames": ["mx"]}
+        return await decoded(KubeExtender(rig.bench.service).filter(body(request)))
 
     assert rigged(work, a_share("a"))["NodeNames"] == ["mx"]
 
