@@ -1,1 +1,1 @@
-"""The `dragoman` command: the edge that reads files, calls the rest and prints what came of it."""
+"""The `dragoman` command: reads files, calls the other packages and prints the result."""

@@ -20,8 +20,8 @@ from adapters.cli.output.report import (
 )
 from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
-from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
-from adapters.dialects.registry import dialect_of
 from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Card

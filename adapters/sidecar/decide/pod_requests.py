@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.registry import dialect_of
+from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod
 from core.requests.request import Request
 

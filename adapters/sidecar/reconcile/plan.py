@@ -14,7 +14,7 @@ from adapters.dialects import record
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.kubelet import adopt_from_kubelet
-from adapters.dialects.registry import dialect_of
+from adapters.dialects.matching import dialect_of
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node

@@ -9,8 +9,8 @@ from adapters.cli.input.manifests import manifests
 from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import sources
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
-from adapters.dialects.registry import dialect_of
 from adapters.wire.kube import annotations, full_name
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache

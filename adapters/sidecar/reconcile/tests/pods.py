@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from adapters.dialects.dialect import Result
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
-from adapters.dialects.registry import dialect_of
 from adapters.sidecar.tests.builders import (
     DIALECTS,
     a_node,

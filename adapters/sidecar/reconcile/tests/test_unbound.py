@@ -2,8 +2,8 @@
 
 import msgspec
 
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
-from adapters.dialects.registry import dialect_of
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.unbound import UnboundScanner

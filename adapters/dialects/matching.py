@@ -1,0 +1,55 @@
+"""Finds the dialect of a pod."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from adapters.dialects.containers import resource_names
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.wire.kube import Container, Pod, Resources
+
+
+def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
+    """The dialect that a pod uses; None where it requests no share.
+
+    Raises:
+        DialectError: it uses several, and none of them allows the others beside it.
+    """
+    matching = [dialect for dialect in dialects if dialect.matches(pod)]
+    for dialect in matching:
+        plain = _without(pod, dialect.companions)
+        if not any(other.matches(plain) for other in matching if other is not dialect):
+            return dialect
+    if not matching:
+        return None
+    raise DialectError(
+        "spec.containers[*].resources",
+        ", ".join(sorted(name for name in resource_names(pod) if "/" in name)),
+        f"mixes the dialects {', '.join(dialect.name for dialect in matching)}; use one of them",
+    )
+
+
+def _without(pod: Pod, companions: frozenset[str]) -> Pod:
+    def strip(container: Container) -> Container:
+        resources = container.resources
+        named = {*(resources.limits or ()), *(resources.requests or ())}
+        if not named - companions:
+            return container
+        return msgspec.structs.replace(
+            container,
+            resources=Resources(
+                limits={k: v for k, v in (resources.limits or {}).items() if k not in companions},
+                requests={
+                    k: v for k, v in (resources.requests or {}).items() if k not in companions
+                },
+            ),
+        )
+
+    if not companions:
+        return pod
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(map(strip, pod.spec.containers)),
+        init_containers=tuple(map(strip, pod.spec.init_containers or ())),
+    )
+    return msgspec.structs.replace(pod, spec=spec)

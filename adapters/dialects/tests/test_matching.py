@@ -1,0 +1,77 @@
+import pytest
+
+from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.matching import dialect_of
+from adapters.dialects.registry import dialects
+from adapters.wire.kube import Amount, Container, KubeNode, Pod, PodSpec, Resources
+
+ALL = dialects({}, Defaults())
+
+
+def pod(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> Pod:
+    return Pod(
+        spec=PodSpec(
+            containers=tuple(
+                Container(f"c{place}", Resources(limits=limits))
+                for place, limits in enumerate(containers)
+            ),
+            init_containers=None if init is None else (Container("i", Resources(limits=init)),),
+        )
+    )
+
+
+def dialect_name(
+    *containers: dict[str, Amount], init: dict[str, Amount] | None = None
+) -> str | None:
+    dialect = dialect_of(pod(*containers, init=init), ALL)
+    return None if dialect is None else dialect.name
+
+
+def test_each_dialect_is_recognised_by_its_resources() -> None:
+    assert dialect_name({"volcano.sh/vgpu-number": 1}) == "volcano"
+    assert dialect_name({"koordinator.sh/gpu": 50}) == "koordinator"
+    assert dialect_name({"nvidia.com/gpu": 1}) == "koordinator"
+    assert dialect_name({"metax-tech.com/sgpu": 1}) == "metax"
+    assert dialect_name({"metax-tech.com/gpu": 1}) == "metax"
+
+
+def test_a_pod_that_requests_no_share_uses_no_dialect() -> None:
+    assert dialect_name({"cpu": 4, "memory": "2Gi"}) is None
+
+
+def test_an_init_container_decides_the_dialect_too() -> None:
+    assert dialect_name({"cpu": 1}, init={"volcano.sh/vgpu-number": 1}) == "volcano"
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        [{"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu-core": 50}],
+        [{"volcano.sh/vgpu-number": 1}, {"metax-tech.com/sgpu": 1}],
+        [{"koordinator.sh/gpu": 50}, {"metax-tech.com/sgpu": 1}],
+        [{"koordinator.sh/gpu": 50, "metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 5}],
+    ],
+)
+def test_a_pod_that_mixes_dialects_is_rejected(mixed: list[dict[str, Amount]]) -> None:
+    with pytest.raises(DialectError, match="mixes the dialects"):
+        dialect_of(pod(*mixed), ALL)
+
+
+def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> None:
+    both: dict[str, Amount] = {
+        "koordinator.sh/gpu-core": 50,
+        "koordinator.sh/gpu-memory-ratio": 50,
+        "metax-tech.com/sgpu": 1,
+    }
+
+    assert dialect_name(both) == "koordinator"
+    assert dialect_name({"cpu": 1}, both) == "koordinator"
+
+
+@pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpu"])
+def test_only_metaxs_plugin_uses_the_lock_of_a_node(resource: str) -> None:
+    requesting = pod({resource: 1})
+    dialect = dialect_of(requesting, ALL)
+
+    assert dialect is not None
+    assert not dialect.needs_node_lock(dialect.read_request(requesting), KubeNode())
