@@ -89,8 +89,8 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         composition = await _compose(options, settings, certificates, log, stack)
         runtime = composition.runtime
         tasks = Tasks(log)
-        stack.push_async_callback(tasks.stop)
         stack.callback(runtime.service.committer.close)
+        stack.push_async_callback(tasks.stop)
 
         servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
         stop = partial(_stop, servers)

@@ -1,0 +1,47 @@
+"""Refused pods are evaluated in turn, and leave when they fit."""
+
+import pytest
+
+from adapters.sidecar.decide import waiting_pods
+from adapters.sidecar.decide.pod_requests import PodRequest, read
+from adapters.sidecar.decide.waiting_pods import WaitingPods
+from adapters.sidecar.tests.builders import DIALECTS, a_pod, read_pod
+
+
+def a_request(name: str) -> PodRequest:
+    found = read(read_pod(a_pod(name)), DIALECTS)
+    assert found is not None
+    return found
+
+
+def waiting(*names: str) -> WaitingPods:
+    pods = WaitingPods()
+    for name in names:
+        pods.add(a_request(name))
+    return pods
+
+
+def test_a_pod_that_fits_leaves_and_the_others_go_to_the_end() -> None:
+    pods = waiting("a", "b", "c")
+
+    first = pods.pop_fitting(2, lambda each: each.pod.metadata.name == "b")
+    then = pods.pop_fitting(2, lambda _: True)
+
+    assert [pod.metadata.name for pod in first] == ["b"]
+    assert [pod.metadata.name for pod in then] == ["c", "a"]
+    assert len(pods) == 0
+
+
+def test_a_deleted_pod_does_not_wait() -> None:
+    pods = waiting("a")
+
+    pods.discard("uid-a")
+    pods.discard("uid-a")
+
+    assert len(pods) == 0
+
+
+def test_the_number_of_waiting_pods_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_pods, "LIMIT", 2)
+
+    assert len(waiting("a", "b", "c")) == 2
