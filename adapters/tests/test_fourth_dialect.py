@@ -19,9 +19,12 @@ from adapters.node import config as node_config
 from adapters.node.apiserver.status import SharingConfig, desired_status
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.hook.facts import gather
-from adapters.node.nri.model import NriContainer, PodSandbox
+from adapters.node.hook.hami_core import MEMORY
+from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
+from adapters.node.nri.model import Adjustment, NriContainer, PodSandbox
 from adapters.node.tests.builders import card as node_card
+from adapters.node.tests.builders import container as a_container
+from adapters.node.tests.builders import equipment, ledger
 from adapters.sidecar import settings as service_settings
 from adapters.sidecar.compose import open_store
 from adapters.sidecar.in_cluster.scheduler_config import config_map_names
@@ -35,6 +38,7 @@ from adapters.sidecar.tests.test_web import call
 from adapters.sidecar.web.app import App
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.quantity import MIB
+from core.requests.grant import Grant
 
 KUBE = KubeNode(Metadata(name="n1", annotations={CARDS: "a-0=1000,a-1=8000"}))
 POD = a_pod(limits={RESOURCE: 4000})
@@ -152,14 +156,29 @@ def test_the_agent_advertises_cards_of_its_vendor_for_it(tmp_path: Path) -> None
     assert [card.dialects for card in status.cards] == [{NAME}, {"volcano"}]
 
 
+ALLOCATED_POD = PodSandbox("p1", "train", "uid-1", "ai", frozenset({ALLOCATED}))
+
+
+def adjust(policy: Policy, pod: PodSandbox, container: NriContainer) -> Adjustment | NoGrantYet:
+    return policy.adjust(policy.facts(pod, container))
+
+
 def test_the_agent_waits_for_the_allocation_of_a_pod_with_its_annotation() -> None:
-    container = NriContainer("c1", "p1", "main")
+    policy = Policy(LedgerGrants(), equipment)
+    other = PodSandbox("p1", "train", "uid-1", "ai")
 
-    allocated = PodSandbox("p1", "p", "uid", "ns", frozenset({ALLOCATED}))
-    other = PodSandbox("p1", "p", "uid", "ns")
+    assert adjust(policy, ALLOCATED_POD, a_container()) is NoGrantYet.GRANT
+    assert isinstance(adjust(policy, other, a_container()), Adjustment)
 
-    assert gather(LedgerGrants(), frozenset(), allocated, container).requests_share
-    assert not gather(LedgerGrants(), frozenset(), other, container).requests_share
+
+def test_the_agent_verifies_the_cards_that_its_runtime_hook_injects() -> None:
+    policy = Policy(LedgerGrants(ledger(Grant("main", "GPU-1", MIB, 0))), equipment)
+    right, wrong = "NVIDIA_VISIBLE_DEVICES=1", "NVIDIA_VISIBLE_DEVICES=2"
+    limit = f"{MEMORY}={MIB}"
+
+    assert adjust(policy, ALLOCATED_POD, a_container(right, limit)) == NO_ADJUSTMENT
+    with pytest.raises(RejectError, match=r"acme's hook has set .*=2.*: stop acme's hook"):
+        adjust(policy, ALLOCATED_POD, a_container(wrong, limit))
 
 
 def test_without_the_entry_its_name_is_an_error(tmp_path: Path) -> None:

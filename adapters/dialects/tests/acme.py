@@ -18,7 +18,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.info import DialectInfo, DialectStyle
+from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, full_name
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -132,6 +132,7 @@ INFO = DialectInfo(
     configure=_configure,
     vendor=NAME,
     uses_node_lock=True,
+    runtime_hook=RuntimeHook("acme's hook", ALLOCATED, "stop acme's hook"),
 )
 
 
