@@ -1,5 +1,6 @@
-"""Starts the real components as plain processes and stops every one of them again.
+"""Starts the real components as plain processes on loopback and stops every one of them again.
 
-Loopback only, one private folder per run, nothing left behind, also when the test process is
-killed. Standard library only.
+Each run has a private folder; nothing is left behind, also when the test process is killed. Rooms,
+each of which imports those to its right: rounds; schedulers, oracles; workloads, doubles, node;
+cluster; processes.
 """
