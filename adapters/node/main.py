@@ -22,7 +22,8 @@ from adapters.node.hardware.mig_partitioner import MigPartitioner
 from adapters.node.hardware.model import HardwareSource
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml_events import XidListener
-from adapters.node.hardware.nvml_mig import NvmlMig
+from adapters.node.hardware.nvml_mig import NvmlMigReader
+from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
@@ -147,7 +148,7 @@ def _partitioner(
         return None
     return MigPartitioner(
         grants,
-        NvmlMig(source.nvml),
+        NvmlMigDriver(NvmlMigReader(source.nvml)),
         lambda: watcher.hardware,
         watcher.read,
         config.mig.enable,

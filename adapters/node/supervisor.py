@@ -17,10 +17,11 @@ async def supervise(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     signalled = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait([*tasks, signalled], return_when=asyncio.FIRST_COMPLETED)
+    everything: list[asyncio.Future[Any]] = [*tasks, signalled]
+    await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
     failed = [task for task in tasks if task.done()]
-    for each in (*tasks, signalled):
+    for each in everything:
         each.cancel()
-    await asyncio.gather(*tasks, signalled, return_exceptions=True)
+    await asyncio.gather(*everything, return_exceptions=True)
     for task in failed:
         task.result()

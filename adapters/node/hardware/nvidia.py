@@ -9,14 +9,14 @@ from adapters.node.hardware.model import CardLoad, Hardware, Instance, Inventory
 from adapters.node.hardware.nvml import CAPABILITIES, NvidiaCard, Nvml, NvmlError, capability
 from adapters.node.hardware.nvml_events import recovery_action
 from adapters.node.hardware.nvml_links import scopes
-from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMig
+from adapters.node.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMigReader
 from adapters.node.log import log_event
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import MigKey
 
 BUS = Path("/sys/bus/pci/devices")
 
-Parts = dict[str, tuple[GpuInstance, ...]]
+GpuInstances = dict[str, tuple[GpuInstance, ...]]
 """The GPU instances of the cards in MIG mode, by the card's uuid."""
 
 
@@ -52,7 +52,7 @@ class NvmlInventory:
             InventoryError: NVML is missing or fails.
         """
         with self.nvml.lock:
-            found, parts = self._found()
+            found, gpu_instances = self._found()
             linked = self._linked(found)
             actions = {card.uuid: recovery_action(self.nvml, card.uuid) for card in found}
         for uuid in self._lost & actions.keys():
@@ -60,7 +60,7 @@ class NvmlInventory:
         problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
         present = {
             card.uuid: replace(
-                self._card(card, mig=card.uuid in parts),
+                self._card(card, mig=card.uuid in gpu_instances),
                 healthy=not problems[card.uuid],
                 links=linked.get(card.uuid, ()),
             )
@@ -77,10 +77,10 @@ class NvmlInventory:
                     card, part, device
                 )
                 for card in found
-                for part in parts.get(card.uuid, ())
+                for part in gpu_instances.get(card.uuid, ())
                 if (device := part.whole) is not None
             },
-            {uuid: tuple(part.placement for part in cut) for uuid, cut in parts.items()},
+            {uuid: tuple(part.placement for part in each) for uuid, each in gpu_instances.items()},
             {uuid: why for uuid, why in problems.items() if why}
             | dict.fromkeys(lost, "it does not answer"),
         )
@@ -95,27 +95,27 @@ class NvmlInventory:
             log_event("nvml.read_failed", reason=str(error))
             return {}
 
-    def _found(self) -> tuple[list[NvidiaCard], Parts]:
+    def _found(self) -> tuple[list[NvidiaCard], GpuInstances]:
         """The cards that answer, and their GPU instances."""
         found: list[NvidiaCard] = []
-        parts: Parts = {}
+        gpu_instances: GpuInstances = {}
         try:
             cards = self.nvml.cards()
         except NvmlError as error:
             if not self._seen:
                 raise InventoryError(str(error)) from error
             log_event("nvml.read_failed", reason=str(error))
-            return found, parts  # no known card answers
+            return found, gpu_instances  # no known card answers
         for card in cards:
             try:
-                cut = NvmlMig(self.nvml).instances(card.uuid)
+                instances = NvmlMigReader(self.nvml).instances(card.uuid)
             except NvmlError as error:
                 log_event("nvml.card_read_failed", card=card.uuid, reason=str(error))
                 continue
             found.append(card)
-            if cut is not None:
-                parts[card.uuid] = cut
-        return found, parts
+            if instances is not None:
+                gpu_instances[card.uuid] = instances
+        return found, gpu_instances
 
     def _linked(self, cards: list[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
         """The groups of connected cards; read again when the set of cards has changed."""

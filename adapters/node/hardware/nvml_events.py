@@ -48,13 +48,13 @@ class _Field(ctypes.Structure):
 
 def recovery_action(nvml: Nvml, uuid: str) -> int | None:
     """The recovery that the driver requests for a card, 0 for none; None where it reports none."""
-    asked = _Field(field=_RECOVERY)
+    value = _Field(field=_RECOVERY)
     try:
         card = nvml.handle_of(uuid)
-        nvml.call("nvmlDeviceGetFieldValues", card, ctypes.c_int(1), ctypes.byref(asked))
+        nvml.call("nvmlDeviceGetFieldValues", card, ctypes.c_int(1), ctypes.byref(value))
     except NvmlError:
         return None
-    return None if asked.code else int(asked.value.number)
+    return None if value.code else int(value.value.number)
 
 
 @dataclass(slots=True)

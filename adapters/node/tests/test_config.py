@@ -1,4 +1,3 @@
-import asyncio
 import json
 from pathlib import Path
 
@@ -155,15 +154,3 @@ def test_a_ledger_in_a_file_is_followed(tmp_path: Path) -> None:
     assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
     path.unlink()
     assert not file.look()
-
-
-def test_a_change_wakes_its_waiters() -> None:
-    async def wait() -> bool:
-        grants = LedgerGrants()
-        waiting = asyncio.ensure_future(grants.next_change())
-        await asyncio.sleep(0)
-        grants.replace(ledger())
-        await waiting
-        return waiting.done()
-
-    assert asyncio.run(wait())

@@ -20,7 +20,8 @@ from adapters.node.hardware.mig_partitioner import MigPartitioner
 from adapters.node.hardware.model import Hardware, Instance
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml
-from adapters.node.hardware.nvml_mig import NvmlMig
+from adapters.node.hardware.nvml_mig import NvmlMigReader
+from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.hook.equipment import EquipmentSource
 from adapters.node.hook.profiles import PROFILES
@@ -70,7 +71,7 @@ def setup(library: Any, *, enable: bool = False) -> Setup:
     inventory = NvmlInventory("a", Nvml(library))
     grants, watcher = LedgerGrants(), HardwareWatcher(inventory)
     watcher.read_first()
-    driver = NvmlMig(inventory.nvml)
+    driver = NvmlMigDriver(NvmlMigReader(inventory.nvml))
     partitioner = MigPartitioner(grants, driver, lambda: watcher.hardware, watcher.read, enable)
     source = EquipmentSource(grants, PROFILES, lambda: watcher.hardware, partitioner)
     return Setup(grants, watcher, partitioner, source)
@@ -255,7 +256,7 @@ class Repartitions(RuleBasedStateMachine):
 
     @invariant()
     def instances_do_not_overlap(self) -> None:
-        parts = NvmlMig(Nvml(self.library)).instances("GPU-0") or ()
+        parts = NvmlMigReader(Nvml(self.library)).instances("GPU-0") or ()
         for place, part in enumerate(parts):
             assert not any(part.placement.overlaps(other.placement) for other in parts[:place])
 

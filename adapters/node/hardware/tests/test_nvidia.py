@@ -9,7 +9,8 @@ import pytest
 from adapters.node.hardware.model import CardLoad, InventoryError
 from adapters.node.hardware.nvidia import NvmlInventory
 from adapters.node.hardware.nvml import Nvml, NvmlError, capability
-from adapters.node.hardware.nvml_mig import NvmlMig
+from adapters.node.hardware.nvml_mig import NvmlMigReader
+from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Mode
 from core.hardware.mig_repartition import GpuInstancePlacement
@@ -39,8 +40,8 @@ def test_cards_have_their_numbers_and_their_numa_node(tmp_path: Path) -> None:
 
 def test_an_instance_has_its_profile_its_place_and_its_device_nodes(tmp_path: Path) -> None:
     there = inventory(tmp_path, begin(1, mig=True))
-    NvmlMig(there.nvml).repartition("GPU-0", (), [SMALL])
-    parts = NvmlMig(there.nvml).instances("GPU-0")
+    NvmlMigDriver(NvmlMigReader(there.nvml)).repartition("GPU-0", (), [SMALL])
+    parts = NvmlMigReader(there.nvml).instances("GPU-0")
     assert parts is not None
     for place, minor in ((f"gi{parts[0].number}", 30), (f"gi{parts[0].number}/ci0", 31)):
         folder = tmp_path / "gpu7" / "mig" / place

@@ -33,13 +33,13 @@ LAYOUTS = {
             "code": "nvmlReturn",
         },
     ),
-    nvml_mig._Placement: ("c_nvmlGpuInstancePlacement_t", {}),
-    nvml_mig._InstanceInfo: ("c_nvmlGpuInstanceInfo_t", {}),
-    nvml_mig._Profile: (
+    nvml_mig.Placement: ("c_nvmlGpuInstancePlacement_t", {}),
+    nvml_mig.InstanceInfo: ("c_nvmlGpuInstanceInfo_t", {}),
+    nvml_mig.Profile: (
         "c_nvmlGpuInstanceProfileInfo_v2_t",
         {"engines": "multiprocessorCount", "memory_mib": "memorySizeMB"},
     ),
-    nvml_mig._ComputeProfile: (
+    nvml_mig.ComputeProfile: (
         "c_nvmlComputeInstanceProfileInfo_t",
         {"engines": "multiprocessorCount"},
     ),
@@ -52,11 +52,11 @@ NUMBERS = {
     "NVML_NVLINK_MAX_LINKS": nvml_links._LINKS,
     "NVML_NVLINK_DEVICE_TYPE_SWITCH": nvml_links._SWITCH,
     "NVML_TOPOLOGY_MULTIPLE": nvml_links._ONE_TREE,
-    "NVML_DEVICE_MIG_ENABLE": nvml_mig._ON,
-    "NVML_GPU_INSTANCE_PROFILE_COUNT": nvml_mig._PROFILES,
-    "NVML_COMPUTE_INSTANCE_PROFILE_COUNT": nvml_mig._COMPUTE_PROFILES,
-    "NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED": nvml_mig._SHARED_ENGINES,
-    "nvmlGpuInstanceProfileInfo_v2": nvml_mig._PROFILE_VERSION,
+    "NVML_DEVICE_MIG_ENABLE": nvml_mig.ON,
+    "NVML_GPU_INSTANCE_PROFILE_COUNT": nvml_mig.PROFILES,
+    "NVML_COMPUTE_INSTANCE_PROFILE_COUNT": nvml_mig.COMPUTE_PROFILES,
+    "NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED": nvml_mig.SHARED_ENGINES,
+    "nvmlGpuInstanceProfileInfo_v2": nvml_mig.PROFILE_VERSION,
 }
 
 

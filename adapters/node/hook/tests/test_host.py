@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from adapters.node.hook import host
-from adapters.node.hook.host import HostError, realize
+from adapters.node.hook.host import HostError, realize, remove_cache_dir
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.nri.model import LinuxDevice, Mount
 
-NOBODYS = "/dev/nvidia-caps/nvidia-cap9999999"
+WITHOUT_NODE = "/dev/nvidia-caps/nvidia-cap9999999"
 
 
 def drivers(tmp_path: Path, text: str) -> Path:
@@ -23,12 +23,12 @@ def test_a_capability_without_a_device_node_is_given_by_its_numbers(
     text = "Character devices:\n  1 mem\n195 nvidia\n237 nvidia-caps\n\nBlock devices:\n  7 loop\n"
     monkeypatch.setattr(host, "PROC_DEVICES", drivers(tmp_path, text))
 
-    made = realize(AdjustmentPlan(devices=(NOBODYS,)))
+    made = realize(AdjustmentPlan(devices=(WITHOUT_NODE,)))
 
-    assert made.devices == (LinuxDevice(NOBODYS, "c", 237, 9999999, 0o666),)
+    assert made.devices == (LinuxDevice(WITHOUT_NODE, "c", 237, 9999999, 0o666),)
 
 
-@pytest.mark.parametrize("path", [NOBODYS, "/dev/nvidia-caps/none", "/dev/no-such-card"])
+@pytest.mark.parametrize("path", [WITHOUT_NODE, "/dev/nvidia-caps/none", "/dev/no-such-card"])
 def test_a_path_that_is_no_device_of_this_node_is_rejected(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,7 +44,7 @@ def test_a_node_that_lists_no_drivers_has_no_capabilities(
     monkeypatch.setattr(host, "PROC_DEVICES", tmp_path / "nowhere")
 
     with pytest.raises(HostError, match="No such file"):
-        realize(AdjustmentPlan(devices=(NOBODYS,)))
+        realize(AdjustmentPlan(devices=(WITHOUT_NODE,)))
 
 
 def test_a_containers_folder_is_created_writable_with_its_parents(tmp_path: Path) -> None:
@@ -67,3 +67,45 @@ def test_a_folder_of_an_earlier_container_loses_its_limits_and_nothing_else(tmp_
 def test_a_mount_without_its_source_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="does not exist on this node"):
         realize(AdjustmentPlan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        AdjustmentPlan({"A=B": "1"}),
+        AdjustmentPlan({"": "1"}),
+        AdjustmentPlan({"A": "1\0"}),
+        AdjustmentPlan({"A": "x" * (128 << 10)}),
+        AdjustmentPlan(devices=("/etc/passwd",)),
+        AdjustmentPlan(scratch_dir="/proc/nowhere/x"),
+        AdjustmentPlan(scratch_dir="/etc/passwd"),
+        AdjustmentPlan(shared_dirs=("/etc/passwd",)),
+    ],
+)
+def test_a_plan_that_would_fail_after_the_answer_fails_before_it(plan: AdjustmentPlan) -> None:
+    with pytest.raises(HostError):
+        realize(plan)
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.cache").touch()
+    (tmp_path / "own").symlink_to(elsewhere)
+
+    realize(AdjustmentPlan(scratch_dir=str(tmp_path / "own")))
+    (tmp_path / "other").symlink_to(elsewhere)
+    remove_cache_dir(str(tmp_path / "other"))
+
+    assert not (tmp_path / "own").is_symlink()
+    assert (elsewhere / "x.cache").exists()
+
+
+def test_a_discarded_folder_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "a.cache").touch()
+
+    remove_cache_dir(str(tmp_path / "own"))
+    remove_cache_dir(str(tmp_path / "own"))
+
+    assert not (tmp_path / "own").exists()

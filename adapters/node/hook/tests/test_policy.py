@@ -5,10 +5,8 @@ import pytest
 from msgspec.structs import replace as changed
 
 from adapters.dialects import record
-from adapters.node.grants import GrantStatus, LedgerGrants
+from adapters.node.grants import LedgerGrants
 from adapters.node.hook.audit import audit_bypasses, audit_shares
-from adapters.node.hook.host import HostError, realize, remove_cache_dir
-from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
 from adapters.node.hook.profiles import NVIDIA, HamiCore, VendorProfile
 from adapters.node.nri.model import (
@@ -19,7 +17,7 @@ from adapters.node.nri.model import (
     NriContainer,
     PodSandbox,
 )
-from adapters.node.tests.builders import ASKING, MEMORY, POD, container, equipment, ledger
+from adapters.node.tests.builders import ASKING, POD, container, equipment, ledger
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState as Firmness
@@ -296,54 +294,3 @@ def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
     )
 
     assert audit_shares(there, [POD], [running]) == ()
-
-
-def test_a_lookup_distinguishes_an_unknown_pod_from_one_without_a_share() -> None:
-    grants = LedgerGrants()
-
-    assert grants.lookup("uid-1", "main") is GrantStatus.NOT_RECORDED
-    grants.replace(ledger(Grant("main", "GPU-0", MEMORY, 100)))
-    assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
-    assert set(grants.cards()) == {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        AdjustmentPlan({"A=B": "1"}),
-        AdjustmentPlan({"": "1"}),
-        AdjustmentPlan({"A": "1\0"}),
-        AdjustmentPlan({"A": "x" * (128 << 10)}),
-        AdjustmentPlan(devices=("/etc/passwd",)),
-        AdjustmentPlan(scratch_dir="/proc/nowhere/x"),
-        AdjustmentPlan(scratch_dir="/etc/passwd"),
-        AdjustmentPlan(shared_dirs=("/etc/passwd",)),
-    ],
-)
-def test_a_plan_that_would_fail_after_the_answer_fails_before_it(plan: AdjustmentPlan) -> None:
-    with pytest.raises(HostError):
-        realize(plan)
-
-
-def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "x.cache").touch()
-    (tmp_path / "own").symlink_to(elsewhere)
-
-    realize(AdjustmentPlan(scratch_dir=str(tmp_path / "own")))
-    (tmp_path / "other").symlink_to(elsewhere)
-    remove_cache_dir(str(tmp_path / "other"))
-
-    assert not (tmp_path / "own").is_symlink()
-    assert (elsewhere / "x.cache").exists()
-
-
-def test_a_discarded_folder_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "a.cache").touch()
-
-    remove_cache_dir(str(tmp_path / "own"))
-    remove_cache_dir(str(tmp_path / "own"))
-
-    assert not (tmp_path / "own").exists()
