@@ -84,25 +84,25 @@ class KubernetesStore:
         await self._stop()
         inbox = self._begin()
         await self._wait(inbox.synced)
-        found: dict[str, Stored] = {}
+        stored: dict[str, Stored] = {}
         self._unreadable = []
         updates, inbox.updates = inbox.updates, {}
         for count, (node, update) in enumerate(updates.items(), start=1):
             for change in update.read(node):
                 if change.stored is not None:
-                    found[node] = change.stored
+                    stored[node] = change.stored
                 elif change.problem is not None:
                     self._unreadable.append(change)
             if count % _BATCH == 0:
                 await asyncio.sleep(0)
-        return found
+        return stored
 
     async def read(self, node: str) -> Stored | None:
         """As in ``Store``."""
-        found = await self._get(node)
-        if found is None:
+        item = await self._get(node)
+        if item is None:
             return None
-        return stored_of(node, found.metadata.resource_version, found.spec)
+        return stored_of(node, item.metadata.resource_version, item.spec)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """As in ``Store``."""

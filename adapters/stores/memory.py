@@ -95,8 +95,8 @@ class MemoryStore:
         seen = self._loaded
         while self._open:
             self._changed.clear()
-            found, seen = self._since(seen), self._table.count
-            for change in found:
+            changes, seen = self._since(seen), self._table.count
+            for change in changes:
                 yield change
             await self._changed.wait()
 

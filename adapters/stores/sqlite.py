@@ -86,8 +86,8 @@ class SqliteStore:
         stamp: Stamp | None = None
         while not self._closed:
             self._changed.clear()
-            stamp, seen, found = await self._do(partial(self._changes_after, stamp, seen))
-            for change in found:
+            stamp, seen, changes = await self._do(partial(self._changes_after, stamp, seen))
+            for change in changes:
                 yield change
             try:
                 async with asyncio.timeout(self._poll):

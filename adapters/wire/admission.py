@@ -101,25 +101,25 @@ def read_review(content: bytes) -> AdmissionRequest:
     return review.request
 
 
-def object_of(question: AdmissionRequest) -> bytes:
+def object_of(request: AdmissionRequest) -> bytes:
     """The object that the API server is about to write, as JSON.
 
     Raises:
         BodyError: it is missing.
     """
-    found = bytes(question.object)
+    found = bytes(request.object)
     if found in (b"", b"null"):
         raise BodyError("request.object is missing")
     return found
 
 
-def read_binding(question: AdmissionRequest) -> Binding:
+def read_binding(request: AdmissionRequest) -> Binding:
     """The Binding of a request.
 
     Raises:
         BodyError: it is missing, cannot be read, or names no node.
     """
-    binding = body.read(object_of(question), _BINDING)
+    binding = body.read(object_of(request), _BINDING)
     if not binding.target.name or binding.target.kind not in ("", "Node"):
         raise BodyError("request.object.target names no node")
     return binding

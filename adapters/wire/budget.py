@@ -58,16 +58,16 @@ def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ..
     Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/util.go,
     FilterVictimsWithPDBViolation.
     """
-    left = [budget.status.disruptions_allowed for budget in budgets]
-    return tuple(_breaks(pod, budgets, left) for pod in pods)
+    allowed = [budget.status.disruptions_allowed for budget in budgets]
+    return tuple(_breaks(pod, budgets, allowed) for pod in pods)
 
 
-def _breaks(pod: Pod, budgets: Sequence[Budget], left: list[int]) -> bool:
+def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
     for number, budget in enumerate(budgets):
         if not _concerns(budget, pod):
             continue
-        left[number] -= 1
-        if left[number] < 0:
+        allowed[number] -= 1
+        if allowed[number] < 0:
             return True
     return False
 
@@ -92,8 +92,8 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _meets(condition: Requirement, said: Mapping[str, str]) -> bool:
-    value, values = said.get(condition.key), condition.values or ()
+def _meets(condition: Requirement, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(condition.key), condition.values or ()
     match condition.operator, bool(values):
         case "In", True:
             return value in values

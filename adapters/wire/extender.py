@@ -293,6 +293,6 @@ def _proposals(args: _RawPreemptionArgs) -> dict[str, Proposal]:
 
 def _any_case(content: bytes, struct: type[msgspec.Struct]) -> bytes:
     """The same object with the keys that a struct reads, whatever their case was."""
-    wanted = {name.lower(): name for name in struct.__struct_encode_fields__}
-    found = body.read(content, _KEYS)
-    return msgspec.json.encode({wanted.get(key.lower(), key): v for key, v in found.items()})
+    names = {name.lower(): name for name in struct.__struct_encode_fields__}
+    fields = body.read(content, _KEYS)
+    return msgspec.json.encode({names.get(key.lower(), key): v for key, v in fields.items()})

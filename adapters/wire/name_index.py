@@ -100,12 +100,12 @@ class NameList:
         padded = self.compact + bytes(_WORD)
         # One word begins at each byte.
         windows: Words = np.ndarray(len(padded) - _WORD + 1, np.dtype("<u8"), padded, strides=(1,))
-        found: list[Words] = []
+        words: list[Words] = []
         for skipped in range(0, _WORD * count, _WORD):
             at = np.minimum(self._starts + skipped, len(self.compact))
             size = np.clip(self._lengths - skipped, 0, _WORD)
-            found.append(windows[at] & _PREFIX[size])
-        return found, self._lengths > _WORD * count
+            words.append(windows[at] & _PREFIX[size])
+        return words, self._lengths > _WORD * count
 
 
 class NameIndex:
@@ -136,15 +136,15 @@ class NameIndex:
         """The row of each name; ``unknown`` where it has none."""
         words, longer = names.words(self._count)
         slots = self._first(words)
-        found = self._slots[slots]
-        probing = np.flatnonzero(self._missed(found, words))
+        rows = self._slots[slots]
+        probing = np.flatnonzero(self._missed(rows, words))
         while probing.size:
             slots[probing] = (slots[probing] + 1) & self._last
-            found[probing] = self._slots[slots[probing]]
-            missed = self._missed(found[probing], [word[probing] for word in words])
+            rows[probing] = self._slots[slots[probing]]
+            missed = self._missed(rows[probing], [word[probing] for word in words])
             probing = probing[missed]
-        found[longer] = self.unknown
-        return found
+        rows[longer] = self.unknown
+        return rows
 
     def _fill(self, words: list[Words], rows: Numbers) -> None:
         slots = self._first(words)
@@ -163,12 +163,12 @@ class NameIndex:
         mixed = (mixed ^ (mixed >> np.uint64(32))) * _ODD
         return (mixed >> self._shift).astype(np.int64)
 
-    def _missed(self, found: Rows, words: list[Words]) -> Mask:
+    def _missed(self, rows: Rows, words: list[Words]) -> Mask:
         """Which of some names met another name; an empty slot is an answer."""
-        differs: Mask = self._words[0][found] != words[0]
-        for known, word in zip(self._words[1:], words[1:], strict=True):
-            differs |= known[found] != word
-        differs &= found != self.unknown
+        differs: Mask = self._words[0][rows] != words[0]
+        for own, word in zip(self._words[1:], words[1:], strict=True):
+            differs |= own[rows] != word
+        differs &= rows != self.unknown
         return differs
 
 

@@ -56,12 +56,12 @@ class NodeEvaluation:
         self._ranks_cards = any(map(needs_placement, request.ranking.nodes))
         self._by_node: dict[str, NodeResult] = {}
 
-    def warm(self, rows: Rows, most: int) -> bool:
+    def warm(self, rows: Rows, max_classes: int) -> bool:
         """Run ``fit`` for some node classes that have no result yet, so that ``fitting`` is fast.
 
         Args:
             rows: of the nodes that will be asked about.
-            most: classes for which ``fit`` runs, at most.
+            max_classes: for how many of them ``fit`` runs.
 
         Returns:
             whether no class is left without a result.
@@ -73,8 +73,8 @@ class NodeEvaluation:
             if name in self._own:
                 continue
             class_id = self.inventory.node_class(name)
-            most -= class_id not in self._results.by_class
-            if most < 0:
+            max_classes -= class_id not in self._results.by_class
+            if max_classes < 0:
                 return False
             self._results.by_row.note(row, class_id, self._result(name))
         return True
@@ -144,14 +144,14 @@ class NodeEvaluation:
             for name, reason in self.reasons(names, EXPLAINED).items()
         }
 
-    def reasons(self, names: Iterable[str], most: int | None = None) -> dict[str, Reason]:
+    def reasons(self, names: Iterable[str], max_classes: int | None = None) -> dict[str, Reason]:
         """Why the request does not fit some nodes; those that fit are left out.
 
         Args:
             names: nodes; an unknown one counts as one without cards.
-            most: classes that are explained in full; None for all. A node of a further class that
-                was not evaluated before counts as rejected, without being looked at: a caller
-                that sets a bound asks about nodes that do not fit.
+            max_classes: how many classes get a full reason; None for all. A node of a further class
+                that was not evaluated before counts as rejected without being evaluated, so set a
+                bound only for nodes that do not fit.
         """
         reasons: dict[str, Reason] = {}
         explained: set[Hashable] = set()
@@ -162,7 +162,12 @@ class NodeEvaluation:
                 reasons[name] = Reason(name, 0, cause=cause)
                 continue
             key = self._key(name)
-            if most is None or len(explained) < most or key in explained or self._knows(key):
+            if (
+                max_classes is None
+                or len(explained) < max_classes
+                or key in explained
+                or self._knows(key)
+            ):
                 explained.add(key)
                 result = self._result(name)
                 if isinstance(result, Reason):

@@ -285,9 +285,9 @@ def distinct_choices(
         yield ()
         return
     done: set[Hashable] = set()
-    for place, position in enumerate(order):
+    for number, position in enumerate(order):
         if labels[position] not in done:
-            later = [other for other in order[place + 1 :] if labels[other] not in done]
+            later = [other for other in order[number + 1 :] if labels[other] not in done]
             for rest in distinct_choices(later, count - 1, labels):
                 yield (position, *rest)
             done.add(labels[position])

@@ -156,20 +156,22 @@ class Inventory:
 
         One group where that criterion depends on the chosen cards, or there is none.
         """
-        found: list[str] = self.candidates(request, names)
+        candidates: list[str] = self.candidates(request, names)
         first = next(iter(request.ranking.nodes), None)
         if first not in (NodeKey.FULLEST, NodeKey.EMPTIEST):
-            yield tuple(found)
+            yield tuple(candidates)
             return
         loads = self.loads(request.ranking.weights)
         for name in self._of_pod.get(request.uid, ()):
             without_pod = self._ledgers[name].release(request.uid)
             loads[self._row_of[name]] = load(without_pod, request.ranking.weights)
-        worth = (loads if first is NodeKey.FULLEST else -loads)[[self._row_of[n] for n in found]]
-        while found:
+        worth = (loads if first is NodeKey.FULLEST else -loads)[
+            [self._row_of[n] for n in candidates]
+        ]
+        while candidates:
             best = worth == worth.max()
-            yield tuple(compress(found, best.tobytes()))
-            found = list(compress(found, (~best).tobytes()))
+            yield tuple(compress(candidates, best.tobytes()))
+            candidates = list(compress(candidates, (~best).tobytes()))
             worth = worth[~best]
 
     def node_class(self, node: str) -> int:
@@ -232,10 +234,10 @@ class Inventory:
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
     """Add a name under a key, or remove it if it is there."""
     names = index.get(key, ())
-    left = tuple(other for other in names if other != name)
-    if left == names:
+    others = tuple(each for each in names if each != name)
+    if others == names:
         index[key] = (*names, name)
-    elif left:
-        index[key] = left
+    elif others:
+        index[key] = others
     else:
         del index[key]

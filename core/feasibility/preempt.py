@@ -57,14 +57,14 @@ def _expendable(
     """Those that may go and hold a card that suits: lower priority first, then younger."""
     suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
     youngest_first = [*ledger.allocations.values()][::-1]
-    found = [
+    expendable = [
         allocation
         for allocation in youngest_first
         if allocation.priority < request.priority
         and (candidates is None or allocation.uid in candidates)
         and not suitable.isdisjoint((*allocation.blocked, *(g.card for g in allocation.grants)))
     ]
-    return sorted(found, key=lambda allocation: allocation.priority)
+    return sorted(expendable, key=lambda allocation: allocation.priority)
 
 
 class _Search:
@@ -141,11 +141,11 @@ class _Search:
 
         Of sets of one size, the one whose allocations are earliest in the pool.
         """
-        places = {one.uid: place for place, one in enumerate(self.pool)}
+        position_of = {one.uid: position for position, one in enumerate(self.pool)}
         by_size = (
             sorted(
                 ((*some, *more) for some in helpful for more in combinations(unprotected, count)),
-                key=lambda victims: sorted(places[one.uid] for one in victims),
+                key=lambda victims: sorted(position_of[one.uid] for one in victims),
             )
             for count in range(len(unprotected) + 1)
         )

@@ -120,19 +120,19 @@ def free_slices(
     layouts = {slot.layout for slot in held}
     fitting = sorted(
         (
-            (slot.size, slot.memory, slot.layout not in layouts, place, slot.position)
-            for place, layout in enumerate(geometry.layouts)
+            (slot.size, slot.memory, slot.layout not in layouts, number, slot.position)
+            for number, layout in enumerate(geometry.layouts)
             for slot in layout.slices
             if slot.memory >= memory
             and slot.compute >= compute
             and not any(slot.overlaps(other) for other in held)
         ),
     )
-    found: dict[tuple[str, int], Slice] = {}
-    for *_, place, position in fitting:
-        slot = geometry.layouts[place].slices[position]
-        found.setdefault((slot.profile, slot.start), slot)
-    return list(found.values())
+    distinct: dict[tuple[str, int], Slice] = {}
+    for *_, number, position in fitting:
+        slot = geometry.layouts[number].slices[position]
+        distinct.setdefault((slot.profile, slot.start), slot)
+    return list(distinct.values())
 
 
 def best_free_slice(
@@ -154,7 +154,7 @@ def _placed(
             profile.name, start, profile.size, profile.memory, profile.compute, name, position
         )
         if not any(slot.overlaps(earlier) for earlier in placed):
-            found = _placed(name, profiles, (*placed, slot))
-            if found is not None:
-                return found
+            slices = _placed(name, profiles, (*placed, slot))
+            if slices is not None:
+                return slices
     return None

@@ -67,7 +67,7 @@ def _product_of(
         for number, group in enumerate(groups, start=1)
     )
     return _Product(
-        {known.name: known for known in profiles},
+        {each.name: each for each in profiles},
         Geometry(tuple(layout for layout in layouts if layout is not None)),
     )
 

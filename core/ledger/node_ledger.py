@@ -158,16 +158,16 @@ class NodeLedger:
     def problems(self) -> tuple[Problem, ...]:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
         known = {card.uuid for card in self.node.cards}
-        found = [
+        problems = [
             Problem(allocation.pod, text)
             for allocation in self.allocations.values()
             for text in _complaints(allocation, known)
         ]
         for card, use in zip(self.node.cards, self.usages, strict=True):
-            found += [
+            problems += [
                 Problem("", text) for text in (*_excess(card, use), *self._conflicts(card, use))
             ]
-        return tuple(found)
+        return tuple(problems)
 
     def _conflicts(self, card: Card, use: CardUsage) -> list[str]:
         return [

@@ -50,9 +50,9 @@ def best_value(
     for position in cards:
         own[_smallest_around(1 << position, tree)].append(position)
     best = {scope: _best_without_scope(own[scope], idle, cards, count) for scope in tree}
-    for place, scope in enumerate(tree[:-1]):
+    for number, scope in enumerate(tree[:-1]):
         groups = _with_pairs(best[scope], (scope & idle).bit_count(), times[scope])
-        around = _smallest_around(scope, tree[place + 1 :])
+        around = _smallest_around(scope, tree[number + 1 :])
         best[around] = _combined(best[around], groups, count)
     return max((value for (taken, _), value in best[_ALL].items() if taken == count), default=None)
 

@@ -30,7 +30,7 @@ def rank_partitions(
         highest = max(partition.score for partition in sized)
         sized = [partition for partition in sized if partition.score == highest]
     positions = _positions(node)
-    found: list[tuple[int, int, frozenset[int]]] = []
+    entries: list[tuple[int, int, frozenset[int]]] = []
     for partition in sized:
         cards = _cards(partition, positions)
         if (
@@ -38,9 +38,9 @@ def rank_partitions(
             and cards <= allowed & free
             and topology.bandwidth <= partition.bandwidth
         ):
-            found.append((partition.score, intact_weight(node, free - cards, count), cards))
-    found.sort(key=lambda entry: (-entry[0], -entry[1]))
-    return [cards for _, _, cards in found]
+            entries.append((partition.score, intact_weight(node, free - cards, count), cards))
+    entries.sort(key=lambda entry: (-entry[0], -entry[1]))
+    return [cards for _, _, cards in entries]
 
 
 def intact_weight(node: Node, free: Set[int], least: int = 1) -> int:
