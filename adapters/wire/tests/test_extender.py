@@ -1,0 +1,39 @@
+"""The arguments of preempt: two forms of victims become one."""
+
+import json
+
+import pytest
+
+from adapters.wire.body import BodyError
+from adapters.wire.extender import read_preemption
+
+POD = {"metadata": {"name": "p"}}
+IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}
+BY_UID = {"n1": {"Pods": [{"UID": "b"}], "NumPDBViolations": 2}, "n3": {"Pods": None}}
+
+
+def proposals(**victims: object) -> object:
+    return read_preemption(json.dumps({"Pod": POD, **victims}).encode()).proposals
+
+
+def test_victims_in_full_are_read_by_their_uids() -> None:
+    assert proposals(NodeNameToVictims=IN_FULL) == {"n1": (["a"], 1), "n2": ([], 0)}
+
+
+def test_victims_by_uid_are_read() -> None:
+    assert proposals(NodeNameToMetaVictims=BY_UID) == {"n1": (["b"], 2), "n3": ([], 0)}
+
+
+def test_a_node_in_both_forms_counts_by_the_uids() -> None:
+    both = proposals(NodeNameToVictims=IN_FULL, NodeNameToMetaVictims=BY_UID)
+
+    assert both == {"n1": (["b"], 2), "n2": ([], 0), "n3": ([], 0)}
+
+
+def test_no_victims_are_no_proposals() -> None:
+    assert proposals() == {}
+
+
+def test_arguments_without_a_pod_are_rejected() -> None:
+    with pytest.raises(BodyError, match="Pod is missing"):
+        read_preemption(b"{}")
