@@ -107,15 +107,16 @@ class CreateContainerHandler:
 
     def _try(self, creating: Creating) -> NoGrantYet | None:
         """Answer, unless the grant or its MIG slice is not there yet."""
-        facts = self.policy.facts(creating.pod, creating.container)
+        facts: ContainerFacts | None = None
         try:
+            facts = self.policy.facts(creating.pod, creating.container)
             adjustment = self.policy.adjust(facts)
         except RejectError as error:
             self._reject(creating, str(error))
             return None
         except Exception as error:
             # The serve loop: one container's failure must not affect the next one.
-            if self.policy.may_have_share(facts):
+            if facts is None or self.policy.may_have_share(facts):
                 self._reject(creating, f"{type(error).__name__}: {error}")
                 return None
             log_event(

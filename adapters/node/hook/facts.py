@@ -1,7 +1,8 @@
 """What decides about one container: gathered once, before the decision."""
 
-from dataclasses import dataclass
 from operator import methodcaller
+
+from msgspec import Struct
 
 from adapters.dialects import record, registry
 from adapters.node.grants import GrantAnswer, Grants
@@ -17,35 +18,50 @@ from core.requests.limits import GrantError
 SEES_ALL = f"{VISIBLE_DEVICES}=all"
 
 _ADMITTED = methodcaller("startswith", f"{record.MARK}=")
-_DECISIVE = methodcaller("startswith", (f"{record.MARK}=", f"{VISIBLE_DEVICES}="))
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
+class ContainerFacts(Struct, frozen=True):
     """Everything about one container that the policy looks at, but for the node's hardware.
+
+    The properties read the environment only when a rule needs them: a container with a grant, for
+    which the kubelet waits, needs none of them.
 
     Attributes:
         pod: of the container.
         container: as the runtime describes it, with what earlier plugins added.
         grant: what the ledger grants, why it grants nothing, or why the grant is invalid.
         exempt: the pod's namespace is exempt: without a share the container keeps its image's env.
-        has_result: the pod has an annotation by which a scheduler reports an allocation; the agent
-            does not read its value.
-        admitted: admission has seen that the container requests a share.
-        device_plugin: a device plugin gave the container GPUs.
         injected: what a runtime hook, such as Koordinator's, has set; None where none has acted.
-        sees_all_cards: the container makes every card visible to itself, as images of CUDA do.
     """
 
     pod: PodSandbox
     container: NriContainer
     grant: GrantAnswer | GrantError
     exempt: bool = False
-    has_result: bool = False
-    admitted: bool = False
-    device_plugin: bool = False
     injected: InjectedMinors | None = None
-    sees_all_cards: bool = False
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the pod has an annotation by which a scheduler reports an allocation.
+
+        The agent does not read its value.
+        """
+        return not registry.allocation_annotations().isdisjoint(self.pod.annotation_keys)
+
+    @property
+    def admitted(self) -> bool:
+        """Whether admission has seen that the container requests a share."""
+        return any(map(_ADMITTED, self.container.env))
+
+    @property
+    def device_plugin(self) -> bool:
+        """Whether a device plugin gave the container GPUs."""
+        return has_device_plugin_gpus(self.container.env)
+
+    @property
+    def sees_all_cards(self) -> bool:
+        """Whether the container makes every card visible to itself, as images of CUDA do."""
+        return SEES_ALL in self.container.env
 
     @property
     def requests_share(self) -> bool:
@@ -72,16 +88,5 @@ def gather(
         grant: GrantAnswer | GrantError = grants.lookup(pod.uid, container.name)
     except GrantError as error:
         grant = error
-    # One pass over the environment: every container's creation waits for it.
-    env = tuple(filter(_DECISIVE, container.env))
-    return ContainerFacts(
-        pod,
-        container,
-        grant,
-        exempt=pod.namespace in exempt,
-        has_result=not registry.allocation_annotations().isdisjoint(pod.annotation_keys),
-        admitted=any(map(_ADMITTED, env)),
-        device_plugin=has_device_plugin_gpus(env),
-        injected=injected_minors(pod, env),
-        sees_all_cards=SEES_ALL in env,
-    )
+    injected = injected_minors(pod, container.env)
+    return ContainerFacts(pod, container, grant, pod.namespace in exempt, injected)

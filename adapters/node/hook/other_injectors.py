@@ -49,7 +49,7 @@ def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | Non
 
     Args:
         pod: of the container.
-        env: of the container, at least every ``NVIDIA_VISIBLE_DEVICES``.
+        env: of the container.
     """
     hooks = (info.runtime_hook for info in registry.DIALECTS)
     hook = next((hook for hook in hooks if hook and hook.annotation in pod.annotation_keys), None)

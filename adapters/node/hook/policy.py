@@ -11,7 +11,6 @@ from adapters.node.hook.bypass import bypass_paths
 from adapters.node.hook.facts import ContainerFacts, gather
 from adapters.node.hook.host import HostError, realize
 from adapters.node.hook.other_injectors import (
-    InjectedMinors,
     InjectorConflictError,
     verify_injected,
 )
@@ -80,35 +79,36 @@ class Policy:
             GrantError: the node cannot give it, or nothing is granted where a share must be.
             InjectorConflictError: another component's hook and the ledger disagree.
         """
-        if isinstance(facts.grant, GrantError):
-            raise facts.grant
+        grant = facts.grant
+        if isinstance(grant, GrantError):
+            raise grant
         equipment = self.equipment()
-        match facts:
+        # Guards, because a class pattern would read every property, also those of no rule yet.
+        match grant:
             # No allocation for this pod, and a share is requested: wait.
-            case ContainerFacts(grant=GrantStatus.NOT_RECORDED, requests_share=True):
+            case GrantStatus.NOT_RECORDED if facts.requests_share:
                 return NoGrantYet.GRANT
-            # Another component's hook, such as Koordinator's, has acted: it must agree with the
-            # ledger.
-            case ContainerFacts(injected=InjectedMinors() as injected, grant=grant):
+            # Another component's hook, such as Koordinator's, has acted: it must agree.
+            case _ if facts.injected is not None:
                 limits = grant if isinstance(grant, Limits) else None
-                verify_injected(injected, limits, facts.container)
+                verify_injected(facts.injected, limits, facts.container)
                 return _UNCHANGED
             # A share, a whole card or a MIG slice.
-            case ContainerFacts(grant=Limits() as limits):
-                return plan_share(limits, facts.pod, facts.container, equipment)
+            case Limits():
+                return plan_share(grant, facts.pod, facts.container, equipment)
             # Another component serves the pod: the container keeps its device plugin's cards.
-            case ContainerFacts(grant=GrantStatus.OTHER_COMPONENT, device_plugin=True):
+            case GrantStatus.OTHER_COMPONENT if facts.device_plugin:
                 return _UNCHANGED
             # Admission saw the request, and nothing was granted: reject.
-            case ContainerFacts(admitted=True, grant=GrantStatus() as status):
+            case _ if facts.admitted:
                 raise GrantError(
-                    f"admission saw a request for a share ({record.MARK}), but {status.value}"
+                    f"admission saw a request for a share ({record.MARK}), but {grant.value}"
                 )
             # Another component serves the pod: no adjustment, unless the image opens all cards.
-            case ContainerFacts(grant=GrantStatus.OTHER_COMPONENT, sees_all_cards=False):
+            case GrantStatus.OTHER_COMPONENT if not facts.sees_all_cards:
                 return _UNCHANGED
             # No share, in an exempt namespace: as the image has it.
-            case ContainerFacts(exempt=True):
+            case _ if facts.exempt:
                 return _UNCHANGED
             # No share: no card is visible.
             case _:

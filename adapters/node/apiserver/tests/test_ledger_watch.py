@@ -167,21 +167,21 @@ def test_the_watch_lists_again_after_an_invalid_answer(nonsense: bytes) -> None:
 
 @pytest.mark.parametrize("last", [event("DELETED", thing("8")), event("MODIFIED", {"spec": {}})])
 def test_without_a_ledger_no_container_has_a_share_but_the_cards_stay(last: bytes) -> None:
-    known = False
+    known = asyncio.Event()
 
     async def one(writer: asyncio.StreamWriter, _: str) -> None:
         await plain(writer, listed(thing("1")))
 
     async def two(writer: asyncio.StreamWriter, _: str) -> None:
-        await asyncio.sleep(0.1)
+        await known.wait()
         await chunked(writer, last)
         await asyncio.sleep(10)
 
     def until(grants: LedgerGrants) -> bool:
-        nonlocal known
-        known = known or knows("uid-1")(grants)
+        if knows("uid-1")(grants):
+            known.set()
         return (
-            known
+            known.is_set()
             and grants.lookup("uid-1", "main") is GrantStatus.NOT_RECORDED
             and bool(grants.cards())
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from adapters.node.grants import LedgerGrants
+from adapters.node.grants import GrantAnswer, LedgerGrants
 from adapters.node.hardware.model import Instance
 from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.create_container import GRANT_WAIT, WATCHDOG_WAIT
@@ -132,6 +132,22 @@ def test_an_unexpected_failure_rejects_only_a_container_that_may_have_a_share(
         assert "boom" in granted.message
         assert other == ttrpc.RpcResponse()
         assert later == ttrpc.RpcResponse()
+
+
+def test_an_unexpected_failure_of_the_ledger_rejects_every_container(tmp_path: Path) -> None:
+    class BrokenGrants(LedgerGrants):
+        def lookup(self, pod: str, container: str) -> GrantAnswer:
+            raise RuntimeError(f"boom: {pod}/{container}")
+
+    with running(tmp_path) as at:
+        at.plugin.policy.grants = BrokenGrants()
+        at.runtime.activate()
+
+        first = at.runtime.call("CreateContainer", subject("uid-1"))
+        second = at.runtime.call("CreateContainer", subject("other"))
+
+        assert first.message == "dragoman: RuntimeError: boom: uid-1/main"
+        assert "boom: other/main" in second.message
 
 
 def test_the_plugin_reconnects_to_a_runtime_that_disconnects(tmp_path: Path) -> None:
