@@ -27,18 +27,21 @@ KOORDINATOR = "koordinator-system"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def start_kube_scheduler(plane: ControlPlane, configuration: Written) -> None:
+def start_kube_scheduler(
+    plane: ControlPlane, configuration: Written, *, leads: bool = False
+) -> None:
     """Start kube-scheduler.
 
     Args:
         plane: the control plane that it serves.
         configuration: a whole file; or fields, to which the test bed's own are added.
+        leads: whether it takes the Lease of its configuration first.
 
     Raises:
         NotBuiltError: it is not built.
         StartError: it does not start.
     """
-    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration)
+    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration, leads=leads)
 
 
 def start_koord_scheduler(plane: ControlPlane, configuration: Written) -> None:
@@ -56,7 +59,9 @@ def start_koord_scheduler(plane: ControlPlane, configuration: Written) -> None:
     start_koord_scheduler_alone(plane, configuration)
 
 
-def start_koord_scheduler_alone(plane: ControlPlane, configuration: Written) -> None:
+def start_koord_scheduler_alone(
+    plane: ControlPlane, configuration: Written, *, leads: bool = False
+) -> None:
     """Start koord-scheduler; the definitions must be there.
 
     Without ``--port=0`` it takes port 10251 of the machine, also where it has a configuration file,
@@ -66,7 +71,10 @@ def start_koord_scheduler_alone(plane: ControlPlane, configuration: Written) -> 
     there = {row["metadata"]["name"] for row in plane.api.get(NAMESPACES)["items"]}
     if KOORDINATOR not in there:
         plane.api.create(NAMESPACES, {"metadata": {"name": KOORDINATOR}})
-    _start_kubernetes_like(plane, "koordinator", "koord-scheduler", configuration, {"port": 0})
+    more: Flags = {"port": 0}
+    _start_kubernetes_like(
+        plane, "koordinator", "koord-scheduler", configuration, more, leads=leads
+    )
 
 
 def start_volcano(plane: ControlPlane, configuration: str) -> None:
@@ -168,6 +176,8 @@ def _start_kubernetes_like(
     name: str,
     configuration: Written,
     more: Flags | None = None,
+    *,
+    leads: bool,
 ) -> None:
     (port,) = free_ports(1)
     user = plane.kubeconfig(name, "system:masters")
@@ -186,7 +196,8 @@ def _start_kubernetes_like(
         "authorization-kubeconfig": user,
         "bind-address": "127.0.0.1",
         "secure-port": port,
-        "leader-elect": "false",  # a successor need not wait for the Lease of a killed one
+        # Most tests lead without a Lease: a successor need not wait for that of a killed one.
+        "leader-elect": str(leads).lower(),
         **(more or {}),
     }
     plane.run.start(name, [cache.binary(component, name), *words(flags)])
