@@ -34,8 +34,8 @@ from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.standalone.cluster import LocalCluster, routes
 from adapters.sidecar.standalone.seed import StaticInventory, seed
 from adapters.sidecar.tests.builders import Json, a_pod, body, read_pod, review
-from adapters.sidecar.tests.test_web import call
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.tests.calls import call
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.quantity import MIB
 from core.requests.grant import Grant

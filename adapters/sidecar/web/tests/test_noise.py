@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from adapters.sidecar.standalone.cluster import routes as local_routes
 from adapters.sidecar.tests.builders import a_binding, a_pod, a_service, body, run
-from adapters.sidecar.tests.test_web import GOOD, Got, app_of, call, mutated
 from adapters.sidecar.web.routes import people, schedulers
+from adapters.sidecar.web.tests.calls import GOOD, Got, app_of, call, mutated
 
 
 async def _nothing() -> bytes:
