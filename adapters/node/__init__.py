@@ -1,5 +1,6 @@
 """The node agent gives each container its granted share, or keeps the container from starting.
 
-Imports go one way: main -> link -> session -> adjust, ttrpc, mux -> the values that they share.
-Neither numpy nor a Kubernetes client nor pydantic: the agent stays small.
+Rooms, each importing only what follows it: ``main``; ``metrics``, ``kubelet``, ``apiserver``;
+``hook``; ``hardware``; ``grants``; ``nri``. Without NumPy, a Kubernetes client and pydantic: the
+agent stays small.
 """

@@ -22,7 +22,7 @@ _UNSUPPORTED = frozenset(
 )
 
 
-class Placement(ctypes.Structure):
+class PlacementStruct(ctypes.Structure):
     """``nvmlGpuInstancePlacement_t``."""
 
     _fields_ = (("start", ctypes.c_uint), ("size", ctypes.c_uint))
@@ -35,7 +35,7 @@ class InstanceInfo(ctypes.Structure):
         ("device", ctypes.c_void_p),
         ("id", ctypes.c_uint),
         ("profile_id", ctypes.c_uint),
-        ("placement", Placement),
+        ("placement", PlacementStruct),
     )
 
 

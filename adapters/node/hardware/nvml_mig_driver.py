@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.node.hardware.nvml import NvmlError
-from adapters.node.hardware.nvml_mig import ON, NvmlMigReader, Placement
+from adapters.node.hardware.nvml_mig import ON, NvmlMigReader, PlacementStruct
 from core.hardware.mig_repartition import GpuInstancePlacement
 
 
@@ -116,7 +116,7 @@ class NvmlMigDriver:
                 "nvmlDeviceCreateGpuInstanceWithPlacement",
                 card,
                 ctypes.c_uint(profile.id),
-                ctypes.byref(Placement(placement.start, placement.size)),
+                ctypes.byref(PlacementStruct(placement.start, placement.size)),
                 ctypes.byref(instance),
             )
         try:

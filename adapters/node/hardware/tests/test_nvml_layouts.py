@@ -33,7 +33,7 @@ LAYOUTS = {
             "code": "nvmlReturn",
         },
     ),
-    nvml_mig.Placement: ("c_nvmlGpuInstancePlacement_t", {}),
+    nvml_mig.PlacementStruct: ("c_nvmlGpuInstancePlacement_t", {}),
     nvml_mig.InstanceInfo: ("c_nvmlGpuInstanceInfo_t", {}),
     nvml_mig.Profile: (
         "c_nvmlGpuInstanceProfileInfo_v2_t",
