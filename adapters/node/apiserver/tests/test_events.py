@@ -9,11 +9,15 @@ import pytest
 
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.apiserver.events import PodEvents
+from adapters.node.nri.model import PodSandbox
 from adapters.node.tests.builders import POD
+from adapters.node.tests.waiting import until
+
+LATER = PodSandbox("p2", "later", "uid-2", "ai")
 
 
 def written(emit: Callable[[PodEvents], None], status: str = "201 Created") -> list[Any]:
-    """Emit from another thread; the requests that arrive."""
+    """Emit from another thread; the requests that arrive before one for a later event."""
     bodies: list[Any] = []
 
     async def run() -> None:
@@ -31,15 +35,14 @@ def written(emit: Callable[[PodEvents], None], status: str = "201 Created") -> l
             events = PodEvents(AgentCredentials("127.0.0.1", port, None), "gpu-a")
             task = asyncio.ensure_future(events.run())
             await asyncio.to_thread(emit, events)
-            async with asyncio.timeout(5):
-                while not bodies:
-                    await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
+            await until(lambda: bodies)
+            events.emit(LATER, "ShareRefused", "x", "y")
+            await until(lambda: bodies[-1][1]["regarding"]["name"] == LATER.name)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
-    return bodies
+    return bodies[:-1]
 
 
 def test_many_rejections_of_one_pod_are_one_event() -> None:
