@@ -93,11 +93,12 @@ class Reconciler:
                 for node in {*self._cache.nodes, *self._service.ledgers.inventory.names()}:
                     self._queue.add_after(node, 0.0)
             due = self._queue.due()
-            await for_each_limited(self._reconcile_or_retry, due)
+            await for_each_limited(self.process, due)
             if not due:
                 await self._queue.wait(POLL)
 
-    async def _reconcile_or_retry(self, name: str) -> None:
+    async def process(self, name: str) -> None:
+        """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
         self._queue.take(name)
         try:
             settled = self._agrees_by_watches(name) or await self.reconcile(name)

@@ -28,9 +28,12 @@ async def history(seed: int) -> Counter[str]:
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
-    weights = (70, 15, dice.choice((1, 3)), 3, 6, 5)
+    weights = (70, 12, dice.choice((1, 3)), 3, dice.choice((3, 12)), dice.choice((5, 15)))
+    # Where a service is stalled, the other one gets far while a request of the first one waits.
+    stall, life = dice.choice((0.0, 0.95)), 0
     for _ in range(STEPS):
-        life = dice.randrange(LIVES)
+        if dice.random() >= stall:
+            life = dice.randrange(LIVES)
         (step,) = dice.choices(("open", "begin", "kill", "leave", "tick", "reconcile"), weights)
         match step:
             case "open":
