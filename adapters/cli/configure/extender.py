@@ -61,7 +61,7 @@ def name_of(profile: Body) -> str:
 def asks_for_victims(found: Configuration) -> bool:
     """Whether the scheduler counts resources itself, and so asks for pods to evict."""
     own = own_extender(found)
-    rows = own.get("managedResources", ()) if own is not None else ()
+    rows = _rows(own) if own is not None else []
     return any(row.get("name") == NAMES[0] and not row.get("ignoredByScheduler") for row in rows)
 
 
@@ -129,7 +129,7 @@ def set_extender(found: Configuration, options: ConfigureOptions, *, binds: bool
             else {"caData": base64_text(options.ca_data)}
         )
         others = {
-            k: v for k, v in made.get("tlsConfig", {}).items() if k not in {"caFile", "caData"}
+            k: v for k, v in (made.get("tlsConfig") or {}).items() if k not in {"caFile", "caData"}
         }
         made["enableHTTPS"] = True
         made["tlsConfig"] = others | authority
@@ -155,12 +155,13 @@ def _is_own(extender: Body) -> bool:
 
 
 def _managed(extender: Body) -> set[str]:
+    return {str(row.get("name")) for row in _rows(extender)}
+
+
+def _rows(extender: Body) -> list[Body]:
+    """The managed resources of an extender; what is no mapping is left to the scheduler."""
     rows = extender.get("managedResources")
-    return {
-        str(row.get("name"))
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict)
-    }
+    return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Body)]
 
 
 def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
@@ -216,7 +217,7 @@ def _keep(own: Body, made: Body) -> None:
     for key, value in own.items():
         if key not in ours and not key.endswith("Verb"):
             made[key] = value
-    for row in own.get("managedResources") or ():
+    for row in _rows(own):
         if row.get("name") not in NAMES:
             made["managedResources"].append(row)
 

@@ -7,6 +7,7 @@ decides in the end; then koord-scheduler binds, not the extender.
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
 from adapters.cli.configure.options import ConfigureOptions
+from adapters.cli.configure.yaml_text import Body
 from adapters.cli.input.source import InputError
 
 KIND = extender.KIND
@@ -66,11 +67,21 @@ def _ask_for_victims(found: Configuration) -> None:
         if field[3] == "postFilter" and PREEMPTION not in names:
             found.record.insert(enabled, field, {"name": PREEMPTION})
     for profile in extender.profiles(found):
-        for plugin in profile.get("pluginConfig") or ():
-            if plugin.get("name") == GANGS and (plugin.get("args") or {}).get("enablePreemption"):
+        for plugin in _plugin_arguments(profile):
+            if plugin["name"] == GANGS and plugin["args"].get("enablePreemption"):
                 name = extender.name_of(profile)
                 field = ("profiles", name, "pluginConfig", GANGS, "args", "enablePreemption")
                 found.record.set(found.body, field, value=False)
+
+
+def _plugin_arguments(profile: Body) -> list[Body]:
+    """The rows of pluginConfig that have a name and arguments."""
+    rows = profile.get("pluginConfig")
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, Body) and "name" in row and isinstance(row.get("args"), dict)
+    ]
 
 
 def _has_plugin(found: Configuration) -> bool:

@@ -1,12 +1,13 @@
 """What an earlier run changed, kept as comments at the top of the configuration.
 
-Both kinds of configuration are decoded strictly or by name, so a comment is the only place for it
-that every scheduler accepts. Dragoman's own entry needs no line: it is recognized by its address.
+kube-scheduler and koord-scheduler reject fields that they do not know, so a comment is the only
+place that every scheduler accepts. Dragoman's own entry needs no line: the path of its address
+shows it.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from adapters.cli.input.source import InputError
 MARK = "# dragoman-configure: "
 _LINE = re.compile(rf"^{re.escape(MARK)}(.*)\n?", re.MULTILINE)
 
-Field = tuple[str | int, ...]
+Field = Annotated[tuple[str | int, ...], msgspec.Meta(min_length=1)]
 """Keys from the top; an item of a list by its index, its ``schedulerName`` or its ``name``."""
 
 DEFAULT_PROFILE = "default-scheduler"
@@ -170,7 +171,7 @@ def _undo(body: Body, row: Change) -> list[str]:
     if isinstance(row, ItemRemoved | ItemInserted):
         return _undo_item(child(target, row.field[-1]), row)
     key = row.field[-1]
-    if target is None or plain(child(target, key)) != row.value:
+    if not isinstance(target, dict) or plain(target.get(key)) != row.value:
         return [f"{path(row.field)}: was changed after Dragoman set it, and stays as it is"]
     if isinstance(row, FieldReplaced):
         target[key] = row.before

@@ -6,6 +6,7 @@ pkg/scheduler/plugins/extender/extender.go; ``managedResources`` must be a list,
 ends at its start.
 """
 
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -42,7 +43,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     own = None
     for tier, plugin in present:
         if not _is_own(plugin):
-            url = plain((plugin.get("arguments") or {}).get("extender.urlPrefix"))
+            url = plain(_arguments(plugin).get("extender.urlPrefix"))
             raise InputError(
                 found.name,
                 f"tiers: a plugin {PLUGIN} calls {url!r}, and Volcano takes one plugin of a name;"
@@ -50,7 +51,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
             )
         own = plugin
         tier.remove(plugin)
-    url = (own.get("arguments") or {}).get("extender.urlPrefix") if own is not None else None
+    url = _arguments(own).get("extender.urlPrefix") if own is not None else None
     made = _plugin(service_url(options, PATH, url))
     if own is not None:
         _keep(own, made)
@@ -102,8 +103,13 @@ def _tiers(found: Configuration) -> list[list[Any]]:
     return [row["plugins"] for row in rows]
 
 
+def _arguments(plugin: Body) -> Mapping[str, Any]:
+    found = plugin.get("arguments")
+    return found if isinstance(found, dict) else {}
+
+
 def _is_own(plugin: Body) -> bool:
-    url = (plugin.get("arguments") or {}).get("extender.urlPrefix")
+    url = _arguments(plugin).get("extender.urlPrefix")
     return isinstance(url, str) and urlsplit(url).path == PATH
 
 
@@ -133,14 +139,15 @@ def _keep(own: Body, made: Body) -> None:
             made[key] = value
     for key, value in own["arguments"].items():
         if key == MANAGED:
-            made["arguments"][key].extend(name for name in value or () if name not in NAMES)
+            rows = value if isinstance(value, list) else ()
+            made["arguments"][key].extend(name for name in rows if name not in NAMES)
         elif key == "extender.httpTimeout" or key not in made["arguments"]:
             made["arguments"][key] = value
 
 
 def _lost(plugin: Body) -> list[str]:
     """What deviceshare's arguments chose besides which kinds of cards it serves."""
-    arguments = plugin.get("arguments") or {}
+    arguments = _arguments(plugin)
     chosen = {key: plain(value) for key, value in arguments.items() if not key.endswith("Enable")}
     if not chosen:
         return []

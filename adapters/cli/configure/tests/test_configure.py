@@ -162,6 +162,35 @@ def test_a_name_of_the_clusters_dns_is_noted() -> None:
     assert run("kube-scheduler", "--url", "http://10.0.0.1:9595", stdin=KUBE).stderr == ""
 
 
+def test_a_key_chooses_among_the_configurations_of_a_config_map() -> None:
+    holder = yaml.safe_dump({"kind": "ConfigMap", "data": {"a": KUBE, "b": KUBE}})
+
+    found = made("kube-scheduler", "--key", "b", stdin=holder)
+
+    assert "has 2 of KubeSchedulerConfiguration" in refused("kube-scheduler", stdin=holder)
+    assert found["data"]["a"] == KUBE
+    assert "extenders" in found["data"]["b"]
+
+
+def test_undo_without_a_record_says_what_it_cannot_know() -> None:
+    once = run("koord-scheduler", stdin=KUBE).stdout
+    bare = "".join(row for row in once.splitlines(keepends=True) if not row.startswith("#"))
+
+    result = run("koord-scheduler", "--undo", stdin=bare)
+
+    assert "extenders" in result.stdout
+    assert yaml.safe_load(result.stdout)["extenders"] == []
+    assert "no profile enables DeviceShare" in result.stderr
+
+
+@pytest.mark.parametrize("scheduler", ALL)
+def test_new_begins_with_the_installers_default(scheduler: str) -> None:
+    result = run(scheduler, "--new", "--undo")
+
+    assert result.exit_code == 0
+    assert "has nothing of Dragoman" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("scheduler", "text", "expected"),
     [

@@ -1,5 +1,6 @@
 """Any configuration: a second run changes nothing, undo restores, and the rest stays."""
 
+import contextlib
 from typing import Any
 
 import yaml
@@ -10,7 +11,10 @@ from adapters.cli.configure.command import configure, unconfigure
 from adapters.cli.configure.extender import PATH
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
-from adapters.cli.input.source import Source
+from adapters.cli.input.source import InputError, Source
+
+few = settings(max_examples=25, phases=[Phase.generate], deadline=None)
+"""A run parses some ten documents in pure Python; to shrink one takes minutes."""
 
 words = st.text("abcdefghijklmnopqrstuvwxyz:#-'\" \n{}[]&*!|>%@,?0123456789", max_size=12)
 scalars = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | words
@@ -103,7 +107,7 @@ def check(scheduler: Scheduler, given: Source, chosen: ConfigureOptions) -> dict
     return made
 
 
-@settings(max_examples=25, phases=[Phase.generate], deadline=None)
+@few
 @given(kube_like(), options, st.booleans() | st.none())
 def test_koord_scheduler(
     body: dict[str, Any], chosen: ConfigureOptions, style: bool | None
@@ -117,7 +121,7 @@ def test_koord_scheduler(
     assert made.get("leaderElection") == body.get("leaderElection")
 
 
-@settings(max_examples=25, phases=[Phase.generate], deadline=None)
+@few
 @given(kube_like(), options)
 def test_kube_scheduler(body: dict[str, Any], chosen: ConfigureOptions) -> None:
     for profile in body.get("profiles", ()):
@@ -128,7 +132,7 @@ def test_kube_scheduler(body: dict[str, Any], chosen: ConfigureOptions) -> None:
     assert len(made["extenders"]) == len(body.get("extenders", [])) + 1
 
 
-@settings(max_examples=25, phases=[Phase.generate], deadline=None)
+@few
 @given(volcano(), st.booleans() | st.none())
 def test_vc_scheduler(body: dict[str, Any], style: bool | None) -> None:
     made = check(Scheduler.VOLCANO, written(body, style), ConfigureOptions())
@@ -144,7 +148,7 @@ def test_vc_scheduler(body: dict[str, Any], style: bool | None) -> None:
     ]
 
 
-@settings(max_examples=25, phases=[Phase.generate], deadline=None)
+@few
 @given(kube_like(), st.booleans(), st.booleans())
 def test_any_change_of_mind_can_be_undone(
     body: dict[str, Any], preemption: bool, renames: bool
@@ -162,3 +166,30 @@ def test_any_change_of_mind_can_be_undone(
     back = unconfigure(Scheduler.KOORD, Source("it", again.after, named=True))
 
     assert yaml.safe_load(back.after) == yaml.safe_load(text.text)
+
+
+@few
+@given(kube_like() | volcano(), st.sampled_from(Scheduler), st.data())
+def test_any_damage_gives_a_result_or_a_plain_error(
+    body: dict[str, Any], scheduler: Scheduler, data: st.DataObject
+) -> None:
+    try:
+        once = configure(scheduler, written(body, style=False), ConfigureOptions()).after
+    except InputError:
+        once = yaml.safe_dump(body)
+    made = yaml.safe_load(once)
+    where: Any = made
+    while isinstance(where, dict | list) and where:
+        keys = list(where) if isinstance(where, dict) else list(range(len(where)))
+        key = data.draw(st.sampled_from(keys))
+        if data.draw(st.booleans()) or not isinstance(where[key], dict | list):
+            where[key] = data.draw(trees)
+            break
+        where = where[key]
+    head = "".join(line for line in once.splitlines(keepends=True) if line.startswith("# dragoman"))
+    damaged = Source("it", head + yaml.safe_dump(made), named=True)
+
+    with contextlib.suppress(InputError):
+        configure(scheduler, damaged, ConfigureOptions())
+    with contextlib.suppress(InputError):
+        unconfigure(scheduler, damaged)
