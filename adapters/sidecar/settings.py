@@ -9,33 +9,22 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.environment import PREFIX, VariableError, override
-
-ADDRESS = r"^(\[[0-9a-fA-F:]+\]|[^:\s]*):[0-9]{1,5}$"
-"""``HOST:PORT``, with an IPv6 address in brackets; without a host: every address."""
+from adapters.sidecar.section import ADDRESS, SPLIT_AT_COMMAS, Section
+from adapters.sidecar.tls_settings import GrpcTls, Tls
 
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""
-
-DAY = 24 * 3600
-
-_SPLIT_AT_COMMAS = BeforeValidator(
-    lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-)
-"""In the environment a list is a text with commas."""
 
 _OFF = BeforeValidator(lambda value: "off" if value is False else value)
 """YAML reads the word off as a boolean."""
@@ -56,75 +45,6 @@ _DialectName = Annotated[str, AfterValidator(_registered)]
 
 class SettingsError(ValueError):
     """An invalid setting; the text names its key, its value and what would be valid."""
-
-
-class Section(BaseModel):
-    """A part of the settings; its keys are camelCase, and an unknown key is an error."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
-
-
-class Managed(Section):
-    """A certificate that the service makes and renews itself, kept in a Secret of its namespace.
-
-    Attributes:
-        secret: name of the Secret; it must exist, and may be empty.
-        names: DNS names and addresses under which the API server calls the service.
-        webhooks: mutating webhook configurations whose caBundle the service writes.
-        leaf_seconds: validity of a certificate, in seconds; the service renews it after two thirds.
-        authority_seconds: the same for the authority that signs it.
-        overlap_seconds: seconds between two steps of the change from one authority to the next.
-    """
-
-    secret: Annotated[str, Field(min_length=1)]
-    names: Annotated[
-        tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1), _SPLIT_AT_COMMAS
-    ]
-    webhooks: Annotated[tuple[str, ...], _SPLIT_AT_COMMAS] = ()
-    leaf_seconds: Annotated[int, Field(ge=6)] = 90 * DAY
-    authority_seconds: Annotated[int, Field(ge=12)] = 365 * DAY
-    overlap_seconds: Annotated[int, Field(ge=1)] = 300
-
-    @model_validator(mode="after")
-    def _overlaps(self) -> "Managed":
-        """The last third of each validity must be long enough for all steps of a renewal."""
-        if self.leaf_seconds < 6 * self.overlap_seconds:
-            raise ValueError("leafSeconds must be at least 6 times overlapSeconds")
-        if self.authority_seconds < 2 * self.leaf_seconds:
-            raise ValueError("authoritySeconds must be at least 2 times leafSeconds")
-        return self
-
-
-class Tls(Section):
-    """The port's certificate: from files, or made by the service itself.
-
-    Attributes:
-        listen: ``HOST:PORT`` of a second port with TLS beside the plaintext one; where None, the
-            one port has TLS.
-        certificate: file with the chain, PEM; read again when it changes.
-        key: file with its key, PEM.
-        managed: in the place of both files.
-        client_authorities: file with the authorities of clients, PEM; the port rejects a client
-            without a certificate from one of them.
-    """
-
-    certificate: Path | None = None
-    key: Path | None = None
-    managed: Managed | None = None
-    listen: Annotated[str, Field(pattern=ADDRESS)] | None = None
-    client_authorities: Path | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "Tls":
-        """A certificate comes from one place."""
-        if self.managed is not None:
-            if self.certificate is not None or self.key is not None:
-                raise ValueError("tls.managed makes the certificate: leave certificate and key out")
-        elif self.certificate is None or self.key is None:
-            raise ValueError("tls.certificate and tls.key are needed, or tls.managed")
-        return self
 
 
 class PolicySettings(Section):
@@ -155,21 +75,6 @@ class Log(Section):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "text"] = "json"
-
-
-class GrpcTls(Section):
-    """The gRPC port's certificate and the authorities of its clients; read again on a change.
-
-    Attributes:
-        certificate: file with the chain, PEM.
-        key: file with its key, PEM.
-        client_authorities: file with the authorities of clients, PEM; the port rejects a client
-            without a certificate from one of them.
-    """
-
-    certificate: Path
-    key: Path
-    client_authorities: Path
 
 
 class Settings(Section):
@@ -207,7 +112,7 @@ class Settings(Section):
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
-    publish: Annotated[tuple[_DialectName, ...], _SPLIT_AT_COMMAS] = ()
+    publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
     node_lock: Literal["auto", "never"] = "auto"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = True

@@ -15,7 +15,7 @@ from adapters.cluster.watch.selection import Selection
 from adapters.sidecar.certificates.keeper import CertificateRotator
 from adapters.sidecar.certificates.rotation import RotationPolicy
 from adapters.sidecar.certificates.secret import KubeSecretStorage, ServedCertificate
-from adapters.sidecar.settings import Managed
+from adapters.sidecar.tls_settings import Managed
 from adapters.wire.kube import Secret
 
 LEASE = "dragoman-certificates"

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from adapters.sidecar.settings import SettingsError, Tls
+from adapters.sidecar.settings import SettingsError
+from adapters.sidecar.tls_settings import Tls
 
 
 class ServingCertificate(Protocol):

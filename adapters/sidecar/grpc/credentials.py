@@ -6,7 +6,8 @@ from pathlib import Path
 
 import grpc
 
-from adapters.sidecar.settings import GrpcTls, SettingsError
+from adapters.sidecar.settings import SettingsError
+from adapters.sidecar.tls_settings import GrpcTls
 
 
 def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCredentials:

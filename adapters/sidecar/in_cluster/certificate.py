@@ -10,7 +10,7 @@ from adapters.sidecar.certificates.tls_context import CertificateText
 from adapters.sidecar.in_cluster.readiness import Sync
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.runtime import ServiceRuntime
-from adapters.sidecar.settings import Managed
+from adapters.sidecar.tls_settings import Managed
 
 PROBLEMS = frozenset(("certificate.failed", "certificate.lost", "certificate.unusable"))
 

@@ -44,7 +44,8 @@ from adapters.sidecar.reconcile.reporter import ReconcileReporter
 from adapters.sidecar.reconcile.requeue import PodRequeuer
 from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
-from adapters.sidecar.settings import Managed, Settings, SettingsError
+from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.tls_settings import Managed
 from adapters.stores.kubernetes import KubernetesStore
 
 LEASE = "dragoman-reconciler"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from adapters.sidecar.environment import is_service_link
-from adapters.sidecar.settings import GrpcTls, Log, Settings, SettingsError, read
+from adapters.sidecar.settings import Log, Settings, SettingsError, read
+from adapters.sidecar.tls_settings import GrpcTls
 
 SERVICE = {
     "DRAGOMAN_SERVICE_HOST": "10.96.0.7",

@@ -13,13 +13,14 @@ from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.sidecar.grpc.credentials import credentials
 from adapters.sidecar.grpc.server import GrpcServer
-from adapters.sidecar.settings import GrpcTls, SettingsError, read
+from adapters.sidecar.settings import SettingsError, read
 from adapters.sidecar.tests.builders import (
     Json,
     a_node,
     a_service,
 )
 from adapters.sidecar.tests.test_serve import make_certificate
+from adapters.sidecar.tls_settings import GrpcTls
 
 
 async def cards_over_tls(port: int, server: Path, client: tuple[Path, Path] | None) -> int:
