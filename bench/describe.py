@@ -56,14 +56,14 @@ def measure() -> Iterator[service.Result]:
 
 
 async def _seconds() -> float:
-    mirror, store, cluster = ClusterCache(), DistantStore(), LocalCluster()
+    cache, store, cluster = ClusterCache(), DistantStore(), LocalCluster()
     made = await service.composed([], cluster)
     live: Any = cluster
     reconciler = Reconciler(
-        made, mirror, store, live, StructuredDecisionLog(logger("error", "json"), Metrics())
+        made, cache, store, live, StructuredDecisionLog(logger("error", "json"), Metrics())
     )
     for number in range(NODES):
-        mirror.put_node(_node(number))
+        cache.put_node(_node(number))
     started = perf_counter()
     running = asyncio.create_task(reconciler.run())
     while store.written < NODES:

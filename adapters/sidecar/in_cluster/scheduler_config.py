@@ -49,9 +49,10 @@ class SchedulerConfig:
         self._unlisted = set(config_map_names())
         self._applied: Mapping[Key, Mapping[str, str]] | None = None
 
-    def put(self, found: ConfigMap) -> None:
+    def put(self, config_map: ConfigMap) -> None:
         """Add or replace a config map."""
-        self._maps[(found.metadata.namespace, found.metadata.name)] = dict(found.data or {})
+        key = (config_map.metadata.namespace, config_map.metadata.name)
+        self._maps[key] = dict(config_map.data or {})
         self._apply_if_changed()
 
     def drop(self, what: NamespacedObject) -> None:
@@ -79,7 +80,7 @@ class SchedulerConfig:
         Raises:
             ValueError: one of them is not YAML.
         """
-        found: dict[Document, object] = {}
+        documents: dict[Document, object] = {}
         places: dict[Document, str] = {}
         read = registry.documents()
         for (namespace, name), data in sorted(self._maps.items()):
@@ -89,8 +90,8 @@ class SchedulerConfig:
                     self._reject(f"{place}: ignored, because {places[name, key]} exists too")
                     continue
                 places[name, key] = place
-                found[name, key] = _parsed(data[key], f"{place}, data[{key}]")
-        return found
+                documents[name, key] = _parsed(data[key], f"{place}, data[{key}]")
+        return documents
 
 
 class SchedulerConfigHandler:

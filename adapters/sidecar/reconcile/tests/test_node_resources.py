@@ -107,7 +107,7 @@ def test_published_dialects_are_set_by_file_and_environment() -> None:
 
 @dataclass
 class FakeStatus:
-    mirror: ClusterCache
+    cache: ClusterCache
     writes: list[Mapping[str, str | None]] = field(default_factory=list)
     failures: int = 0
     ignored: bool = False
@@ -123,19 +123,19 @@ class FakeStatus:
             self.failures -= 1
             raise OSError("no answer")
         if not self.ignored:
-            node = self.mirror.nodes[name]
+            node = self.cache.nodes[name]
             stated = {key: value for key, value in resources.items() if value is not None}
             noted = {**(node.metadata.annotations or {}), **annotations}
             kept = {key: value for key, value in noted.items() if value is not None}
             made = msgspec.structs.replace(
                 node, metadata=msgspec.structs.replace(node.metadata, annotations=kept)
             )
-            self.mirror.put_node(stating(made, {**(node.status.capacity or {}), **stated}))
+            self.cache.put_node(stating(made, {**(node.status.capacity or {}), **stated}))
 
 
 @dataclass
 class Rig:
-    mirror: ClusterCache
+    cache: ClusterCache
     status: FakeStatus
     publisher: NodeResourcePublisher
     failed: list[str]
@@ -143,17 +143,17 @@ class Rig:
 
 
 def a_rig() -> Rig:
-    mirror = ClusterCache(lambda node: made.publisher.look_at(node))
-    status, failed = FakeStatus(mirror), list[str]()
+    cache = ClusterCache(lambda node: made.publisher.look_at(node))
+    status, failed = FakeStatus(cache), list[str]()
     publisher = NodeResourcePublisher(
-        mirror,
+        cache,
         status,
         lambda: DIALECTS,
         ALL,
         lambda: made.time,
         lambda _, text: failed.append(text),
     )
-    made = Rig(mirror, status, publisher, failed)
+    made = Rig(cache, status, publisher, failed)
     return made
 
 
@@ -161,7 +161,7 @@ def test_a_node_is_written_to_once_and_again_after_a_reset() -> None:
     async def tried() -> None:
         rig = a_rig()
         running = asyncio.create_task(rig.publisher.run())
-        rig.mirror.put_node(a_node("n"))
+        rig.cache.put_node(a_node("n"))
         await asyncio.sleep(0.01)
         assert len(rig.status.writes) == 1
         rig.time += 3600
@@ -169,7 +169,7 @@ def test_a_node_is_written_to_once_and_again_after_a_reset() -> None:
         await asyncio.sleep(0.01)
         assert len(rig.status.writes) == 1
 
-        rig.mirror.put_node(a_node("n"))
+        rig.cache.put_node(a_node("n"))
         await asyncio.sleep(0.01)
 
         assert len(rig.status.writes) == 2
@@ -182,7 +182,7 @@ def test_a_controller_that_keeps_overwriting_amounts_is_answered_ever_more_rarel
     async def tried() -> None:
         rig = a_rig()
         rig.status.ignored = True
-        rig.mirror.put_node(a_node("n"))
+        rig.cache.put_node(a_node("n"))
         for _ in range(36000):
             await rig.publisher.publish("n")
             rig.time += 1
@@ -196,7 +196,7 @@ def test_a_failed_write_is_reported_and_repeated() -> None:
     async def tried() -> None:
         rig = a_rig()
         rig.status.failures = 1
-        rig.mirror.put_node(a_node("n"))
+        rig.cache.put_node(a_node("n"))
 
         assert not await rig.publisher.publish("n")
         rig.time += 1
@@ -246,16 +246,16 @@ def left_by(
     async def tried() -> tuple[Rig, Mapping[str, str | int | float]]:
         rig = a_rig()
         for node in before:
-            rig.mirror.put_node(node)
+            rig.cache.put_node(node)
             await rig.publisher.publish("n")
             rig.time += 3600
-        bare = without_cards(rig.mirror.nodes["n"])
-        rig.mirror.put_node(bare if after is None else stating(bare, after))
+        bare = without_cards(rig.cache.nodes["n"])
+        rig.cache.put_node(bare if after is None else stating(bare, after))
         rig.status.writes.clear()
         for _ in range(3):
             await rig.publisher.publish("n")
             rig.time += 3600
-        return rig, rig.mirror.nodes["n"].status.allocatable or {}
+        return rig, rig.cache.nodes["n"].status.allocatable or {}
 
     return asyncio.run(tried())
 
@@ -265,7 +265,7 @@ def test_a_node_that_lost_its_cards_gets_zeros_once() -> None:
 
     assert stated == dict.fromkeys(amounts(a_node("n"), None, DIALECTS, ALL), "0")
     assert len(rig.status.writes) == 1
-    assert MARK not in (rig.mirror.nodes["n"].metadata.annotations or {})
+    assert MARK not in (rig.cache.nodes["n"].metadata.annotations or {})
 
 
 def test_amounts_that_a_device_plugin_wrote_over_ours_stay() -> None:
@@ -302,14 +302,14 @@ def test_one_resource_that_is_not_wanted_any_more_is_withdrawn_and_the_others_st
 
     async def tried() -> Rig:
         rig = a_rig()
-        rig.mirror.put_node(stating(both, stated))
+        rig.cache.put_node(stating(both, stated))
         await rig.publisher.publish("n")
         return rig
 
     rig = asyncio.run(tried())
 
     assert rig.status.writes == [{"gone.io/x": "0"}]
-    noted = rig.mirror.nodes["n"].metadata.annotations or {}
+    noted = rig.cache.nodes["n"].metadata.annotations or {}
     assert noted[MARK] == '{"volcano.sh/vgpu-number":20}'
 
 

@@ -32,8 +32,8 @@ def a_record(*pods: Pod) -> Change:
 class Rig:
     def __init__(self, record: Change) -> None:
         self.named: list[str] = []
-        self.book, self.mirror = LedgerCache(), ClusterCache()
-        self.scanner = UnboundScanner(self.book, self.mirror, self.named.append)
+        self.book, self.cache = LedgerCache(), ClusterCache()
+        self.scanner = UnboundScanner(self.book, self.cache, self.named.append)
         self.written(record)
 
     def written(self, record: Change) -> None:
@@ -42,12 +42,12 @@ class Rig:
 
     def bind(self, pod: Pod) -> None:
         spec = msgspec.structs.replace(pod.spec, node_name="n1")
-        self.mirror.put_pod(msgspec.structs.replace(pod, spec=spec))
+        self.cache.put_pod(msgspec.structs.replace(pod, spec=spec))
 
 
 def test_a_node_whose_pod_is_not_bound_a_scan_later_is_found_once() -> None:
     rig = Rig(a_record(POD))
-    rig.mirror.put_pod(POD)
+    rig.cache.put_pod(POD)
 
     rig.scanner.scan()
     at_once = [*rig.named]
