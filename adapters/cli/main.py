@@ -133,9 +133,7 @@ def _schedule(
 
 @app.command("configure")
 def _configure(
-    scheduler: Annotated[
-        Scheduler, typer.Argument(metavar="kube-scheduler|koord-scheduler|vc-scheduler")
-    ],
+    scheduler: Annotated[Scheduler, typer.Argument(metavar="SCHEDULER", show_choices=True)],
     filename: Annotated[
         str,
         typer.Option(
