@@ -15,9 +15,10 @@ fmt: .venv/.stamp  ## format the code and apply automatic fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-check: .venv/.stamp  ## formatting, lint, types (mypy and pyright), import contracts
+check: .venv/.stamp  ## formatting, lint, words, types (mypy and pyright), import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/python .ci/words.py
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
