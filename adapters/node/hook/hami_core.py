@@ -25,6 +25,16 @@ LIBRARY = "/usr/local/vgpu/libvgpu.so"
 
 PRELOAD_FILE = "/etc/ld.so.preload"
 
+NEUTRAL = {
+    "ACTIVE_OOM_KILLER": "true",
+    "CUDA_DISABLE_CONTROL": "false",
+    "CUDA_REDIRECT": "",
+    "GPU_CORE_UTILIZATION_POLICY": "default",
+}
+"""Variables by which a container weakens or avoids its limits, with the values that do not.
+Source: HAMi-core 8f3a89c src/multiprocess/multiprocess_memory_limit.c:1029-1055, src/libvgpu.c:95;
+CUDA_DISABLE_CONTROL is read by HAMi's device plugin and by earlier libraries."""
+
 MAX_CARDS = 16
 """The library's arrays are that long (src/multiprocess/multiprocess_memory_limit.h:59)."""
 
@@ -77,7 +87,7 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
     """
     own = cache_dir_name(pod, container.name)
     cache = f"{hami.caches}/{own}"
-    env = {CACHE: f"{hami.cache}/{own}.cache"}
+    env = {CACHE: f"{hami.cache}/{own}.cache", **_neutralized(container)}
     mounts = [
         Mount(LIBRARY, "bind", hami.library, ("rbind", "ro")),
         Mount(hami.cache, "bind", cache, ("rbind", "rw")),
@@ -101,6 +111,11 @@ def cache_dir_name(pod: str, container: str) -> str:
         if not _SAFE.fullmatch(name):
             raise GrantError(f"{name!r} is not usable in the name of a folder")
     return f"{pod}_{container}"
+
+
+def _neutralized(container: NriContainer) -> dict[str, str]:
+    names = (variable.partition("=")[0] for variable in container.env)
+    return {name: NEUTRAL[name] for name in names if name in NEUTRAL}
 
 
 def _amount(memory: int) -> str:

@@ -102,6 +102,35 @@ def test_more_cards_than_the_library_can_limit_are_rejected() -> None:
         plan_share(limits(*(limit(i) for i in range(17))), POD, container(), equipment(*cards))
 
 
+WEAKER = (
+    "ACTIVE_OOM_KILLER=false",
+    "CUDA_DISABLE_CONTROL=true",
+    "CUDA_REDIRECT=/tmp/other.so",
+    "GPU_CORE_UTILIZATION_POLICY=disable",
+)
+
+
+def test_a_variable_of_the_author_that_weakens_the_limits_is_replaced() -> None:
+    before = plan_share(limits(limit(0)), POD, container(), equipment()).env
+    after = plan_share(limits(limit(0)), POD, container(*WEAKER, "OTHER=1"), equipment()).env
+
+    assert after == {
+        **before,
+        "ACTIVE_OOM_KILLER": "true",
+        "CUDA_DISABLE_CONTROL": "false",
+        "CUDA_REDIRECT": "",
+        "GPU_CORE_UTILIZATION_POLICY": "default",
+    }
+
+
+def test_the_operators_profile_may_still_set_such_a_variable() -> None:
+    profile = replace(NVIDIA, env={"GPU_CORE_UTILIZATION_POLICY": "force"})
+
+    plan = plan_share(limits(limit(0)), POD, container(*WEAKER), equipment(nvidia=profile))
+
+    assert plan.env["GPU_CORE_UTILIZATION_POLICY"] == "force"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
