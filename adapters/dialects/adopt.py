@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.foreign import adopt_foreign
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
@@ -36,7 +37,7 @@ def may_use_cards(pod: Pod) -> bool:
 
 
 def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
-    """The allocation of a pod that is bound to a node; None where the pod requests no share.
+    """The allocation of a pod that is bound to a node; None where the pod uses no card.
 
     Where another scheduler bound a pod that admission would reject, the rules of that scheduler
     apply. An allocation whose record is missing or cannot be parsed blocks every card that the
@@ -47,7 +48,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     except DialectError as error:
         return _unread(pod, node, UNKNOWN, None, str(error))
     if dialect is None:
-        return None
+        return adopt_foreign(pod, node)
     request: Request | None = None
     found: Allocation | None = None
     try:

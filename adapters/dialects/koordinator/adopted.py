@@ -5,14 +5,12 @@
 """
 
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any
-from adapters.dialects.device_list import list_owners, listed_grant, read_device_lists
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation
-from adapters.dialects.hami_record import NVIDIA_ALLOCATED, check_node
+from adapters.dialects.foreign import read_hami
 from adapters.dialects.koordinator import allocated, keys
-from adapters.dialects.koordinator.annotation import annotation_path
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
-from core.hardware.quantity import FULL, MIB
+from core.hardware.quantity import FULL
 from core.requests.grant import Grant
 from core.requests.request import Phase
 
@@ -33,7 +31,7 @@ def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
         return NO_ALLOCATION
     if keys.ALLOCATED in annotations(pod):
         return AdoptedAllocation(_of_koordinator(pod, node, requesting))
-    grants = _of_hami(pod, node)
+    grants = read_hami(pod, node)
     return AdoptedAllocation(grants) if grants else None
 
 
@@ -45,22 +43,4 @@ def _of_koordinator(pod: Pod, node: Node, requesting: list[PodContainer]) -> tup
     return tuple(
         Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
         for e in allocated.read_allocated(annotations(pod), node)
-    )
-
-
-def _of_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
-    """Grants by HAMi's record.
-
-    For a partitioned card the record names the slice by HAMi's own tables, which are not read:
-    the grant then has no slice.
-    """
-    check_node(annotations(pod), node)
-    place = annotation_path(NVIDIA_ALLOCATED)
-    lists = read_device_lists(place, annotations(pod).get(NVIDIA_ALLOCATED, ""))
-    containers = tuple(pod_containers(pod))
-    whose = list_owners(lists, containers, (one for one in containers if one.phase is Phase.MAIN))
-    return tuple(
-        listed_grant(place, listed, owner, node, MIB)
-        for owner, devices in zip(whose, lists, strict=True)
-        for listed in devices
     )

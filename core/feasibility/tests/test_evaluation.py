@@ -245,6 +245,15 @@ def test_the_best_of_a_pod_with_cards_is_where_it_fits_without_them() -> None:
     assert best.node == "n0"
 
 
+@pytest.mark.parametrize("key", [NodeKey.FULLEST, NodeKey.EMPTIEST])
+def test_free_capacity_alone_ranks_nodes_by_their_load(key: NodeKey) -> None:
+    idle, busy = (empty(*like_cards(2, f"{name}-"), name=name) for name in ("idle", "busy"))
+    ledgers = [idle, busy.adopt(held(a_grant("busy-0"), node="busy"))]
+    request = replace(a_request(), ranking=Ranking(nodes=(key,)))
+
+    check(FeasibilityCache().evaluate(request, Inventory(ledgers)), ledgers)
+
+
 def test_warming_leaves_out_the_nodes_where_the_pod_holds_cards() -> None:
     mine = held(a_grant("n0-0", 16 * GIB), uid="p", node="n0")
     inventory = Inventory([empty(*like_cards(1, "n0-"), name="n0").adopt(mine), full("n1", 1)])
