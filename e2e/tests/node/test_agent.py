@@ -242,7 +242,7 @@ def test_a_node_without_the_library_keeps_the_container_back(place: RuntimeNode)
     start_agent(place.runtime, place.host, configuration)
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)
 
-    with pytest.raises(CriError, match=r"/nowhere/libvgpu\.so is not on this node"):
+    with pytest.raises(CriError, match=r"/nowhere/libvgpu\.so does not exist on this node"):
         place.cri.create(sandbox, "main")
 
 
