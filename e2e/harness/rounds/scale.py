@@ -69,6 +69,9 @@ FILES = {
 }
 
 PATIENCE = 1200
+
+DISCARD = 9
+"""A port at which nothing is asked."""
 """Seconds for all pods of a round."""
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
@@ -170,7 +173,8 @@ def _node(name: str) -> Described:
 
 
 def _no_service(plane: ControlPlane) -> Service:
-    return Service(plane, "none", 0, 0)
+    """An address for the file, which loses its extender before it is used."""
+    return Service(plane, "none", clear=DISCARD, secure=DISCARD)
 
 
 @contextmanager
