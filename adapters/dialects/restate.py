@@ -41,12 +41,12 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
         if grant.container not in containers:
             raise ChoiceError(f"names container {grant.container!r}, which requests no share")
     grants: list[Grant] = []
-    for wish in request.containers:
-        own = [grant for grant in choice if grant.container == wish.name]
-        if not len(own) == wish.count == len({grant.card for grant in own}):
-            raise ChoiceError(f"must name {wish.count} different cards for {wish.name}")
+    for container in request.containers:
+        own = [grant for grant in choice if grant.container == container.name]
+        if not len(own) == container.count == len({grant.card for grant in own}):
+            raise ChoiceError(f"must name {container.count} different cards for {container.name}")
         for grant in own:
-            grants.append(_restated(wish, grant, cards, grants))
+            grants.append(_restated(container, grant, cards, grants))
     return tuple(grants)
 
 
@@ -66,19 +66,19 @@ def at_least(request: Request, grants: Iterable[Grant], node: Node) -> tuple[Gra
 def _raised(request: Request, grant: Grant, card: Card) -> Grant:
     if grant.slice is not None:
         return grant
-    for wish in request.containers:
-        if grant.container in ("", wish.name):
+    for container in request.containers:
+        if grant.container in ("", container.name):
             grant = replace(
                 grant,
-                memory=max(grant.memory, required_memory(wish, card)),
-                compute=max(grant.compute, wish.compute),
-                exclusive=grant.exclusive or wish.exclusive,
+                memory=max(grant.memory, required_memory(container, card)),
+                compute=max(grant.compute, container.compute),
+                exclusive=grant.exclusive or container.exclusive,
             )
     return grant
 
 
 def _restated(
-    wish: ContainerRequest, grant: Grant, cards: dict[str, Card], earlier: Sequence[Grant]
+    container: ContainerRequest, grant: Grant, cards: dict[str, Card], earlier: Sequence[Grant]
 ) -> Grant:
     card = cards.get(grant.card)
     if card is None:
@@ -87,26 +87,28 @@ def _restated(
         if grant.slice is not None:
             raise ChoiceError(f"names a slice of {card.uuid}, which is not in MIG mode")
         return Grant(
-            wish.name,
+            container.name,
             card.uuid,
-            required_memory(wish, card),
-            wish.compute,
-            wish.exclusive,
-            wish.phase,
+            required_memory(container, card),
+            container.compute,
+            container.exclusive,
+            container.phase,
         )
     found = _known_slice(card, grant.slice)
-    together = concurrent_grants([each for each in earlier if each.card == card.uuid], wish.phase)
+    together = concurrent_grants(
+        [each for each in earlier if each.card == card.uuid], container.phase
+    )
     if any(each.slice is not None and each.slice.overlaps(found) for each in together):
         raise ChoiceError(
             f"gives {found.profile} at {found.start} of {card.uuid} to two containers"
         )
     return Grant(
-        wish.name,
+        container.name,
         card.uuid,
         found.memory,
         found.compute,
-        wish.exclusive,
-        wish.phase,
+        container.exclusive,
+        container.phase,
         found,
     )
 

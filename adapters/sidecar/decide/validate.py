@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from adapters.dialects.restate import ChoiceError, restate
 from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -19,11 +20,16 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
         grants: the choice.
         ledger: of the node; an allocation of the pod itself counts as free.
     """
-    cards = {card.uuid: card for card in ledger.node.cards}
-    containers = {container.name for container in request.containers}
-    if any(grant.card not in cards or grant.container not in containers for grant in grants):
+    try:
+        stated = restate(request, grants, ledger.node)
+    except ChoiceError:
         return False
-    if not all(_has_its_cards(request, each, grants, cards) for each in request.containers):
+    cards = {card.uuid: card for card in ledger.node.cards}
+    containers = {container.name: container for container in request.containers}
+    if set(stated) != set(grants) or not all(
+        _may_hold(request, containers[grant.container], grant, cards[grant.card])
+        for grant in grants
+    ):
         return False
     if request.isolation not in (None, ledger.node.isolation):
         return False
@@ -37,30 +43,10 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
     return True
 
 
-def _has_its_cards(
-    request: Request, container: ContainerRequest, grants: Sequence[Grant], cards: dict[str, Card]
-) -> bool:
-    """Whether the container gets as many different cards as it requests, with its share of each."""
-    own = [grant for grant in grants if grant.container == container.name]
-    return len(own) == container.count == len({grant.card for grant in own}) and all(
-        _is_its_share(request, container, grant, cards[grant.card]) for grant in own
-    )
-
-
-def _is_its_share(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
-    if unsuitable(request, card) is not None or (
-        grant.exclusive,
-        grant.phase,
-    ) != (container.exclusive, container.phase):
+def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
+    """Whether the card is suitable, and its slice, if it has one, large enough."""
+    if unsuitable(request, card) is not None:
         return False
-    memory = container.memory_on(card.memory)
-    if card.mode is Mode.MIG:
-        slot = grant.slice
-        return (
-            slot is not None
-            and any(slot in layout.slices for layout in card.geometry.layouts)
-            and (grant.memory, grant.compute) == (slot.memory, slot.compute)
-            and slot.memory >= memory
-            and slot.compute >= container.compute
-        )
-    return grant.slice is None and (grant.memory, grant.compute) == (memory, container.compute)
+    return card.mode is not Mode.MIG or (
+        grant.memory >= container.memory_on(card.memory) and grant.compute >= container.compute
+    )
