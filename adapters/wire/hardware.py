@@ -64,12 +64,16 @@ class NodeHardware:
         isolation: the provider that is installed; None where the agent does not state one.
         problems: uuid of a card and what is wrong with it.
         holdings: of pods whose cards the service learns from the kubelet alone.
+        stopped: uids of the allocations in the node's ledger that have a ``release_by`` and of
+            which no container is on the node any more. Only an agent that the runtime reports
+            all containers to may list one, and it starts no container of such a pod.
     """
 
     cards: tuple[Card, ...] = ()
     isolation: str | None = None
     problems: tuple[tuple[str, str], ...] = ()
     holdings: tuple[DeviceHolding, ...] = ()
+    stopped: tuple[str, ...] = ()
 
 
 class ProblemRecord(Wire, frozen=True, gc=False):
@@ -97,6 +101,7 @@ class HardwareRecord(Wire, frozen=True, gc=False):
     isolation: str | None = None
     problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
     holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
+    stopped: Annotated[tuple[str, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -113,6 +118,7 @@ def encode(hardware: NodeHardware) -> bytes:
             HoldingRecord(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
             for h in hardware.holdings
         ),
+        hardware.stopped,
     )
     return _encoder.encode(record)
 
@@ -141,4 +147,6 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         DeviceHolding(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
         for h in record.holdings
     )
-    return NodeHardware(tuple(cards.values()), record.isolation, problems, holdings)
+    return NodeHardware(
+        tuple(cards.values()), record.isolation, problems, holdings, record.stopped
+    )

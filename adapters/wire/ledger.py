@@ -90,6 +90,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     unread: str | None = None
     blocked: tuple[str, ...] = ()
     since: Count = 0
+    release_by: Count | None = None
 
 
 class SummaryRecord(Wire, frozen=True, gc=False):
@@ -200,6 +201,7 @@ def _allocation_record(allocation: Allocation) -> AllocationRecord:
         allocation.unread,
         tuple(sorted(allocation.blocked)),
         allocation.since,
+        allocation.release_by,
     )
 
 
@@ -266,4 +268,5 @@ def _allocation(record: AllocationRecord, node: str) -> Allocation:
         unread=record.unread,
         blocked=frozenset(record.blocked),
         since=record.since,
+        release_by=record.release_by,
     )

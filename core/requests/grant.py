@@ -76,6 +76,9 @@ class Allocation:
         blocked: uuids of cards of which it may have any part, so that no other pod gets any.
         since: the ledger's version when the newest attempt to bind its pod began; 0 where there
             was none.
+        release_by: None while the pod exists. Once the pod was deleted past its kubelet: seconds
+            since 1970 at which its cards are free even if no agent has reported that its
+            containers have stopped.
     """
 
     uid: str
@@ -93,6 +96,7 @@ class Allocation:
     unread: str | None = None
     blocked: frozenset[str] = frozenset()
     since: int = 0
+    release_by: int | None = None
 
     @property
     def pod_ref(self) -> PodRef:

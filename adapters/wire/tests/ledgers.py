@@ -45,6 +45,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         unread="its record is not readable",
         blocked=frozenset({"GPU-2", "GPU-0"}),
         since=4,
+        release_by=1_800_000_000,
     )
     return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second", node=name))
 

@@ -29,7 +29,7 @@ CARD = Card(
 
 def test_decode_returns_what_was_encoded() -> None:
     held = DeviceHolding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
-    hardware = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,))
+    hardware = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,), ("7", "8"))
 
     assert decode(encode(hardware), "n") == hardware
     assert decode(encode(NodeHardware()), "n") == NodeHardware()
@@ -41,6 +41,7 @@ def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
         "isolation": None,
         "problems": [],
         "holdings": [],
+        "stopped": [],
     }
 
 
