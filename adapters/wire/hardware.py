@@ -147,6 +147,4 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         DeviceHolding(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
         for h in record.holdings
     )
-    return NodeHardware(
-        tuple(cards.values()), record.isolation, problems, holdings, record.stopped
-    )
+    return NodeHardware(tuple(cards.values()), record.isolation, problems, holdings, record.stopped)
