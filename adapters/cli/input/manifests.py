@@ -2,18 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from adapters.cli.input.document import Document, DocumentHead, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod
+from adapters.stores.watch import LedgerObject
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
 
 T = TypeVar("T")
 
-_FORMS = ("Node", "Pod", "Device", "ConfigMap")
+_FORMS = ("Node", "Pod", "Device", "ConfigMap", "NodeLedger")
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
-_DEVICE_GROUP = "scheduling.koordinator.sh"
+_GROUPS = {"Device": "scheduling.koordinator.sh", "NodeLedger": "dragoman.dev"}
 
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
@@ -30,12 +33,22 @@ class Manifests:
         devices: by name, which is that of their node.
         pods: by ``namespace/name``, in order of the input.
         config_maps: by ``namespace/name``.
+        ledgers: by the name of their node.
+        newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
     """
 
     nodes: dict[str, tuple[KubeNode, InputLocation]] = field(default_factory=dict)
     devices: dict[str, tuple[DeviceObject, InputLocation]] = field(default_factory=dict)
     pods: dict[str, tuple[Pod, InputLocation]] = field(default_factory=dict)
     config_maps: dict[str, tuple[ConfigMap, InputLocation]] = field(default_factory=dict)
+    ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
+    newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
+
+
+class _LedgerManifest(Wire, frozen=True, gc=False):
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] | None = None
 
 
 def manifests(texts: Iterable[Source]) -> Manifests:
@@ -78,8 +91,8 @@ def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]
 
 
 def _known(kind: str, version: object) -> bool:
-    if kind == "Device":
-        return version is None or str(version).startswith(f"{_DEVICE_GROUP}/")
+    if kind in _GROUPS:
+        return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
     return kind in {"", *_FORMS} and version in (None, "v1")
 
 
@@ -101,11 +114,21 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
             config = document.read(ConfigMap)
             name = _named(config.metadata, document.location)
             _put(found.config_maps, name, config, "ConfigMap", document.location)
+        case "NodeLedger":
+            ledger = _ledger(document.read(_LedgerManifest))
+            _put(found.ledgers, ledger.metadata.name, ledger, "NodeLedger", document.location)
         case _:
             pod = document.read(Pod)
             name = _named(pod.metadata, document.location)
             _check_containers(pod, document.location)
             _put(found.pods, name, pod, "Pod", document.location)
+
+
+def _ledger(found: _LedgerManifest) -> LedgerObject:
+    status = b"" if found.status is None else msgspec.json.encode(found.status)
+    return LedgerObject(
+        found.metadata, msgspec.Raw(msgspec.json.encode(found.spec)), msgspec.Raw(status)
+    )
 
 
 def _named(metadata: Metadata, place: InputLocation) -> str:

@@ -14,13 +14,13 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 @dataclass(frozen=True, slots=True)
 class InputLocation:
-    """A line of a file, counted from 1."""
+    """A line of a file, counted from 1; 0 for an object that comes from no file."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 class InputError(ValueError):

@@ -4,6 +4,7 @@ The client library finds and reads both, exec plugins included; this is its only
 """
 
 import asyncio
+import os
 import ssl
 import time
 from dataclasses import dataclass, field
@@ -28,10 +29,12 @@ class KubeconfigSource:
     Attributes:
         kubeconfig: file to read; None for the service account of the pod that we run in.
         context: of the kubeconfig; None for its current one.
+        others: files that are merged into the first one; of two equal names the first wins.
     """
 
     kubeconfig: Path | None = None
     context: str | None = None
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)
@@ -114,7 +117,7 @@ def _configuration(source: KubeconfigSource) -> Any:
             loader.load_incluster_config(client_configuration=configuration)
         else:
             loader.load_kube_config(
-                config_file=str(source.kubeconfig),
+                config_file=os.pathsep.join(map(str, (source.kubeconfig, *source.others))),
                 context=source.context,
                 client_configuration=configuration,
                 persist_config=False,

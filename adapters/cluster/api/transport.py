@@ -154,7 +154,10 @@ class Transport:
 def _translated(what: str) -> Iterator[None]:
     try:
         yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+    except aiohttp.ClientConnectorError as error:
+        place = f"{error.host}:{error.port}"
+        raise ClusterError(0, "Unreachable", f"{what}: {place}: {error.os_error}") from error
+    except aiohttp.ConnectionTimeoutError as error:
         raise ClusterError(0, "Unreachable", f"{what}: {_text(error)}") from error
     except TimeoutError as error:
         raise ClusterError(0, "Silent", f"{what}: {_text(error)}", uncertain=True) from error

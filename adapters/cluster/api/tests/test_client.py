@@ -1,8 +1,10 @@
 """The client against a server that does everything that a server can do wrong."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -231,3 +233,14 @@ def test_a_cancelled_request_leaves_a_client_that_works() -> None:
             return await api.get("/x")
 
     assert asyncio.run(main()) == b"1"
+
+
+def test_a_server_that_is_away_is_named_without_internals_of_python() -> None:
+    async def get() -> None:
+        secure = KubeCredentials("https://127.0.0.1:1", ssl.create_default_context())
+        async with KubeClient(secure, replace(QUICK, attempts=1)) as api:
+            await api.get("/api")
+
+    with pytest.raises(ClusterError, match=r"GET /api: 127\.0\.0\.1:1: .*Connect call failed") as e:
+        asyncio.run(get())
+    assert "<" not in str(e.value)

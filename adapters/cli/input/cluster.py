@@ -1,0 +1,146 @@
+"""Reads a live cluster as kubectl would reach it. Reads only; nothing is written."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
+
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.source import InputError, InputLocation
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import load
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.kubeconfig import KubeContext, choose
+from adapters.cluster.api.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS, Resource
+from adapters.cluster.api.transport import Timeouts
+from adapters.cluster.objects.lists import list_all
+from adapters.cluster.watch.selection import Selection
+from adapters.dialects import registry
+from adapters.stores.watch import LedgerObject
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+
+T = TypeVar("T")
+
+_PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
+"""A person waits: fewer attempts than the service makes, and more time for a page of pods."""
+
+Progress = Callable[[str, int], None]
+"""Called with the plural name of a kind and the number of its objects so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The user's choice of a cluster, as kubectl has it.
+
+    Attributes:
+        kubeconfig: the only file to read; None for the files that kubectl reads.
+        context: of the files; None for the current one.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def context_of(options: ClusterOptions) -> KubeContext:
+    """The context that kubectl would use.
+
+    Raises:
+        InputError: there is no such context, or a file cannot be read.
+    """
+    try:
+        return choose(options.kubeconfig, options.context, os.environ, Path.home())
+    except ClusterError as error:
+        raise InputError("kubeconfig", error.message) from error
+
+
+def call(context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]]) -> T:
+    """Connect to a cluster and run some requests.
+
+    Raises:
+        InputError: the credentials cannot be used, or a request failed.
+    """
+    try:
+        return asyncio.run(_connected(context, work))
+    except ClusterError as error:
+        raise InputError(f"cluster {context.name}", str(error)) from error
+
+
+def read_cluster(context: KubeContext, progress: Progress) -> Manifests:
+    """Read nodes, Devices, pods, NodeLedgers and the schedulers' settings of a cluster.
+
+    Devices and NodeLedgers may be unknown to the cluster. Ledgers are read before and after the
+    pods: an allocation that was committed in between belongs to a pod that is just being bound.
+
+    Raises:
+        InputError: a list cannot be read.
+    """
+    return call(context, lambda client: _Reader(client, context, progress).run())
+
+
+async def _connected(
+    context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]]
+) -> T:
+    async with KubeClient(load(context.source), _PATIENCE) as client:
+        return await work(client)
+
+
+class _Reader:
+    def __init__(self, client: KubeClient, context: KubeContext, progress: Progress) -> None:
+        self._client = client
+        self._place = InputLocation(f"cluster {context.name}", 0)
+        self._progress = progress
+
+    async def run(self) -> Manifests:
+        before = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
+        nodes = await self._list(Selection(NODES), KubeNode)
+        devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
+        pods = await self._list(Selection(PODS), Pod)
+        after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
+        settings = [
+            config
+            for name in sorted({name for name, _ in registry.documents()})
+            for config in await self._settings(name)
+        ]
+        return Manifests(
+            nodes=self._placed((each.metadata.name, each) for each in nodes),
+            devices=self._placed((each.metadata.name, each) for each in devices),
+            pods=self._placed((full_name(each), each) for each in pods),
+            config_maps=self._placed(
+                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in settings
+            ),
+            ledgers=self._placed((each.metadata.name, each) for each in before),
+            newer_ledgers={each.metadata.name: each for each in after},
+        )
+
+    async def _list(self, selection: Selection, kind: type[T]) -> list[T]:
+        plural = selection.resource.plural
+        try:
+            return await list_all(
+                self._client, selection, kind, listed=lambda count: self._progress(plural, count)
+            )
+        except ClusterError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise _forbidden(selection.resource, error) from error
+            raise
+
+    async def _settings(self, name: str) -> Sequence[ConfigMap]:
+        """The ConfigMap of a scheduler; where several namespaces have it, the first by name."""
+        selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+        found = await self._list(selection, ConfigMap)
+        return sorted(found, key=lambda each: each.metadata.namespace)[:1]
+
+    def _placed(self, objects: Iterable[tuple[str, T]]) -> dict[str, tuple[T, InputLocation]]:
+        return {name: (each, self._place) for name, each in objects}
+
+
+def _forbidden(resource: Resource, error: ClusterError) -> ClusterError:
+    scope = "in all namespaces" if resource.namespaced else "of the cluster"
+    return ClusterError(
+        error.status,
+        error.reason,
+        f"must list {resource.plural} {scope}, because pods of all namespaces share cards:"
+        f" {error.message}",
+    )

@@ -1,0 +1,71 @@
+"""Where a command reads objects from: files, else a live cluster."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.status import Status
+
+from adapters.cli.input.cluster import ClusterOptions, context_of, read_cluster
+from adapters.cli.input.manifests import Manifests, manifests
+from adapters.cli.input.source import sources
+
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The user's choice of what to read.
+
+    Attributes:
+        files: files, folders or ``-``; where there are any, no cluster is read.
+        kubeconfig: as in ``ClusterOptions``.
+        context: as in ``ClusterOptions``.
+    """
+
+    files: Sequence[str] = ()
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+    def namespace(self) -> str:
+        """The namespace of the context; ``default`` for files.
+
+        Raises:
+            InputError: the kubeconfig cannot be used.
+        """
+        if self.files:
+            return DEFAULT_NAMESPACE
+        return context_of(ClusterOptions(self.kubeconfig, self.context)).namespace
+
+    def read(self) -> Manifests:
+        """Read all objects; a terminal shows the progress.
+
+        Raises:
+            InputError: the input cannot be read.
+        """
+        with _status() as status:
+            if self.files:
+                status.update(f"reading {', '.join(self.files)}")
+                return manifests(sources(self.files, sys.stdin.buffer))
+            context = context_of(ClusterOptions(self.kubeconfig, self.context))
+            return read_cluster(
+                context,
+                lambda plural, count: status.update(
+                    f"reading {plural} of {context.name}: {count:,}"
+                ),
+            )
+
+
+@contextmanager
+def _status() -> Iterator[Status]:
+    """A line on standard error; nothing where that is no terminal."""
+    console = Console(stderr=True)
+    status = Status("reading", console=console)
+    if not console.is_terminal:
+        yield status
+        return
+    with status:
+        yield status

@@ -1,0 +1,86 @@
+"""Reading a live cluster as kubectl would reach it."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.cli.input.cluster import ClusterOptions, context_of, read_cluster
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.source import InputError
+from adapters.cli.tests.api_server import PATHS, ApiServer, api_server
+from adapters.cli.tests.builders import Plain, device, node, pod, volcano
+
+
+def named(name: str, namespace: str, **more: str) -> Plain:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": more,
+    }
+
+
+def read(server: ApiServer) -> Manifests:
+    context = context_of(ClusterOptions(server.kubeconfig))
+    return read_cluster(context, lambda _plural, _count: None)
+
+
+def test_nodes_pods_devices_and_settings_are_read(tmp_path: Path) -> None:
+    bound = pod("a", volcano(1), metadata={"namespace": "team", "uid": "u1"})
+    settings = named("volcano-vgpu-device-config", "kube-system", key="value")
+    things = [node("n1"), device("n1", "GPU-0"), bound, settings, named("other", "default")]
+
+    with api_server(tmp_path, *things) as server:
+        found = read(server)
+
+    assert list(found.nodes) == ["n1"]
+    assert list(found.devices) == ["n1"]
+    assert list(found.pods) == ["team/a"]
+    assert list(found.config_maps) == ["kube-system/volcano-vgpu-device-config"]
+    assert found.ledgers == {}
+    assert str(found.pods["team/a"][1]) == "cluster lab"
+
+
+def test_no_request_changes_anything(tmp_path: Path) -> None:
+    with api_server(tmp_path, node("n1")) as server:
+        read(server)
+
+    assert {verb for verb, _ in server.verbs} == {"GET"}
+
+
+def test_more_objects_than_a_page_are_all_read(tmp_path: Path) -> None:
+    counts: list[tuple[str, int]] = []
+
+    with api_server(tmp_path, *(node(f"n{number}") for number in range(1200))) as server:
+        found = read_cluster(
+            context_of(ClusterOptions(server.kubeconfig)),
+            lambda plural, count: counts.append((plural, count)),
+        )
+
+    assert len(found.nodes) == 1200
+    assert [count for plural, count in counts if plural == "nodes"] == [500, 1000, 1200]
+
+
+def test_a_missing_permission_is_named_with_its_reason(tmp_path: Path) -> None:
+    with api_server(tmp_path, node("n1")) as server:
+        server.forbidden.add(PATHS["Pod"])
+
+        with pytest.raises(InputError, match="must list pods in all namespaces, because pods of"):
+            read(server)
+
+
+def test_of_settings_in_several_namespaces_the_first_counts(tmp_path: Path) -> None:
+    both = [named("volcano-vgpu-device-config", name) for name in ("kube-system", "a-copy")]
+
+    with api_server(tmp_path, *both) as server:
+        found = read(server)
+
+    assert list(found.config_maps) == ["a-copy/volcano-vgpu-device-config"]
+
+
+def test_a_server_that_is_away_is_an_error_with_its_address(tmp_path: Path) -> None:
+    with api_server(tmp_path) as server:
+        context = context_of(ClusterOptions(server.kubeconfig))
+
+    with pytest.raises(InputError, match=r"cluster lab: no answer Unreachable: GET .*127\.0\.0\.1"):
+        read_cluster(context, lambda _plural, _count: None)
