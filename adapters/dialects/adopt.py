@@ -6,12 +6,13 @@ A pod without a usable record blocks every card that it may use.
 from collections.abc import Sequence
 
 from adapters.dialects import record
+from adapters.dialects.bound import adopted_allocation, unread_allocation
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.foreign import adopt_foreign
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
-from adapters.wire.kube import Pod, annotations, full_name
+from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
@@ -74,20 +75,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 
 def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
     adopted = dialect.read_adopted(pod, node)
-    if adopted is None:
-        return None
-    return Allocation(
-        uid=pod.metadata.uid,
-        pod=full_name(pod),
-        dialect=dialect.name,
-        node=node.name,
-        grants=adopted.grants,
-        task_class=adopted.task_class,
-        qos=adopted.qos,
-        group=adopted.group,
-        exclusions=adopted.exclusions,
-        priority=pod.spec.priority or 0,
-    )
+    return None if adopted is None else adopted_allocation(pod, node, dialect.name, adopted)
 
 
 def _possible(part: Grant | Slice) -> bool:
@@ -95,15 +83,8 @@ def _possible(part: Grant | Slice) -> bool:
 
 
 def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:
-    return Allocation(
-        uid=pod.metadata.uid,
-        pod=full_name(pod),
-        dialect=dialect,
-        node=node.name,
-        grants=(),
-        unread=why,
-        blocked=frozenset(card.uuid for card in node.cards if _may_use(request, card)),
-    )
+    cards = (card for card in node.cards if _may_use(request, card))
+    return unread_allocation(pod, node, dialect, cards, why)
 
 
 def _may_use(request: Request | None, card: Card) -> bool:

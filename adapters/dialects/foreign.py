@@ -6,12 +6,13 @@ record is always the same annotation. NVIDIA's device plugin renames shared card
 (k8s-device-plugin api/config/v1/replicas.go, README "mixed" strategy); it writes no record.
 """
 
+from adapters.dialects.bound import adopted_allocation, unread_allocation
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.device_list import list_owners, listed_grant, read_device_lists
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import AdoptedAllocation, DialectError
 from adapters.dialects.hami_record import NVIDIA_ALLOCATED, check_node
-from adapters.wire.kube import Pod, annotations, full_name
-from core.hardware.card import Card, Mode
+from adapters.wire.kube import Pod, annotations
+from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.hardware.quantity import MIB
 from core.requests.grant import Allocation, Grant
@@ -33,10 +34,11 @@ def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
     """
     if annotations(pod).get(NVIDIA_ALLOCATED):
         try:
-            return _allocation(pod, node, HAMI, grants=read_hami(pod, node))
+            grants = read_hami(pod, node)
+            return adopted_allocation(pod, node, HAMI, AdoptedAllocation(grants))
         except DialectError as error:
             cards = [card for card in node.cards if card.vendor == NVIDIA]
-            return _allocation(pod, node, HAMI, cards=cards, why=str(error))
+            return unread_allocation(pod, node, HAMI, cards, str(error))
     names = resource_names(pod)
     by_mode = {
         Mode.MIG: any(name.startswith(MIG_PREFIX) for name in names),
@@ -46,7 +48,7 @@ def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
     cards = [card for card in node.cards if card.vendor == NVIDIA and by_mode[card.mode]]
     if not cards:
         return None
-    return _allocation(pod, node, PLUGIN, cards=cards, why=f"runs on {node.name} without a record")
+    return unread_allocation(pod, node, PLUGIN, cards, f"runs on {node.name} without a record")
 
 
 def read_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
@@ -67,25 +69,4 @@ def read_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
         listed_grant(field, listed, owner, node, MIB)
         for owner, devices in zip(owners, lists, strict=True)
         for listed in devices
-    )
-
-
-def _allocation(
-    pod: Pod,
-    node: Node,
-    dialect: str,
-    *,
-    grants: tuple[Grant, ...] = (),
-    cards: list[Card] | None = None,
-    why: str | None = None,
-) -> Allocation:
-    return Allocation(
-        uid=pod.metadata.uid,
-        pod=full_name(pod),
-        dialect=dialect,
-        node=node.name,
-        grants=grants,
-        priority=pod.spec.priority or 0,
-        unread=why,
-        blocked=frozenset(card.uuid for card in cards or ()),
     )

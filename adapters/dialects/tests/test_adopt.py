@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 
 from adapters.dialects.adopt import UNKNOWN, adopt, may_use_cards
@@ -65,6 +66,18 @@ def test_a_pod_without_a_record_blocks_every_card_that_it_may_use() -> None:
 
     assert found.unread == "runs on n without a record of its cards"
     assert found.blocked == {"u0", "u1"}
+
+
+def test_a_pod_without_a_record_has_its_own_priority() -> None:
+    """With 0 instead, a request of a lower priority could evict it."""
+    pod = bound(SHARE)
+    important = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=9))
+
+    found = adopt(important, NODE, ALL)
+
+    assert found is not None
+    assert found.unread is not None
+    assert found.priority == 9
 
 
 def test_whole_cards_of_another_scheduler_are_blocked_although_no_record_names_them() -> None:
