@@ -9,7 +9,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import ContainerRequest, Phase, Request
 
 DIALECT = "tongue"
 
@@ -66,6 +66,14 @@ def a_request(*containers: ContainerRequest, uid: str = "new") -> Request:
 
 def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str = "main") -> Grant:
     return Grant(container, card, memory, compute)
+
+
+def a_sliced_grant(
+    start: int, size: int = 1, phase: Phase = Phase.MAIN, container: str = "main"
+) -> Grant:
+    """Of card ``a``, in units of a quarter of ``A30ISH``."""
+    slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
+    return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
 
 
 def held(*grants: Grant, uid: str = "old", node: str = "n") -> Allocation:

@@ -10,6 +10,7 @@ import pytest
 
 from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.store import Change, Conflict, Store, Stored
+from adapters.stores.tests.ledgers import a_ledger
 from adapters.stores.tests.places import InFile, InMemory, Place, in_cluster, write_in_process
 from adapters.stores.tests.writers import allocate, place_many
 from adapters.wire.ledger import LedgerRecordError
@@ -58,13 +59,6 @@ async def take(changes: AsyncIterator[Change], last: Callable[[Change], bool]) -
             if last(change):
                 return found
     raise AssertionError("the changes ended")
-
-
-def a_ledger(name: str = "n", pods: int = 0) -> NodeLedger:
-    ledger = empty(*like_cards(2), name=name)
-    for number in range(pods):
-        ledger = ledger.adopt(held(a_grant("c0"), uid=f"p{number}", node=name))
-    return ledger
 
 
 def test_what_was_written_is_read_by_all(place: Place) -> None:

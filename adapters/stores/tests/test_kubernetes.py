@@ -14,12 +14,12 @@ import yaml
 
 from adapters.stores.kubernetes import COLLECTION, KubernetesStore
 from adapters.stores.store import Change, Conflict, StoreError
+from adapters.stores.tests.ledgers import a_ledger
 from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.ledger import LedgerRecord
 from core.hardware.card import Level
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
-from core.tests.builders import a_card, a_grant, empty, held
+from core.tests.builders import a_grant, held
 
 CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
 
@@ -100,20 +100,13 @@ def a_store(server: FakeServer) -> KubernetesStore:
     return KubernetesStore(server, never)
 
 
-def a_ledger(pods: int = 0) -> NodeLedger:
-    ledger = empty(a_card(slots=9))
-    for number in range(pods):
-        ledger = ledger.adopt(held(a_grant(), uid=f"p{number}"))
-    return ledger
-
-
 def test_a_write_is_one_request() -> None:
     server = FakeServer()
 
     async def run() -> None:
         store = a_store(server)
         version = await store.write(a_ledger(), None)
-        await store.write(a_ledger(1), version)
+        await store.write(a_ledger(pods=1), version)
 
     asyncio.run(run())
     assert server.calls == ["create", "replace"]
@@ -126,7 +119,7 @@ def test_a_write_that_was_sent_twice_knows_that_it_was_its_own() -> None:
         store = a_store(server)
         version = await store.write(a_ledger(), None)
         server.twice = True
-        again = await store.write(a_ledger(1), version)
+        again = await store.write(a_ledger(pods=1), version)
 
         stored = await store.read("n")
         assert stored is not None
@@ -141,9 +134,9 @@ def test_the_same_record_of_another_writer_is_a_conflict() -> None:
     async def run() -> None:
         one, other = a_store(server), a_store(server)
         version = await one.write(a_ledger(), None)
-        await other.write(a_ledger(1), version)
+        await other.write(a_ledger(pods=1), version)
         with pytest.raises(Conflict):
-            await one.write(a_ledger(1), version)
+            await one.write(a_ledger(pods=1), version)
 
     asyncio.run(run())
 
@@ -247,9 +240,9 @@ def test_a_change_that_this_process_wrote_is_not_decoded_again() -> None:
     async def run() -> None:
         store, other = KubernetesStore(server, follow), a_store(server)
         await store.load()
-        own = a_ledger(1)
+        own = a_ledger(pods=1)
         held_too = a_ledger().reserve(
-            replace(held(a_grant(), uid="p0"), state=AllocationState.RESERVED)
+            replace(held(a_grant("c0"), uid="p0"), state=AllocationState.RESERVED)
         )
         async with aclosing(store.changes()) as changes:
             first = await store.write(own, None)

@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from core.feasibility.fit import fit
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger, Problem
@@ -22,6 +21,7 @@ from core.tests.builders import (
     a_grant,
     a_mig_card,
     a_node,
+    a_sliced_grant,
     empty,
     held,
     like_cards,
@@ -37,11 +37,6 @@ def refusal(change: Callable[[], NodeLedger]) -> str:
     with pytest.raises(LedgerError) as error:
         change()
     return str(error.value)
-
-
-def sliced(container: str, start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
-    slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
-    return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
 
 
 def test_a_reservation_uses_every_card_of_the_allocation() -> None:
@@ -114,7 +109,7 @@ def test_an_init_container_may_have_a_card_alone_that_a_later_one_shares() -> No
 
 
 def test_containers_that_run_at_once_do_not_share_a_slice() -> None:
-    pair = (sliced("x", 0), sliced("y", 0))
+    pair = (a_sliced_grant(0, container="x"), a_sliced_grant(0, container="y"))
 
     text = refusal(lambda: empty(a_mig_card()).reserve(held(*pair)))
 
@@ -122,7 +117,10 @@ def test_containers_that_run_at_once_do_not_share_a_slice() -> None:
 
 
 def test_a_slice_that_an_init_container_leaves_may_be_used_again() -> None:
-    pair = (sliced("x", 0, 2, Phase.INIT), sliced("y", 0, 2))
+    pair = (
+        a_sliced_grant(0, 2, Phase.INIT, "x"),
+        a_sliced_grant(0, 2, container="y"),
+    )
 
     ledger = empty(a_mig_card()).reserve(held(*pair))
 
@@ -248,7 +246,9 @@ def test_an_exclusive_card_that_is_shared_is_a_problem() -> None:
 
 
 def test_containers_of_one_pod_that_share_a_slice_are_a_problem() -> None:
-    ledger = empty(a_mig_card()).adopt(held(sliced("x", 0), sliced("y", 0)))
+    ledger = empty(a_mig_card()).adopt(
+        held(a_sliced_grant(0, container="x"), a_sliced_grant(0, container="y"))
+    )
 
     assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
 

@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from core.hardware.mig import Slice
 from core.hardware.quantity import FULL, GIB
 from core.ledger.usage import (
     IDLE,
@@ -17,7 +16,7 @@ from core.ledger.usage import (
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
-from core.tests.builders import a_card, a_grant, a_mig_card, a_request, held
+from core.tests.builders import a_card, a_grant, a_mig_card, a_request, a_sliced_grant, held
 from core.tests.strategies import requests
 
 NORMAL, ONLINE, OFFLINE = TaskClass.NORMAL, TaskClass.ONLINE, TaskClass.OFFLINE
@@ -43,12 +42,7 @@ def holder(
 
 
 def cut(start: int, size: int = 1, uid: str = "old") -> CardShare:
-    return shares_by_card(held(uid=uid), [sliced(start, size)])
-
-
-def sliced(start: int, size: int = 1, phase: Phase = Phase.MAIN) -> Grant:
-    slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
-    return Grant("main", "a", slot.memory, slot.compute, phase=phase, slice=slot)
+    return shares_by_card(held(uid=uid), [a_sliced_grant(start, size)])
 
 
 def beside(newcomer: CardShare, *residents: CardShare) -> Cause | None:
@@ -81,7 +75,9 @@ def test_sidecars_add_to_all_that_starts_after_them() -> None:
 
 
 def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
-    found = shares_by_card(a_request(), [sliced(0, 2, Phase.INIT), sliced(2), sliced(0, 2)])
+    found = shares_by_card(
+        a_request(), [a_sliced_grant(0, 2, Phase.INIT), a_sliced_grant(2), a_sliced_grant(0, 2)]
+    )
 
     assert (found.memory, found.compute, found.slots) == (3 * GIB, 75, 2)
     assert [(slot.start, slot.size) for slot in found.slices] == [(0, 2), (2, 1)]
@@ -89,7 +85,7 @@ def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
 
 
 def test_shares_beside_slices_are_not_lost() -> None:
-    found = shares_by_card(a_request(), [sliced(0), a_grant(memory=GIB, compute=10)])
+    found = shares_by_card(a_request(), [a_sliced_grant(0), a_grant(memory=GIB, compute=10)])
 
     assert (found.memory, found.compute, found.slots, found.unreadable_slices) == (
         2 * GIB,
@@ -287,7 +283,7 @@ def test_a_slice_cannot_be_given_while_one_overlaps_it() -> None:
 
 
 def test_a_pods_own_slices_must_not_overlap_either() -> None:
-    newcomer = shares_by_card(held(), [sliced(0, 2, Phase.INIT), sliced(1)])
+    newcomer = shares_by_card(held(), [a_sliced_grant(0, 2, Phase.INIT), a_sliced_grant(1)])
 
     assert cut_obstacle(newcomer) == Obstacle(Cause.NO_SLICE)
 

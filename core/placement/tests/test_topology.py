@@ -11,6 +11,7 @@ from core.hardware.card import Card, Level, Scope
 from core.hardware.node import Node, Partition
 from core.placement.topology import LinkQuery, linked_groups, linked_pairs
 from core.requests.request import TopologyConstraint
+from core.tests.builders import a_card
 
 TREE = TopologyConstraint(levels=(Level.NUMA, Level.PCIE))
 ZONES = TopologyConstraint(levels=(Level.LINK,))
@@ -25,17 +26,7 @@ HOPPER = tuple(
 
 
 def card(index: int, *links: Scope, healthy: bool = True) -> Card:
-    return Card(
-        uuid=f"card-{index}",
-        node="node",
-        index=index,
-        vendor="nvidia",
-        model="model",
-        memory=80,
-        slots=10,
-        healthy=healthy,
-        links=links,
-    )
+    return replace(a_card(f"card-{index}", index), healthy=healthy, links=links)
 
 
 def tree(cards: int = 8, numa: int = 2, pcie: int = 4, **more: object) -> Node:

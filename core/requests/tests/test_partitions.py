@@ -1,27 +1,18 @@
 """What a partition table offers, and what is left of it."""
 
-from core.hardware.card import Card
+from dataclasses import replace
+
 from core.hardware.node import Node, Partition
 from core.requests.partitions import intact_weight, rank_partitions
 from core.requests.request import TopologyConstraint
+from core.tests.builders import a_card, a_node
 
 ALL = frozenset(range(8))
 
 
 def node(*partitions: Partition, first: int = 0) -> Node:
-    cards = tuple(
-        Card(
-            uuid=f"card-{index}",
-            node="node",
-            index=index,
-            vendor="nvidia",
-            model="model",
-            memory=80,
-            slots=1,
-        )
-        for index in range(first, first + 8)
-    )
-    return Node("node", cards, partitions=partitions)
+    cards = (a_card(f"card-{index}", index) for index in range(first, first + 8))
+    return replace(a_node(*cards), partitions=partitions)
 
 
 def test_larger_partitions_weigh_more_than_all_smaller_ones() -> None:

@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from core.hardware.card import Card
-from core.hardware.node import Node
-from core.hardware.quantity import GIB, MIB
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
+from core.hardware.quantity import MIB
+from core.requests.grant import Allocation
 from e2e.harness.node.agent import RunningAgent
 from e2e.harness.node.cri import CriError
 from e2e.harness.node.runtime_node import RuntimeNode
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -34,17 +32,9 @@ KOORDINATED = {"scheduling.koordinator.sh/device-allocated": '{"gpu":[{"minor":0
 PODS = 60
 
 
-def ledger(*held: Allocation) -> NodeLedger:
-    cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 100) for i in range(2))
-    found = NodeLedger.of(Node("real", cards))
-    for allocation in held:
-        found = found.adopt(allocation)
-    return found
-
-
 def holding(name: str, memory: int, compute: int, card: str = "GPU-0", **more: Any) -> Allocation:
-    grants = (Grant("main", card, memory * MIB, compute),)
-    return Allocation(f"uid-{name}", f"ai/{name}", "volcano", "real", grants, **more)
+    grant = a_grant(card, memory * MIB, compute)
+    return an_allocation(grant, uid=f"uid-{name}", pod=f"ai/{name}", **more)
 
 
 def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_limits(
@@ -60,7 +50,7 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
             with pytest.raises(CriError, match="no allocation is recorded"):
                 place.cri.create(sandbox, "main", ADMITTED, attempt)
     refused = len(agent.events("container.rejected"))
-    place.host.write_ledger(ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
+    place.host.write_ledger(a_ledger(holding("first", 3000, 50), holding("second", 6000, 25)))
     env = place.cri.env(place.retried(second, ADMITTED))
     other = place.cri.env(place.retried(first, ADMITTED))
 
@@ -76,7 +66,9 @@ def test_case_1_two_pods_in_reverse_order_and_after_a_stall_get_each_its_own_lim
 def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(
     place: RuntimeNode,
 ) -> None:
-    place.host.write_ledger(ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50)))
+    place.host.write_ledger(
+        a_ledger(holding("lost", 3000, 50, "GPU-9"), holding("sound", 3000, 50))
+    )
     lost = place.cri.sandbox("lost", "uid-lost", RESULT)
     place.cri.run(lost, "main", ADMITTED)
 
@@ -93,10 +85,8 @@ def test_case_5_an_unknown_card_is_given_to_no_container_and_is_reported(
 
 def test_case_12_a_hand_written_result_is_refused_and_flagged(place: RuntimeNode) -> None:
     blocked = frozenset({"GPU-0", "GPU-1"})
-    adopted = Allocation(
-        "uid-adopted", "ai/adopted", "volcano", "real", (), unread="forged", blocked=blocked
-    )
-    place.host.write_ledger(ledger(adopted))
+    adopted = an_allocation(uid="uid-adopted", pod="ai/adopted", unread="forged", blocked=blocked)
+    place.host.write_ledger(a_ledger(adopted))
     # It starts while no agent runs, under a scheduler of its own.
     early = place.cri.sandbox("early", "uid-early", RESULT)
     place.cri.run(early, "main", IMAGE)
@@ -128,7 +118,7 @@ def test_case_13_an_image_that_says_all_sees_none_and_a_privileged_pod_is_detect
         "cards:\n" + "".join(card.format(i, f"devices: [{each}]") for i, each in enumerate(devices))
     )
     (port,) = free_ports(1)
-    place.host.write_ledger(ledger(holding("train", 3000, 50)))
+    place.host.write_ledger(a_ledger(holding("train", 3000, 50)))
     agent = place.agent(
         inventory={"source": "file", "file": str(cards)}, monitor={"listen": f"127.0.0.1:{port}"}
     )
@@ -161,7 +151,7 @@ def test_case_14_a_hook_that_restarts_while_pods_start_leaves_no_naked_container
     place: RuntimeNode,
 ) -> None:
     held = [holding(f"p{i}", 1000, 1, f"GPU-{i % 2}") for i in range(PODS)]
-    place.host.write_ledger(ledger(*held))
+    place.host.write_ledger(a_ledger(*held, slots=PODS))
     agent = place.agent()
     numbers, enough = count(), threading.Event()
     made: dict[str, str] = {}

@@ -17,16 +17,15 @@ import pytest
 
 from adapters.node.metrics.hami_region import MAGIC, VERSION_1
 from adapters.wire.ledger import encode
-from core.hardware.card import Card
-from core.hardware.node import Node
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import Grant
 from e2e.harness.node.agent import start_agent
 from e2e.harness.node.cri import CriError
 from e2e.harness.node.runtime_node import RuntimeNode
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation
 from e2e.tests.node.placed_guides import placed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
@@ -35,17 +34,12 @@ ENTRY = "from adapters.cli.main import main; main()"
 RESULT = {"volcano.sh/vgpu-ids-new": "what stands here is not read"}
 
 
-def card(index: int) -> Card:
-    return Card(f"GPU-{index}", "real", index, "nvidia", "A", 80 * GIB, 10)
-
-
 def ledger(*grants: Grant, uid: str = "uid-1", cards: int = 2) -> NodeLedger:
-    node = Node("real", tuple(card(index) for index in range(cards)))
-    return NodeLedger.of(node).adopt(Allocation(uid, "ai/pod", "volcano", "real", grants))
+    return a_ledger(an_allocation(*grants, uid=uid), cards=cards)
 
 
 def half(container: str = "main", index: int = 0) -> Grant:
-    return Grant(container, f"GPU-{index}", 3000 * MIB, 50)
+    return a_grant(f"GPU-{index}", 3000 * MIB, container=container)
 
 
 def test_the_volcano_guides_pod_gets_its_share(place: RuntimeNode) -> None:
@@ -296,10 +290,8 @@ def test_two_copies_of_the_agent_do_not_disturb_each_other(place: RuntimeNode) -
 def test_fifty_pods_at_once_all_get_their_share(place: RuntimeNode) -> None:
     held = ledger()
     for number in range(50):
-        grant = Grant("main", f"GPU-{number % 2}", GIB, 2)
-        held = held.adopt(
-            Allocation(f"uid-p{number}", f"ai/p{number}", "volcano", "real", (grant,))
-        )
+        grant = a_grant(f"GPU-{number % 2}", compute=2)
+        held = held.adopt(an_allocation(grant, uid=f"uid-p{number}", pod=f"ai/p{number}"))
     place.host.write_ledger(held)
     agent = place.agent()
 

@@ -1,17 +1,10 @@
 """Failures of a share are Events of its pod, on a real API server."""
 
-import json
 import os
 from typing import Any
 
 import pytest
 
-from adapters.wire.ledger import encode
-from core.hardware.card import Card
-from core.hardware.node import Node
-from core.hardware.quantity import GIB
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import start_control_plane
 from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
@@ -23,6 +16,7 @@ from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import install
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation, node_ledger
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -30,17 +24,7 @@ FORGED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,81920,100:"}
 
 
 def record() -> dict[str, Any]:
-    cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
-    grant = Grant("main", "GPU-0", GIB, 50)
-    held = NodeLedger.of(Node("real", cards)).adopt(
-        Allocation("uid-unserved", "ai/unserved", "volcano", "real", (grant,))
-    )
-    return {
-        "apiVersion": "dragoman.dev/v1alpha1",
-        "kind": "NodeLedger",
-        "metadata": {"name": "real"},
-        "spec": json.loads(encode(held)),
-    }
+    return node_ledger(a_ledger(an_allocation(a_grant(), uid="uid-unserved", pod="ai/unserved")))
 
 
 def test_refused_and_unserved_containers_are_events_on_their_pods() -> None:

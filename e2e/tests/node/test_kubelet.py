@@ -1,6 +1,5 @@
 """A pod on a real kubelet: it starts with its share once its grant is there, and not before."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapters.wire.ledger import encode
-from core.hardware.card import Card
-from core.hardware.node import Node
 from core.hardware.quantity import GIB
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
@@ -25,6 +19,7 @@ from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import install
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation, node_ledger
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -68,16 +63,8 @@ def pod() -> dict[str, Any]:
 
 
 def record(uid: str) -> dict[str, Any]:
-    cards = tuple(Card(f"GPU-{i}", "real", i, "nvidia", "A", 80 * GIB, 10) for i in range(2))
-    grants = (Grant("first", "GPU-0", GIB, 50), Grant("second", "GPU-1", 2 * GIB, 20))
-    allocation = Allocation(uid, "default/shared", "volcano", "real", grants)
-    held = NodeLedger.of(Node("real", cards)).adopt(allocation)
-    return {
-        "apiVersion": "dragoman.dev/v1alpha1",
-        "kind": "NodeLedger",
-        "metadata": {"name": "real"},
-        "spec": json.loads(encode(held)),
-    }
+    grants = (a_grant(container="first"), a_grant("GPU-1", 2 * GIB, 20, "second"))
+    return node_ledger(a_ledger(an_allocation(*grants, uid=uid, pod="default/shared")))
 
 
 def logged(plane: ControlPlane, container: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """The agent follows its node's record on a real API server, with the least permissions."""
 
 import asyncio
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,6 @@ import pytest
 from adapters.node.apiserver.credentials import of_kubeconfig
 from adapters.node.apiserver.ledger_watch import LedgerWatch
 from adapters.node.grants import GrantStatus, LedgerGrants
-from adapters.wire.ledger import encode
-from core.hardware.card import Card
-from core.hardware.node import Node
-from core.hardware.quantity import GIB
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
@@ -28,22 +21,14 @@ from e2e.harness.node.machine import start_machine
 from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
 from e2e.harness.schedulers.service import install
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation, node_ledger
 
 RULES = "/apis/rbac.authorization.k8s.io/v1"
 
 
-def node_ledger(name: str, uid: str) -> dict[str, Any]:
-    cards = (Card("GPU-0", name, 0, "nvidia", "A", 80 * GIB, 10),)
-    grant = Grant("main", "GPU-0", GIB, 50)
-    held = NodeLedger.of(Node(name, cards)).adopt(
-        Allocation(uid, "ai/p", "volcano", name, (grant,))
-    )
-    return {
-        "apiVersion": "dragoman.dev/v1alpha1",
-        "kind": "NodeLedger",
-        "metadata": {"name": name},
-        "spec": json.loads(encode(held)),
-    }
+def record(name: str, uid: str) -> dict[str, Any]:
+    held = an_allocation(a_grant(), uid=uid, pod="ai/p", node=name)
+    return node_ledger(a_ledger(held, name=name))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +58,7 @@ def kubeconfig(cluster: ControlPlane, node: str) -> Path:
 
 def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: ControlPlane) -> None:
     config = kubeconfig(cluster, "watched")
-    cluster.api.create(LEDGERS, node_ledger("other", "uid-other"))
+    cluster.api.create(LEDGERS, record("other", "uid-other"))
 
     async def follow() -> list[object]:
         grants = LedgerGrants()
@@ -88,10 +73,10 @@ def test_the_agent_follows_its_own_record_and_may_read_no_other(cluster: Control
             seen.append((uid, standing))
 
         await asyncio.sleep(0.5)
-        await call(cluster.api.create, LEDGERS, node_ledger("watched", "uid-1"))
+        await call(cluster.api.create, LEDGERS, record("watched", "uid-1"))
         await until("uid-1", GrantStatus.NO_SHARE)
         held = await call(cluster.api.get, f"{LEDGERS}/watched")
-        changed = node_ledger("watched", "uid-2")
+        changed = record("watched", "uid-2")
         changed["metadata"]["resourceVersion"] = held["metadata"]["resourceVersion"]
         await call(cluster.api.replace, f"{LEDGERS}/watched", changed)
         await until("uid-2", GrantStatus.NO_SHARE)
@@ -116,7 +101,7 @@ def test_a_container_gets_what_the_clusters_record_says(cluster: ControlPlane) -
         with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
             cri.wait()
             sandbox = cri.sandbox("train", "uid-1", {"volcano.sh/vgpu-ids-new": "not read"})
-            cluster.api.create(LEDGERS, node_ledger("real", "uid-1"))
+            cluster.api.create(LEDGERS, record("real", "uid-1"))
 
             container = cri.run(sandbox, "main")
 

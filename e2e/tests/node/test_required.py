@@ -5,11 +5,6 @@ import signal
 
 import pytest
 
-from core.hardware.card import Card
-from core.hardware.node import Node
-from core.hardware.quantity import GIB
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
 from e2e.harness.node.agent import Host, start_agent
 from e2e.harness.node.containerd import start_containerd
 from e2e.harness.node.cri import Cri, CriError
@@ -17,6 +12,7 @@ from e2e.harness.node.machine import start_machine
 from e2e.harness.processes import cgroups
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
+from e2e.tests.node.builders import a_grant, a_ledger, an_allocation
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a real containerd needs root")
 
@@ -30,13 +26,7 @@ def test_a_container_that_requires_the_agent_waits_for_it() -> None:
     with run() as this:
         runtime = start_containerd(start_machine(this), "containerd")
         host = Host.make(this.folder / "host")
-        cards = (Card("GPU-0", "real", 0, "nvidia", "A", 80 * GIB, 10),)
-        grant = Grant("main", "GPU-0", GIB, 50)
-        host.write_ledger(
-            NodeLedger.of(Node("real", cards)).adopt(
-                Allocation("uid-1", "ai/train", "volcano", "real", (grant,))
-            )
-        )
+        host.write_ledger(a_ledger(an_allocation(a_grant(), pod="ai/train")))
         with Cri.connect(runtime.socket, cgroups.create(this.folder), this.folder) as cri:
             cri.wait()
             sandbox = cri.sandbox("train", "uid-1", REQUIRED)
