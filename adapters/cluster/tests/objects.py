@@ -10,11 +10,20 @@ Object = dict[str, Any]
 
 
 class Objects:
-    """Objects by path; every write gives the next resourceVersion."""
+    """Objects by path; every write gives the next resourceVersion.
+
+    Attributes:
+        at: the objects.
+        down: whether requests are refused.
+        requests: how many there were.
+        refused: how many of them were refused.
+    """
 
     def __init__(self, **objects: Object) -> None:
         self.at: dict[str, Object] = {}
         self.down = False
+        self.requests = 0
+        self.refused = 0
         self._versions = itertools.count(1)
         for path, thing in objects.items():
             self.put(path, thing)
@@ -26,6 +35,8 @@ class Objects:
         return self.at[path]
 
     async def __call__(self, request: Request, reply: Reply) -> None:
+        self.requests += 1
+        self.refused += self.down
         status, body = (503, {}) if self.down else self._answer(request)
         await reply.answer(status, body)
 

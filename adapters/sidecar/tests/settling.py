@@ -1,10 +1,11 @@
 """An event loop that knows when no task on it can continue without an external event."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
+T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 
@@ -30,6 +31,17 @@ class SettlingLoop(asyncio.SelectorEventLoop):
         while self._called != called + 1:
             called = self._called
             await asyncio.sleep(0)
+
+
+def run_settling(main: Coroutine[object, object, T]) -> T:
+    """``asyncio.run`` on such a loop."""
+    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
+        return runner.run(main)
+
+
+async def settled() -> None:
+    """Wait until no other task of the running loop can continue without an external event."""
+    await settling_loop().settled()
 
 
 def settling_loop() -> SettlingLoop:

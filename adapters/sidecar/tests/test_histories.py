@@ -1,6 +1,5 @@
 """Random histories of two services that are interrupted anywhere: see ``world``."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Coroutine
 from random import Random
@@ -11,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from adapters.sidecar.tests.settling import SettlingLoop
+from adapters.sidecar.tests.settling import SettlingLoop, run_settling
 from adapters.sidecar.tests.world import LIVES, NODES, PODS, World
 
 T = TypeVar("T")
@@ -67,8 +66,7 @@ def test_no_history_over_allocates_a_card_or_leaks_one() -> None:
                 raise AssertionError(f"history {seed}: {error}") from error
         return counts
 
-    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
-        counts = runner.run(run())
+    counts = run_settling(run())
 
     print(f"{histories} histories of {STEPS} steps each: {dict(counts)}")  # noqa: T201
     assert counts["crashes"] > histories

@@ -1,9 +1,6 @@
 """Races between a bind and the reconciler of another service, step by step: see ``world``."""
 
-import asyncio
-from collections.abc import Coroutine
-
-from adapters.sidecar.tests.settling import SettlingLoop
+from adapters.sidecar.tests.settling import run_settling
 from adapters.sidecar.tests.world import GRACE, LAG, LIMIT, LIVES, World
 
 BINDING, RECONCILING = 0, 1
@@ -33,11 +30,6 @@ async def reconcile(world: World) -> None:
     await open_all_but(world, RECONCILING, "")
 
 
-def run(scenario: Coroutine[object, object, None]) -> None:
-    with asyncio.Runner(loop_factory=SettlingLoop) as runner:
-        runner.run(scenario)
-
-
 def test_the_reconciler_keeps_cards_while_their_binding_may_still_be_sent() -> None:
     async def scenario() -> None:
         world = World()
@@ -52,7 +44,7 @@ def test_the_reconciler_keeps_cards_while_their_binding_may_still_be_sent() -> N
         assert world.bindings == 1
         await world.end()
 
-    run(scenario())
+    run_settling(scenario())
 
 
 def test_the_reconciler_releases_cards_after_the_grace() -> None:
@@ -71,7 +63,7 @@ def test_the_reconciler_releases_cards_after_the_grace() -> None:
         assert world.bindings == 0
         await world.end()
 
-    run(scenario())
+    run_settling(scenario())
 
 
 def test_the_reconciler_keeps_the_cards_of_a_pod_that_its_cache_has_as_unbound() -> None:
@@ -90,7 +82,7 @@ def test_the_reconciler_keeps_the_cards_of_a_pod_that_its_cache_has_as_unbound()
         assert "p0" in world.stored("n0").allocations
         await world.end()
 
-    run(scenario())
+    run_settling(scenario())
 
 
 def test_a_deleted_pod_that_a_stale_cache_adopts_again_is_released_later() -> None:
@@ -116,4 +108,4 @@ def test_a_deleted_pod_that_a_stale_cache_adopts_again_is_released_later() -> No
         assert "p0" not in world.stored("n0").allocations
         await world.end()
 
-    run(scenario())
+    run_settling(scenario())

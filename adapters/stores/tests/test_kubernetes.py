@@ -16,6 +16,7 @@ from adapters.stores.kubernetes import COLLECTION, KubernetesStore
 from adapters.stores.store import Change, Conflict, StoreError
 from adapters.stores.tests.ledgers import a_ledger
 from adapters.stores.watch import LedgerHandler, LedgerObject
+from adapters.tests.waiting import until
 from adapters.wire.ledger import LedgerRecord
 from core.hardware.card import Level
 from core.requests.grant import AllocationState
@@ -278,7 +279,7 @@ def test_changes_without_a_load_begin_with_all_that_there_is() -> None:
         store = KubernetesStore(FakeServer(), follow)
         async with aclosing(store.changes()) as changes:
             waiting = asyncio.create_task(anext(changes))
-            await asyncio.sleep(0.01)
+            await until(lambda: started)
             await store.close()
             await asyncio.wait([waiting])
 

@@ -24,6 +24,7 @@ from adapters.cluster.tests.server import (
     refusal,
     serving,
 )
+from adapters.tests.waiting import until
 
 STATUS = {
     "kind": "Status",
@@ -226,7 +227,7 @@ def test_a_cancelled_request_leaves_a_client_that_works() -> None:
     async def main() -> bytes:
         async with serving(hang, ok(b"1")) as server, client(server) as api:
             task = asyncio.create_task(api.get("/x"))
-            await asyncio.sleep(0.05)
+            await until(lambda: server.requests)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -41,6 +42,10 @@ async def work() -> None:
     await asyncio.sleep(3600)
 
 
+def more_requests(objects: Objects, than: int) -> bool:
+    return objects.requests > than
+
+
 def holder(objects: Objects) -> str:
     return str(objects.at[LEASE]["spec"].get("holderIdentity", ""))
 
@@ -54,7 +59,8 @@ def test_of_many_candidates_one_leads_at_a_time() -> None:
             await until(lambda: any(each.leading for each in elections))
             (leader,) = [each for each in elections if each.leading]
             led.append(leader)
-            await asyncio.sleep(0.2)
+            seen = objects.requests
+            await until(partial(more_requests, objects, seen + 4 * len(elections)))
             assert [each for each in elections if each.leading] == [leader]
             await stop(tasks[elections.index(leader)])
         assert set(led) == set(elections)
@@ -96,9 +102,10 @@ def test_a_short_failure_of_the_server_costs_no_leadership() -> None:
         task = asyncio.create_task(election.run(work))
         await until(lambda: election.leading)
         objects.down = True
-        await asyncio.sleep(0.2)
+        await until(lambda: objects.refused > 1)
         objects.down = False
-        await asyncio.sleep(0.6)
+        renewed = objects.at[LEASE]["spec"]["renewTime"]
+        await until(lambda: objects.at[LEASE]["spec"]["renewTime"] != renewed)
         assert election.leading
         assert objects.at[LEASE]["spec"]["leaseTransitions"] == 0
         await stop(task)

@@ -8,6 +8,7 @@ import pytest
 from adapters.sidecar.certificates import record
 from adapters.sidecar.certificates.keeper import CertificateRotator
 from adapters.sidecar.certificates.rotation import CertificateSet, RotationPolicy
+from adapters.tests.waiting import until
 
 PLAN = RotationPolicy(("dragoman.svc",), authority=7200, leaf=3600, overlap=60)
 
@@ -23,6 +24,7 @@ class World:
     now: int = 1_800_000_000
     events: list[str] = field(default_factory=list[str])
     unreachable: bool = False
+    failures: int = 0
 
     async def read(self) -> tuple[record.Data, str, bool]:
         return dict(self.data), str(self.version), self.requested
@@ -36,6 +38,7 @@ class World:
 
     async def publish(self, bundle: str) -> bool:
         if self.unreachable:
+            self.failures += 1
             raise OSError("no answer")
         unchanged, self.published = self.published == bundle, bundle
         return unchanged
@@ -133,11 +136,10 @@ def test_an_error_is_reported_once_and_retried(monkeypatch: pytest.MonkeyPatch) 
 
     async def main() -> None:
         task = asyncio.create_task(world.rotator().run())
-        await asyncio.sleep(0.1)
+        await until(lambda: world.failures > 3)
         events = list(world.events)
         world.unreachable = False
-        while world.published == "":
-            await asyncio.sleep(0.01)
+        await until(lambda: world.published)
         task.cancel()
         assert events == ["certificate.made", "certificate.failed"]
 

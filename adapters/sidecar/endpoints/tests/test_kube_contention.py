@@ -17,6 +17,7 @@ from adapters.sidecar.tests.builders import (
     decoded,
     run,
 )
+from adapters.sidecar.tests.settling import run_settling, settled
 from adapters.stores.store import StoreError
 
 
@@ -125,7 +126,7 @@ def test_a_caller_that_is_cancelled_does_not_stop_the_writes_of_the_others() -> 
         first, second, third = (
             asyncio.create_task(kube.bind(bind(f"p{number}", "n1"))) for number in range(3)
         )
-        await asyncio.sleep(0.01)
+        await settled()
         first.cancel()
         second.cancel()
         await asyncio.sleep(0)
@@ -134,7 +135,7 @@ def test_a_caller_that_is_cancelled_does_not_stop_the_writes_of_the_others() -> 
         assert json.loads(third.result()) == {"Error": ""}
         return bench
 
-    bench = run(work())
+    bench = run_settling(work())
 
     assert "uid-p2" in bench.service.ledgers.inventory.ledger("n1").allocations
     assert bench.cluster.bindings == 1
@@ -160,15 +161,15 @@ def test_with_many_binds_in_progress_the_next_filter_waits_for_one_of_them() -> 
             asyncio.create_task(kube.bind(bind(f"p{number}", f"n{number % 4}")))
             for number in range(CONCURRENT_BINDS)
         ]
-        await asyncio.sleep(0.01)
+        await settled()
         asked_now = asyncio.create_task(kube.filter(names(a_pod("next"), "n1")))
-        await asyncio.sleep(0.01)
+        await settled()
         before = asked_now.done()
         ended.set()
         await asyncio.gather(*binds, asked_now)
         return [before, asked_now.done()]
 
-    assert run(work()) == [False, True]
+    assert run_settling(work()) == [False, True]
 
 
 def test_a_filter_waits_for_binds_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

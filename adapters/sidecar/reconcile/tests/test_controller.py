@@ -28,6 +28,7 @@ from adapters.sidecar.tests.builders import (
     a_service,
     read_pod,
 )
+from adapters.sidecar.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.wire.hardware import KUBELET, DeviceHolding, NodeHardware
@@ -267,17 +268,17 @@ def test_a_reconciler_that_is_woken_just_before_it_is_cancelled_ends(turns: int)
     async def main() -> None:
         rig = await a_rig()
         running = asyncio.create_task(rig.reconciler.run())
-        await asyncio.sleep(0.05)
+        await settled()
         rig.reconciler.look_at("n1")
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
 
-        await asyncio.wait({running}, timeout=2)
+        await settled()
 
         assert running.cancelled(), "it would go on without the Lease"
 
-    asyncio.run(main())
+    run_settling(main())
 
 
 def test_many_nodes_are_described_concurrently_up_to_the_limit() -> None:

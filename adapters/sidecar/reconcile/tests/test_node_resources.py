@@ -15,6 +15,7 @@ from adapters.sidecar.reconcile.node_resources import LONGEST, NodeResourcePubli
 from adapters.sidecar.reconcile.published_resources import MARK, written
 from adapters.sidecar.settings import read
 from adapters.sidecar.tests.builders import DIALECTS, a_metax_node, a_node
+from adapters.sidecar.tests.settling import run_settling, settled
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, NodeStatus
 from core.hardware.quantity import GIB
 
@@ -162,20 +163,20 @@ def test_a_node_is_written_to_once_and_again_after_a_reset() -> None:
         rig = a_rig()
         running = asyncio.create_task(rig.publisher.run())
         rig.cache.put_node(a_node("n"))
-        await asyncio.sleep(0.01)
+        await settled()
         assert len(rig.status.writes) == 1
         rig.time += 3600
         rig.publisher.look_at("n")
-        await asyncio.sleep(0.01)
+        await settled()
         assert len(rig.status.writes) == 1
 
         rig.cache.put_node(a_node("n"))
-        await asyncio.sleep(0.01)
+        await settled()
 
         assert len(rig.status.writes) == 2
         running.cancel()
 
-    asyncio.run(tried())
+    run_settling(tried())
 
 
 def test_a_controller_that_keeps_overwriting_amounts_is_answered_ever_more_rarely() -> None:
@@ -213,17 +214,17 @@ def test_a_publisher_that_is_woken_just_before_it_is_cancelled_ends(turns: int) 
     async def main() -> None:
         rig = a_rig()
         running = asyncio.create_task(rig.publisher.run())
-        await asyncio.sleep(0.05)
+        await settled()
         rig.publisher.look_at("n1")
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
 
-        await asyncio.wait({running}, timeout=2)
+        await settled()
 
         assert running.cancelled()
 
-    asyncio.run(main())
+    run_settling(main())
 
 
 def without_cards(node: KubeNode) -> KubeNode:
