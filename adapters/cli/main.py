@@ -114,7 +114,7 @@ def _schedule(
     Reads Node, Pod, Device, ConfigMap and List objects. Bound pods keep their cards; the command
     places pending ones in the order of the input.
 
-    Exit status: 0 all placed, 1 some not, 2 bad input.
+    Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """
     names = [*(filename or ()), *(more or ())]
     if not names:

@@ -1,14 +1,11 @@
 """Places the pending pods of the input on the cards of the input, one after another."""
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
+from adapters.cli.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.settings import configured_dialects
 from adapters.cli.output.report import (
     EVERY,
     CardLine,
@@ -18,23 +15,23 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.dialects.adopt import FINISHED, UNKNOWN, adopt, may_use_cards
+from adapters.dialects.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.merge import read_node
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import ProblemKind
 from core.requests.grant import Allocation, Grant
 from core.requests.request import Request
 
-NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
-"""Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
-
 NO_REQUEST = "requests no share"
+
+OVER_ALLOCATED = frozenset(
+    {ProblemKind.MEMORY, ProblemKind.COMPUTE, ProblemKind.SLOTS, ProblemKind.CONFLICT}
+)
+"""Problems of a card of which pods have more than there is."""
 
 Progress = Callable[[Sequence[Pod]], Iterable[Pod]]
 """Iterates over the pods and shows the progress of the run."""
@@ -58,89 +55,78 @@ class RunOptions:
 
 
 def schedule(manifests: Manifests, options: RunOptions) -> ScheduleReport:
-    """Adopt bound pods, place the pending ones in order of the input, and report.
+    """Place the pending pods in order of the input beside the bound ones, and report.
 
     Raises:
         InputError: a settings file cannot be used.
     """
-    run = _Run(manifests, options, configured_dialects(manifests.config_maps, options.defaults))
-    pods = {name: _with_uid(pod) for name, (pod, _) in manifests.pods.items()}
-    lines = {name: run.adopt_bound(pod) for name, pod in pods.items() if pod.spec.node_name}
+    run = Run(read_fleet(manifests, options.defaults), options)
+    lines = {name: run.bound(pod) for name, pod in run.fleet.pods.items() if pod.spec.node_name}
     run.warn_of_ledger_problems()
-    pending = [pod for name, pod in pods.items() if name not in lines]
+    pending = [pod for name, pod in run.fleet.pods.items() if name not in lines]
     for pod in options.progress(pending):
         lines[full_name(pod)] = run.place_pending(pod)
     return ScheduleReport(
-        pods=tuple(lines[name] for name in pods),
+        pods=tuple(lines[name] for name in run.fleet.pods),
         cards=tuple(run.cards()),
         warnings=tuple(dict.fromkeys(run.warnings)),
+        over_allocated=run.over_allocated,
     )
 
 
-def _with_uid(pod: Pod) -> Pod:
-    if pod.metadata.uid:
-        return pod
-    uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+class Run:
+    """The ledgers of a run, and its warnings.
 
+    Attributes:
+        fleet: before any pod was placed.
+        over_allocated: uuids of cards of which bound pods have more than there is.
+    """
 
-class _Run:
-    """The ledgers of a run, and its warnings."""
-
-    def __init__(
-        self, manifests: Manifests, options: RunOptions, dialects: tuple[Dialect, ...]
-    ) -> None:
+    def __init__(self, fleet: Fleet, options: RunOptions) -> None:
+        self.fleet = fleet
         self.options = options
-        self.dialects = dialects
-        self.warnings: list[str] = []
-        self.nodes: dict[str, Node] = {}
-        for name, (kube, _) in manifests.nodes.items():
-            device, _ = manifests.devices.get(name, (None, None))
-            self.nodes[name], problems = read_node(kube, device, dialects)
-            self.warnings += [_of_node(name, problem) for problem in problems]
-        self.warnings += [
-            f"Device {name}: no Node has this name, so its cards are ignored"
-            for name in manifests.devices
-            if name not in manifests.nodes
+        self.inventory = fleet.inventory()
+        self.over_allocated: tuple[str, ...] = ()
+        self.warnings = [
+            _of_node(name, problem)
+            for name, state in fleet.nodes.items()
+            for problem in (*state.problems, *filter(None, (state.unreadable,)))
         ]
-        owners: dict[str, str] = {}
-        for node in self.nodes.values():
-            for card in node.cards:
-                if owners.setdefault(card.uuid, node.name) != node.name:
-                    self.warnings.append(
-                        f"card {card.uuid} is on {owners[card.uuid]} and {node.name}"
-                    )
-        self.inventory = Inventory([NodeLedger.of(node) for node in self.nodes.values()])
-        self.feasibility = FeasibilityCache()
-        self.candidates = Candidates([node for node, _ in manifests.nodes.values()])
+        self.warnings += fleet.problems
+        self._feasibility = FeasibilityCache()
+        self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
+        self._allocated = {
+            uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
+        }
 
     def warn_of_ledger_problems(self) -> None:
         """Warn of unknown allocations and of cards that are over-allocated."""
-        for name in self.nodes:
-            for problem in self.inventory.ledger(name).problems():
+        for name, state in self.fleet.nodes.items():
+            for problem in state.ledger.problems():
                 who = f"pod {problem.pod}" if problem.pod else f"node {name}"
                 self.warnings.append(f"{who}: {problem.text}")
+                if problem.kind in OVER_ALLOCATED:
+                    self.over_allocated += (problem.card,)
 
-    def adopt_bound(self, pod: Pod) -> PodLine:
-        """Adopt the allocation of a pod that is already bound."""
+    def bound(self, pod: Pod) -> PodLine:
+        """The line of a pod that is already bound."""
         name = pod.spec.node_name or ""
         if not may_use_cards(pod):
             return replace(_ended(pod), node=name)
-        node = self.nodes.get(name)
-        if node is None:
+        state = self.fleet.nodes.get(name)
+        if state is None:
             text = f"already bound to {name}, which is not among the input"
             self.warnings.append(f"pod {full_name(pod)}: {text}")
             return replace(_line(pod, PodResult.BOUND, text), node=name)
-        adopted = adopt(pod, node, self.dialects)
+        adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
             return replace(_line(pod, PodResult.SKIPPED, NO_REQUEST), node=name)
-        self.inventory.put(self.inventory.ledger(name).adopt(adopted))
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
         return replace(
             _line(pod, PodResult.BOUND, text),
             dialect=None if adopted.dialect == UNKNOWN else adopted.dialect,
             node=name,
-            containers=_shares(adopted.grants, node),
+            containers=_shares(adopted.grants, state.node),
         )
 
     def place_pending(self, pod: Pod) -> PodLine:
@@ -149,9 +135,12 @@ class _Run:
             return _ended(pod)
         if pod.metadata.deletion_timestamp is not None:
             return _line(pod, PodResult.SKIPPED, "is being deleted")
+        node = self._allocated.get(pod.metadata.uid)
+        if node is not None:
+            return self._being_bound(pod, self.fleet.nodes[node])
         dialect: Dialect | None = None
         try:
-            dialect = dialect_of(pod, self.dialects)
+            dialect = dialect_of(pod, self.fleet.dialects)
             if dialect is None:
                 return _line(pod, PodResult.SKIPPED, NO_REQUEST)
             request = dialect.read_request(pod)
@@ -161,9 +150,18 @@ class _Run:
         self.warnings += [f"pod {request.pod}: {note}" for note in request.notes]
         return replace(self._place(pod, dialect, request), dialect=dialect.name)
 
+    def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
+        allocation = state.ledger.allocations[pod.metadata.uid]
+        return replace(
+            _line(pod, PodResult.BOUND, "has its cards, and its Binding is not written yet"),
+            dialect=allocation.dialect,
+            node=state.node.name,
+            containers=_shares(allocation.grants, state.node),
+        )
+
     def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
-        choice = self.candidates.of(pod)
-        evaluation = self.feasibility.evaluate(request, self.inventory)
+        choice = self._candidates.of(pod)
+        evaluation = self._feasibility.evaluate(request, self.inventory, self.fleet.unreadable())
         decision = allocate(evaluation, choice.names, explain=self.options.explain)
         placement = decision.placement
         reasons = {name: reason.text() for name, reason in decision.reasons.items()}
@@ -171,7 +169,7 @@ class _Run:
             causes = filter(None, (decision.summary(), choice.summary()))
             line = _line(pod, PodResult.REJECTED, "; ".join(causes))
             return replace(line, reasons={**reasons, **choice.excluded})
-        node = self.nodes[placement.node]
+        node = self.fleet.nodes[placement.node].node
         result = dialect.write_result(pod, request, placement, node, self.options.now)
         ledger = self.inventory.ledger(node.name).reserve(Allocation.of(request, placement))
         self.inventory.put(ledger.commit(request.uid))
@@ -186,8 +184,8 @@ class _Run:
 
     def cards(self) -> Iterator[CardLine]:
         """Every card with the pods that share it."""
-        for name in self.nodes:
-            ledger = self.inventory.ledger(name)
+        for name, state in self.fleet.nodes.items():
+            ledger = self.inventory.get(name) or state.ledger
             for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
                 sharers = tuple(
                     Sharer(pod.pod, pod.dialect, share.memory, share.compute, share.blocked)

@@ -36,3 +36,9 @@ def format_bytes(amount: int) -> str:
     if mebibytes >= KIB and mebibytes % KIB == 0:
         return f"{mebibytes // KIB} GiB"
     return f"{mebibytes} MiB"
+
+
+def format_gib(amount: int) -> str:
+    """Bytes in GiB with one decimal, rounded to the nearest, without the unit."""
+    tenths = (amount * 10 + GIB // 2) // GIB
+    return f"{tenths // 10}.{tenths % 10}"

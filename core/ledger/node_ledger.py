@@ -4,14 +4,15 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. ``reserve`` rejects an allocation that would give a part of a card twice.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import combinations
 from types import MappingProxyType
 
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
-from core.hardware.quantity import FULL
+from core.hardware.quantity import FULL, format_gib
 from core.ledger.usage import (
     IDLE,
     CardShare,
@@ -28,6 +29,19 @@ class LedgerError(ValueError):
     """A change that the ledger rejects; nothing was changed."""
 
 
+class ProblemKind(Enum):
+    """What is wrong in a ledger; the value identifies the rule in reports."""
+
+    UNREADABLE = "unreadable-allocation"
+    UNKNOWN_CARD = "unknown-card"
+    CONTESTED = "containers-exclude-each-other"
+    MEMORY = "memory-over-allocated"
+    COMPUTE = "compute-over-allocated"
+    SLOTS = "slots-over-allocated"
+    CONFLICT = "pods-exclude-each-other"
+    DRIFT = "record-differs-from-ledger"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something in the ledger that a person should look at.
@@ -35,10 +49,14 @@ class Problem:
     Attributes:
         pod: ``namespace/name`` of the allocation, or empty where a card is meant.
         text: what is wrong, as a sentence.
+        kind: of the problem.
+        card: uuid; empty where no single card is meant.
     """
 
     pod: str
     text: str
+    kind: ProblemKind
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +177,49 @@ class NodeLedger:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
         known = {card.uuid for card in self.node.cards}
         problems = [
-            Problem(allocation.pod, text)
+            problem
             for allocation in self.allocations.values()
-            for text in _complaints(allocation, known)
+            for problem in _complaints(allocation, known)
         ]
         for card, use in zip(self.node.cards, self.usages, strict=True):
-            problems += [
-                Problem("", text) for text in (*_excess(card, use), *self._conflicts(card, use))
-            ]
+            problems += [*self._excess(card, use), *self._conflicts(card, use)]
         return tuple(problems)
 
-    def _conflicts(self, card: Card, use: CardUsage) -> list[str]:
+    def _excess(self, card: Card, use: CardUsage) -> list[Problem]:
+        texts: dict[ProblemKind, str] = {}
+        if card.mode is not Mode.MIG and use.memory > card.memory:
+            texts[ProblemKind.MEMORY] = (
+                f"{format_gib(use.memory)} of {format_gib(card.memory)} GiB are allocated: "
+                + self._parts(use, lambda share: f"{format_gib(share.memory)} GiB")
+            )
+        if use.compute > FULL:
+            parts = self._parts(use, lambda share: f"{share.compute}%")
+            texts[ProblemKind.COMPUTE] = f"{use.compute}% of its compute are allocated: {parts}"
+        if use.slots > card.slots:
+            parts = self._parts(use, lambda share: str(share.slots))
+            texts[ProblemKind.SLOTS] = f"{use.slots} of {card.slots} slots are in use: {parts}"
         return [
-            f"card {card.uuid}: {self.allocations[left.uid].pod} and"
-            f" {self.allocations[right.uid].pod} cannot share it: {cause.value}"
+            Problem("", f"card {card.uuid}: {text}", kind, card.uuid)
+            for kind, text in texts.items()
+        ]
+
+    def _parts(self, use: CardUsage, amount: Callable[[CardShare], str]) -> str:
+        """Each pod on a card with its dialect and its part."""
+        return ", ".join(
+            f"{owner.pod} ({owner.dialect}) {amount(share)}"
+            for share in use.shares
+            for owner in (self.allocations[share.uid],)
+        )
+
+    def _conflicts(self, card: Card, use: CardUsage) -> list[Problem]:
+        return [
+            Problem(
+                "",
+                f"card {card.uuid}: {self.allocations[left.uid].pod} and"
+                f" {self.allocations[right.uid].pod} cannot share it: {cause.value}",
+                ProblemKind.CONFLICT,
+                card.uuid,
+            )
             for left, right in combinations(use.shares, 2)
             if (cause := conflict_between(left, right)) is not None
         ]
@@ -242,21 +289,19 @@ def _overlap(left: Grant, right: Grant) -> bool:
     return left.slice.overlaps(right.slice)
 
 
-def _complaints(allocation: Allocation, known: set[str]) -> list[str]:
-    complaints = [] if allocation.unread is None else [allocation.unread]
+def _complaints(allocation: Allocation, known: set[str]) -> list[Problem]:
+    pod = allocation.pod
+    complaints: list[Problem] = []
+    if allocation.unread is not None:
+        complaints.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
     unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
-    complaints += [f"holds card {uuid}, which the node does not have" for uuid in unknown]
-    return complaints + [
-        f"its containers exclude each other on {u}" for u in _contested_cards(allocation)
+    complaints += [
+        Problem(
+            pod, f"holds card {uuid}, which the node does not have", ProblemKind.UNKNOWN_CARD, uuid
+        )
+        for uuid in unknown
     ]
-
-
-def _excess(card: Card, use: CardUsage) -> list[str]:
-    texts: list[str] = []
-    if card.mode is not Mode.MIG and use.memory > card.memory:
-        texts.append(f"card {card.uuid}: {use.memory} of {card.memory} bytes are held")
-    if use.compute > FULL:
-        texts.append(f"card {card.uuid}: {use.compute}% of its compute are held")
-    if use.slots > card.slots:
-        texts.append(f"card {card.uuid}: {use.slots} of {card.slots} slots are held")
-    return texts
+    return complaints + [
+        Problem(pod, f"its containers exclude each other on {u}", ProblemKind.CONTESTED, u)
+        for u in _contested_cards(allocation)
+    ]

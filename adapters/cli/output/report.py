@@ -129,16 +129,20 @@ class ScheduleReport:
         pods: in order of the input.
         cards: by node in order of the input, then by index.
         warnings: for the user, as sentences.
+        over_allocated: uuids of cards of which bound pods have more than there is.
     """
 
     pods: tuple[PodLine, ...]
     cards: tuple[CardLine, ...]
     warnings: tuple[str, ...]
+    over_allocated: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether every pod that requests a share has one."""
-        return not any(pod.result in (PodResult.REJECTED, PodResult.INVALID) for pod in self.pods)
+        """Whether every pod that requests a share has one, and no card is over-allocated."""
+        return not self.over_allocated and not any(
+            pod.result in (PodResult.REJECTED, PodResult.INVALID) for pod in self.pods
+        )
 
 
 def as_json(report: ScheduleReport) -> bytes:

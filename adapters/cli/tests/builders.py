@@ -6,7 +6,12 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
+from adapters.cli.fleet import read_fleet
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import Source
 from adapters.cli.main import app
+from adapters.dialects.dialect import Defaults
+from adapters.wire.ledger import encode
 
 Plain = dict[str, Any]
 
@@ -63,6 +68,32 @@ def pod(name: str = "pod-a", limits: Plain | None = None, **more: Plain) -> Plai
         "metadata": {"name": name, **more.get("metadata", {})},
         "spec": {"containers": [container], **more.get("spec", {})},
         "status": more.get("status", {}),
+    }
+
+
+def volcano_bound(
+    name: str, memory: int, card: int = 0, on: str = "node-a", **metadata: Any
+) -> Plain:
+    """A running pod with Volcano's record of one card."""
+    record = {"volcano.sh/vgpu-ids-new": f"{uuid(card, on)},NVIDIA,{memory},0:"}
+    return pod(
+        name,
+        volcano(memory),
+        metadata={"uid": f"uid-{name}", "annotations": record, **metadata},
+        spec={"nodeName": on},
+        status={"phase": "Running"},
+    )
+
+
+def ledger_of(*things: Plain, on: str = "node-a") -> Plain:
+    """The NodeLedger of a node after the pods among some objects were adopted."""
+    found = manifests([Source("things", stream(*things), named=True)])
+    ledger = read_fleet(found, Defaults()).nodes[on].ledger
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "NodeLedger",
+        "metadata": {"name": on},
+        "spec": json.loads(encode(ledger)),
     }
 
 

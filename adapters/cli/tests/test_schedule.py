@@ -8,6 +8,7 @@ import pytest
 from adapters.cli.tests.builders import (
     Plain,
     device,
+    ledger_of,
     metax,
     node,
     pod,
@@ -16,6 +17,7 @@ from adapters.cli.tests.builders import (
     stream,
     uuid,
     volcano,
+    volcano_bound,
 )
 
 ALLOCATED = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": f"{uuid(0)},NVIDIA,9000,50:"}}}
@@ -268,3 +270,49 @@ def test_a_card_on_two_nodes_is_reported() -> None:
     result = run("-f", "-", stdin=stream(node(cards=1), other))
 
     assert f"warning: card {uuid(0)} is on node-a and node-b\n" in result.stderr
+
+
+def test_a_card_that_bound_pods_over_allocate_is_a_warning_and_exit_status_1() -> None:
+    pods = [volcano_bound("a", 6000), volcano_bound("b", 5000)]
+
+    result = run("-f", "-", stdin=stream(node(), *pods))
+
+    assert result.exit_code == 1
+    assert (
+        f"card {uuid(0)}: 10.7 of 9.8 GiB are allocated:"
+        " default/a (volcano) 5.9 GiB, default/b (volcano) 4.9 GiB"
+    ) in result.stderr
+
+
+def test_cards_that_a_ledger_has_allocated_are_in_use() -> None:
+    things = [node(cards=1), volcano_bound("a", 9000)]
+    unrecorded = volcano_bound("a", 9000)
+    del unrecorded["metadata"]["annotations"]
+
+    found = report(things[0], ledger_of(*things), unrecorded, pod("b", volcano(2000)))
+
+    assert [line["placed"] for line in found["pods"]] == [True, False]
+    assert found["cards"][0]["usedMemoryMiB"] == 9000
+
+
+def test_a_pending_pod_with_an_allocation_in_a_ledger_keeps_its_cards() -> None:
+    ledger = ledger_of(node(cards=1), volcano_bound("a", 9000))
+    being_bound = pod("a", volcano(9000), metadata={"uid": "uid-a"})
+
+    (line,) = report(node(cards=1), ledger, being_bound)["pods"]
+
+    assert (line["node"], line["explanation"]["summary"]) == (
+        "node-a",
+        "has its cards, and its Binding is not written yet",
+    )
+
+
+def test_a_node_whose_ledger_cannot_be_read_takes_no_pod() -> None:
+    broken = ledger_of(node())
+    broken["spec"]["cards"] = "none"
+
+    found = report(node(), broken, pod("b", volcano(1)))
+
+    assert found["pods"][0]["explanation"]["nodes"] == {
+        "node-a": "held by an allocation that cannot be read"
+    }

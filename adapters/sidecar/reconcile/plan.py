@@ -18,7 +18,7 @@ from adapters.dialects.matching import dialect_of
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger, Problem
+from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
 from core.requests.grant import Allocation, Grant, Placement
 
 
@@ -158,7 +158,9 @@ def drift(
     """
     return ledger.problems() + tuple(
         Problem(
-            full_name(pod), "its annotations name other cards than its ledger, which stays as it is"
+            full_name(pod),
+            "its annotations name other cards than its ledger, which stays as it is",
+            ProblemKind.DRIFT,
         )
         for pod in pods
         if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hardware.quantity import GIB, KIB, MIB, bytes_of_percent, format_bytes, percent
+from core.hardware.quantity import (
+    GIB,
+    KIB,
+    MIB,
+    bytes_of_percent,
+    format_bytes,
+    format_gib,
+    percent,
+)
 
 
 def test_a_part_is_rounded_down_to_whole_bytes() -> None:
@@ -52,3 +60,11 @@ def test_a_part_is_never_more_than_its_percentage(total: int, share: int, step: 
     assert amount % step == 0
     assert amount * 100 <= total * share < (amount + step) * 100
     assert percent(amount, total) <= share
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0.0"), (GIB, "1.0"), (33051115520, "30.8"), (24159191040, "22.5"), (GIB - 1, "1.0")],
+)
+def test_gib_have_one_decimal(amount: int, text: str) -> None:
+    assert format_gib(amount) == text

@@ -12,7 +12,7 @@ from core.feasibility.fit import fit
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
-from core.ledger.node_ledger import LedgerError, NodeLedger, Problem
+from core.ledger.node_ledger import LedgerError, NodeLedger, Problem, ProblemKind
 from core.ledger.usage import IDLE, shares_by_card
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
 from core.requests.request import ContainerRequest, Phase, Request, TaskClass
@@ -213,27 +213,43 @@ def test_a_card_that_comes_back_is_still_allocated() -> None:
 def test_an_unreadable_allocation_counts_and_is_a_problem() -> None:
     ledger = empty(a_card()).adopt(unreadable("x", ["a"]))
 
-    assert ledger.problems() == (Problem("default/x", "its record is not readable"),)
+    assert ledger.problems() == (
+        Problem("default/x", "its record is not readable", ProblemKind.UNREADABLE),
+    )
     refusal(lambda: ledger.reserve(held(a_grant())))
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("found", "kind", "text"),
     [
-        (a_grant(memory=16 * GIB), f"card a: {17 * GIB} of {16 * GIB} bytes are held"),
-        (a_grant(compute=100), "card a: 140% of its compute are held"),
+        (
+            a_grant(memory=16 * GIB),
+            ProblemKind.MEMORY,
+            "card a: 17.0 of 16.0 GiB are allocated: default/x (D) 1.0 GiB, default/y (D) 16.0 GiB",
+        ),
+        (
+            a_grant(compute=100),
+            ProblemKind.COMPUTE,
+            "card a: 140% of its compute are allocated: default/x (D) 40%, default/y (D) 100%",
+        ),
     ],
 )
-def test_what_is_allocated_twice_is_a_problem(found: Grant, text: str) -> None:
+def test_what_is_allocated_twice_is_a_problem_with_its_pods(
+    found: Grant, kind: ProblemKind, text: str
+) -> None:
     ledger = empty(a_card()).adopt(held(a_grant(compute=40), uid="x")).adopt(held(found, uid="y"))
+    dialect = ledger.allocations["x"].dialect
 
-    assert Problem("", text) in ledger.problems()
+    assert Problem("", text.replace("(D)", f"({dialect})"), kind, "a") in ledger.problems()
 
 
 def test_more_shares_than_slots_are_a_problem() -> None:
     ledger = empty(a_card(slots=1)).adopt(held(a_grant(), a_grant(container="y")))
 
-    assert ledger.problems() == (Problem("", "card a: 2 of 1 slots are held"),)
+    (problem,) = ledger.problems()
+
+    assert problem.text.startswith("card a: 2 of 1 slots are in use: default/old (")
+    assert (problem.kind, problem.card) == (ProblemKind.SLOTS, "a")
 
 
 def test_an_exclusive_card_that_is_shared_is_a_problem() -> None:
@@ -250,7 +266,11 @@ def test_containers_of_one_pod_that_share_a_slice_are_a_problem() -> None:
         held(a_sliced_grant(0, container="x"), a_sliced_grant(0, container="y"))
     )
 
-    assert ledger.problems() == (Problem("default/old", "its containers exclude each other on a"),)
+    assert ledger.problems() == (
+        Problem(
+            "default/old", "its containers exclude each other on a", ProblemKind.CONTESTED, "a"
+        ),
+    )
 
 
 @given(ledgers(pods=8))
@@ -268,7 +288,12 @@ def test_a_restored_ledger_keeps_allocations_of_missing_cards() -> None:
 
     assert again.usages == (IDLE,)
     assert again.problems() == (
-        Problem("default/old", "holds card x, which the node does not have"),
+        Problem(
+            "default/old",
+            "holds card x, which the node does not have",
+            ProblemKind.UNKNOWN_CARD,
+            "x",
+        ),
     )
 
 

@@ -1,0 +1,182 @@
+"""The cards of a cluster and everything that is allocated on them, as the service would see them.
+
+A node with a ``NodeLedger`` counts by it, with the repairs that the reconciler would make; a node
+without one counts by the records on its pods.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.settings import configured_dialects
+from adapters.dialects.adopt import FINISHED, may_use_cards
+from adapters.dialects.dialect import Defaults, Dialect
+from adapters.dialects.merge import read_node
+from adapters.sidecar.reconcile.plan import NodeView, Repair, reconcile, repaired
+from adapters.stores.store import stored_of
+from adapters.stores.watch import LedgerObject
+from adapters.wire import hardware
+from adapters.wire.hardware import HardwareRecordError, NodeHardware
+from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.ledger import LedgerRecordError
+from core.feasibility.inventory import Inventory
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
+"""Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """One node.
+
+    Attributes:
+        kube: the node object.
+        ledger: everything that counts as allocated.
+        stored: its NodeLedger; None where there is none, or where it cannot be read.
+        unreadable: why its NodeLedger cannot be read; None where it can, or there is none.
+        repairs: by which ``ledger`` differs from ``stored``, in order.
+        pods: that are bound to it and may use cards.
+        problems: with its description, as sentences.
+    """
+
+    kube: KubeNode
+    ledger: NodeLedger
+    stored: NodeLedger | None
+    unreadable: str | None
+    repairs: tuple[Repair, ...]
+    pods: tuple[Pod, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def node(self) -> Node:
+        """The node with its cards."""
+        return self.ledger.node
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All nodes and pods.
+
+    Attributes:
+        dialects: configured with the settings of the cluster.
+        nodes: by name, in order of the input.
+        pods: by ``namespace/name``, in order of the input; each has a uid.
+        problems: that belong to no single node, as sentences.
+    """
+
+    dialects: tuple[Dialect, ...]
+    nodes: Mapping[str, NodeState]
+    pods: Mapping[str, Pod]
+    problems: tuple[str, ...]
+
+    def inventory(self) -> Inventory:
+        """The ledgers of all nodes whose NodeLedger can be read."""
+        states = self.nodes.values()
+        return Inventory([state.ledger for state in states if state.unreadable is None])
+
+    def unreadable(self) -> frozenset[str]:
+        """The nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
+        return frozenset(n for n, state in self.nodes.items() if state.unreadable is not None)
+
+    def pending(self) -> list[Pod]:
+        """Pods that wait for a node."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if not pod.spec.node_name
+            and pod.status.phase not in FINISHED
+            and pod.metadata.deletion_timestamp is None
+        ]
+
+
+def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
+    """Read all nodes, and adopt what is allocated on them.
+
+    Raises:
+        InputError: a settings file cannot be used.
+    """
+    dialects = configured_dialects(manifests.config_maps, defaults)
+    pods = {name: _with_uid(pod) for name, (pod, _) in manifests.pods.items()}
+    reader = _Reader(manifests, dialects, pods.values())
+    nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
+    return Fleet(dialects, nodes, pods, tuple(_problems(manifests, nodes)))
+
+
+class _Reader:
+    def __init__(
+        self, manifests: Manifests, dialects: Sequence[Dialect], pods: Iterable[Pod]
+    ) -> None:
+        self._manifests = manifests
+        self._dialects = dialects
+        self._bound: dict[str, str] = {}
+        self._by_node: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if pod.status.phase not in FINISHED:
+                self._bound[pod.metadata.uid] = pod.spec.node_name or ""
+            if may_use_cards(pod):
+                self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
+
+    def state(self, kube: KubeNode) -> NodeState:
+        name = kube.metadata.name
+        stored, agent, unreadable = self._record(name)
+        device, _ = self._manifests.devices.get(name, (None, None))
+        node, problems = read_node(kube, device, self._dialects, agent)
+        pods = tuple(self._by_node.get(name, ()))
+        ledger = NodeLedger.of(node) if stored is None else stored
+        holdings = () if agent is None else agent.holdings
+        view = NodeView(ledger, node, pods, self._bound, holdings=holdings)
+        repairs = reconcile(view, self._dialects)
+        after = repaired(ledger, repairs)
+        return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
+
+    def _record(self, name: str) -> tuple[NodeLedger | None, NodeHardware | None, str | None]:
+        """The NodeLedger of a node, its agent's report, and why the NodeLedger is unreadable."""
+        item, _ = self._manifests.ledgers.get(name, (None, None))
+        newer = self._manifests.newer_ledgers.get(name)
+        agent: NodeHardware | None = None
+        unreadable: str | None = None
+        stored: NodeLedger | None = None
+        try:
+            if item is not None:
+                agent = hardware.decode(item.status, name)
+                stored = _decoded(name, item)
+                if newer is not None:
+                    stored = _with_newer(stored, _decoded(name, newer))
+        except (LedgerRecordError, HardwareRecordError) as error:
+            unreadable = str(error)
+        return stored, agent, unreadable
+
+
+def _decoded(name: str, item: LedgerObject) -> NodeLedger:
+    return stored_of(name, item.metadata.resource_version, item.spec).ledger
+
+
+def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
+    """The ledger, with what was committed while the pods were read."""
+    for uid, allocation in newer.allocations.items():
+        if uid not in ledger.allocations:
+            ledger = ledger.adopt(allocation)
+    return ledger
+
+
+def _with_uid(pod: Pod) -> Pod:
+    if pod.metadata.uid:
+        return pod
+    uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+
+
+def _problems(manifests: Manifests, nodes: Mapping[str, NodeState]) -> Iterator[str]:
+    for name in manifests.devices:
+        if name not in nodes:
+            yield f"Device {name}: no Node has this name, so its cards are ignored"
+    owners: dict[str, str] = {}
+    for name, state in nodes.items():
+        for card in state.node.cards:
+            if owners.setdefault(card.uuid, name) != name:
+                yield f"card {card.uuid} is on {owners[card.uuid]} and {name}"
