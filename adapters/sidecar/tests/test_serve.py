@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -21,8 +20,8 @@ from typing import Any
 import pytest
 
 from adapters.sidecar.tests.builders import a_pod
+from adapters.sidecar.tests.issued import Issued
 from adapters.tests.waiting import within
-from e2e.testbed.cache import NotBuiltError
 
 EXAMPLE = Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml"
 
@@ -169,24 +168,12 @@ def test_a_port_in_use_is_reported() -> None:
     assert "listen" in found.stderr
 
 
-def make_certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    crt, key = folder / f"{name}.crt", folder / f"{name}.key"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    names = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(crt)]
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        raise NotBuiltError("no openssl on the PATH, for certificates; install openssl")
-    subprocess.run([openssl, *words.split(), *names, *files], check=True, capture_output=True)  # noqa: S603
-    return crt, key
-
-
-def shown(address: str, trusted: Path, client: tuple[Path, Path] | None = None) -> bytes:
+def shown(address: str, trusted: Path, client: Issued | None = None) -> bytes:
     """The certificate that the port serves."""
     host, _, port = address.removeprefix("https://").rpartition(":")
     context = ssl.create_default_context(cafile=str(trusted))
     if client is not None:
-        context.load_cert_chain(*client)
+        context.load_cert_chain(client.certificate, client.key)
     with (
         socket.create_connection((host, int(port)), timeout=5) as plain,
         context.wrap_socket(plain, server_hostname=host) as secure,
@@ -200,24 +187,22 @@ def shown(address: str, trusted: Path, client: tuple[Path, Path] | None = None) 
 def test_a_new_certificate_is_served_without_a_restart_and_an_invalid_one_is_not(
     tmp_path: Path,
 ) -> None:
-    first, second = make_certificate(tmp_path, "first"), make_certificate(tmp_path, "second")
+    first, second = Issued.make(tmp_path, "first"), Issued.make(tmp_path, "second")
     crt, key = tmp_path / "crt", tmp_path / "key"
-    for source, target in zip(first, (crt, key), strict=True):
-        shutil.copy(source, target)
+    first.copy(crt, key)
     config = tmp_path / "sidecar.yaml"
     config.write_text(f"tls: {{certificate: {crt}, key: {key}}}\n")
 
     with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
-        before = shown(running.address, first[0])
+        before = shown(running.address, first.authority)
         crt.write_text("garbage")
         within(5, lambda: "certificate.unusable" in running.log.read_text())
-        assert shown(running.address, first[0]) == before
-        for source, target in zip(second, (crt, key), strict=True):
-            shutil.copy(source, target)
+        assert shown(running.address, first.authority) == before
+        second.copy(crt, key)
 
         def renewed() -> bool:
             try:
-                return shown(running.address, second[0]) != before
+                return shown(running.address, second.authority) != before
             except ssl.SSLError:
                 return False
 
@@ -225,22 +210,21 @@ def test_a_new_certificate_is_served_without_a_restart_and_an_invalid_one_is_not
 
 
 def test_where_clients_need_a_certificate_others_are_not_answered(tmp_path: Path) -> None:
-    own, client = make_certificate(tmp_path, "own"), make_certificate(tmp_path, "client")
+    own, client = Issued.make(tmp_path, "own"), Issued.make(tmp_path, "client")
     config = tmp_path / "sidecar.yaml"
-    settings = {"certificate": own[0], "key": own[1], "clientAuthorities": client[0]}
-    text = ", ".join(f"{key}: {value}" for key, value in settings.items())
-    config.write_text(f"tls: {{{text}}}\n")
+    pair = f"certificate: {own.certificate}, key: {own.key}"
+    config.write_text(f"tls: {{{pair}, clientAuthorities: {client.authority}}}\n")
 
     with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
-        assert shown(running.address, own[0], client)
+        assert shown(running.address, own.authority, client)
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            shown(running.address, own[0])
+            shown(running.address, own.authority)
 
 
-def status(address: str, method: str, path: str, certificate: Path) -> int:
+def status(address: str, method: str, path: str, authority: Path) -> int:
     """The status of an answer over TLS."""
     host, _, port = address.removeprefix("https://").rpartition(":")
-    context = ssl.create_default_context(cafile=certificate)
+    context = ssl.create_default_context(cafile=authority)
     connection = http.client.HTTPSConnection(host, int(port), timeout=10, context=context)
     with contextlib.closing(connection):
         connection.request(method, path, body=b"{}" if method == "POST" else None)
@@ -248,21 +232,22 @@ def status(address: str, method: str, path: str, certificate: Path) -> int:
 
 
 def test_the_webhook_port_has_admission_and_probes_only(tmp_path: Path) -> None:
-    certificate, key = make_certificate(tmp_path, "own")
+    own = Issued.make(tmp_path, "own")
     config = tmp_path / "sidecar.yaml"
-    config.write_text(f"tls: {{certificate: {certificate}, key: {key}, listen: 127.0.0.1:0}}\n")
+    pair = f"certificate: {own.certificate}, key: {own.key}"
+    config.write_text(f"tls: {{{pair}, listen: 127.0.0.1:0}}\n")
 
     with serving(tmp_path, "--store", "memory", "--config", str(config)) as running:
         within(5, lambda: "https://" in running.log.read_text())
         (secure,) = re.findall(r"https://127\.0\.0\.1:[0-9]+", running.log.read_text())
         for path in ("/livez", "/readyz"):
-            assert status(secure, "GET", path, certificate) == 200
+            assert status(secure, "GET", path, own.authority) == 200
         for path in ("/admission/pods", "/admission/bindings"):
-            assert status(secure, "POST", path, certificate) == 400
+            assert status(secure, "POST", path, own.authority) == 400
         for path in ("/extender/bind", "/extender/filter", "/volcano/allocate", "/api/explain"):
-            assert status(secure, "POST", path, certificate) == 404
+            assert status(secure, "POST", path, own.authority) == 404
         for path in ("/", "/metrics", "/api/nodes"):
-            assert status(secure, "GET", path, certificate) == 404
+            assert status(secure, "GET", path, own.authority) == 404
 
 
 @pytest.mark.parametrize("arguments", [[], [str(EXAMPLE)]], ids=["example", "file"])

@@ -19,24 +19,22 @@ from adapters.sidecar.tests.builders import (
     a_node,
     a_service,
 )
-from adapters.sidecar.tests.test_serve import make_certificate
+from adapters.sidecar.tests.issued import Issued
 from adapters.sidecar.tls_settings import GrpcTls
 
 
-async def cards_over_tls(port: int, server: Path, client: tuple[Path, Path] | None) -> int:
+async def cards_over_tls(port: int, server: Issued, client: Issued | None) -> int:
     """How many cards a client lists that trusts a server, with a certificate or without."""
-    shown = [each.read_bytes() for each in client[::-1]] if client else [None, None]
-    believed = grpc.ssl_channel_credentials(server.read_bytes(), *shown)
+    shown = [each.read_bytes() for each in (client.key, client.certificate)] if client else ()
+    believed = grpc.ssl_channel_credentials(server.authority.read_bytes(), *shown)
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", believed) as channel:
         stub: Any = pb_grpc.DragomanStub(channel)  # type: ignore[no-untyped-call]
         return len((await stub.ListCards(pb.ListCardsRequest(), timeout=5)).cards)
 
 
 def test_over_tls_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:
-    own, client, stranger = (
-        make_certificate(tmp_path, name) for name in ("own", "client", "stranger")
-    )
-    tls = GrpcTls(certificate=own[0], key=own[1], client_authorities=client[0])
+    own, client, stranger = (Issued.make(tmp_path, name) for name in ("own", "client", "stranger"))
+    tls = GrpcTls(certificate=own.certificate, key=own.key, client_authorities=client.authority)
 
     async def main() -> int:
         bench = await a_service(a_node("n1"))
@@ -45,9 +43,9 @@ def test_over_tls_only_clients_with_a_certificate_are_answered(tmp_path: Path) -
         await server.start()
         for shown in (None, stranger):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await cards_over_tls(server.port, own[0], shown)
+                await cards_over_tls(server.port, own, shown)
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-        found = await cards_over_tls(server.port, own[0], client)
+        found = await cards_over_tls(server.port, own, client)
         await server.stop()
         return found
 
@@ -57,29 +55,23 @@ def test_over_tls_only_clients_with_a_certificate_are_answered(tmp_path: Path) -
 def test_a_new_certificate_serves_the_next_connection_and_an_invalid_one_is_reported(
     tmp_path: Path,
 ) -> None:
-    first, second, client = (
-        make_certificate(tmp_path, name) for name in ("first", "second", "client")
-    )
+    first, second, client = (Issued.make(tmp_path, name) for name in ("first", "second", "client"))
     crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     problems: list[str] = []
 
-    def put(chain: bytes, secret: Path) -> None:
-        crt.write_bytes(chain)
-        key.write_bytes(secret.read_bytes())
-
     async def main() -> list[int]:
         bench = await a_service(a_node("n1"))
-        put(first[0].read_bytes(), first[1])
-        tls = GrpcTls(certificate=crt, key=key, client_authorities=client[0])
+        first.copy(crt, key)
+        tls = GrpcTls(certificate=crt, key=key, client_authorities=client.authority)
         server = GrpcServer(
             bench.service, "127.0.0.1:0", lambda *_: "", credentials(tls, problems.append)
         )
         await server.start()
-        seen = [await cards_over_tls(server.port, first[0], client)]
-        put(b"nonsense", first[1])
-        seen.append(await cards_over_tls(server.port, first[0], client))
-        put(second[0].read_bytes(), second[1])
-        seen.append(await cards_over_tls(server.port, second[0], client))
+        seen = [await cards_over_tls(server.port, first, client)]
+        crt.write_bytes(b"nonsense")
+        seen.append(await cards_over_tls(server.port, first, client))
+        second.copy(crt, key)
+        seen.append(await cards_over_tls(server.port, second, client))
         await server.stop()
         return seen
 
@@ -89,13 +81,17 @@ def test_a_new_certificate_serves_the_next_connection_and_an_invalid_one_is_repo
 
 
 def test_an_unreadable_certificate_is_named(tmp_path: Path) -> None:
-    own = make_certificate(tmp_path, "own")
+    own = Issued.make(tmp_path, "own")
     missing = tmp_path / "missing"
 
     with pytest.raises(SettingsError, match="grpcTls: the certificate"):
-        credentials(GrpcTls(certificate=missing, key=own[1], client_authorities=own[0]), print)
+        credentials(
+            GrpcTls(certificate=missing, key=own.key, client_authorities=own.authority), print
+        )
     with pytest.raises(SettingsError, match=r"grpcTls\.clientAuthorities"):
-        credentials(GrpcTls(certificate=own[0], key=own[1], client_authorities=missing), print)
+        credentials(
+            GrpcTls(certificate=own.certificate, key=own.key, client_authorities=missing), print
+        )
 
 
 TLS_KEYS = {"certificate": "a", "key": "b", "clientAuthorities": "c"}
