@@ -11,7 +11,7 @@ from adapters.wire.hardware import KUBELET
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
-from core.requests.limits import Limits, limits
+from core.requests.limits import GrantError, Limits, limits
 
 
 class GrantStatus(Enum):
@@ -39,7 +39,7 @@ class Grants(Protocol):
             container: its name.
 
         Raises:
-            GrantError: the grant is invalid on this node.
+            GrantError: the grant is invalid on this node, or its pod was deleted.
         """
         ...
 
@@ -119,6 +119,8 @@ class LedgerGrants:
         allocation = record.ledger.allocations.get(pod)
         if allocation is None or allocation.state is not AllocationState.COMMITTED:
             return GrantStatus.NOT_RECORDED
+        if allocation.release_by is not None:
+            raise GrantError("the pod was deleted, and its cards are being released")
         if allocation.unread is not None or allocation.dialect == KUBELET:
             return GrantStatus.OTHER_COMPONENT
         found = limits(allocation.grants, container, record.cards)

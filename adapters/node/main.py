@@ -3,13 +3,13 @@
 import asyncio
 import gc
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adapters.node.apiserver.credentials import AgentCredentials, of_kubeconfig, of_pod
+from adapters.node.apiserver.credentials import of_kubeconfig, of_pod
 from adapters.node.apiserver.events import PodEvents
 from adapters.node.apiserver.ledger_file import LedgerFile
 from adapters.node.apiserver.ledger_watch import LedgerWatch
@@ -32,10 +32,12 @@ from adapters.node.hook.plugin import NriPlugin
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.profiles import cache_root
 from adapters.node.hook.reporter import ContainerReporter, EmitEvent, without_cluster
+from adapters.node.hook.stopped_pods import StoppedPods
 from adapters.node.kubelet.devices import KubeletDevices
 from adapters.node.log import log_event
 from adapters.node.metrics.collect import MetricsCollector
 from adapters.node.metrics.server import MetricsServer
+from adapters.node.nri.session import ContainerEvent
 from adapters.node.supervisor import supervise
 
 Work = list[Coroutine[Any, Any, None]]
@@ -73,7 +75,8 @@ async def run(config: AgentConfig) -> None:
     partitioner = _partitioner(config, grants, source, watcher)
     equipment = EquipmentSource(grants, vendors, lambda: watcher.hardware, partitioner)
 
-    ledger = _ledger_client(config, name, grants, watcher)
+    stopped = StoppedPods(grants)
+    ledger = _ledger_client(config, name, grants, watcher, stopped, mig_cut=partitioner is not None)
     reporter = ContainerReporter(emit=ledger.emit)
     containers = ContainerRegistry(cache_root(vendors))
     watchdog = Watchdog()
@@ -85,7 +88,7 @@ async def run(config: AgentConfig) -> None:
         watchdog,
         reporter,
         configure=equipment.configure,
-        observe=containers.observe,
+        observe=lambda event: _observe(event, containers, stopped),
     )
     collector = MetricsCollector(
         name,
@@ -113,6 +116,11 @@ async def run(config: AgentConfig) -> None:
     log_event("agent.ended")
 
 
+def _observe(event: ContainerEvent, containers: ContainerRegistry, stopped: StoppedPods) -> None:
+    containers.observe(event)
+    stopped.observe(event)
+
+
 def _hardware_source(config: AgentConfig, node: str) -> HardwareSource | None:
     match config.inventory.source:
         case "file":
@@ -132,10 +140,15 @@ def _start_xid_listener(inventory: NvmlInventory, watcher: HardwareWatcher) -> N
         counts = inventory.health.record_xid(uuid, xid)
         log_event("card.error", card=uuid, xid=xid, counts=counts)
         if counts:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(watcher.nudge)
+            _call_soon(loop, watcher.nudge)
 
     XidListener(inventory.nvml, on_xid).start()
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call on the loop, from another thread; no effect where the loop has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)
 
 
 def _partitioner(
@@ -156,7 +169,13 @@ def _partitioner(
 
 
 def _ledger_client(
-    config: AgentConfig, node: str, grants: LedgerGrants, watcher: HardwareWatcher
+    config: AgentConfig,
+    node: str,
+    grants: LedgerGrants,
+    watcher: HardwareWatcher,
+    stopped: StoppedPods,
+    *,
+    mig_cut: bool,
 ) -> LedgerClient:
     if config.ledger.file:
         file = LedgerFile(Path(config.ledger.file), grants)
@@ -168,29 +187,29 @@ def _ledger_client(
     if not config.publish.cards or watcher.source is None:
         watch = LedgerWatch(credentials, node, grants)
         return LedgerClient([watch.run(), events.run()], events.emit)
-    publisher, work = _publisher(config, node, grants, watcher, credentials)
+    settings = config.publish
+    sharing = SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut)
+    devices = _kubelet_devices(config, grants, watcher)
+    status = NodeStatusSource(
+        watcher, sharing, tuple if devices is None else lambda: devices.found, stopped.confirmed
+    )
+    publisher = HardwarePublisher(credentials, node, status.desired)
+    loop = asyncio.get_running_loop()
+    watcher.subscribers.append(publisher.wake)
+    stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
+    work = [publisher.run()]
+    if devices is not None:
+        devices.subscribers.append(publisher.wake)
+        work.append(devices.run())
     watch = LedgerWatch(credentials, node, grants, publisher.on_status)
     return LedgerClient([watch.run(), events.run(), *work], events.emit)
 
 
-def _publisher(
-    config: AgentConfig,
-    node: str,
-    grants: LedgerGrants,
-    watcher: HardwareWatcher,
-    credentials: AgentCredentials,
-) -> tuple[HardwarePublisher, Work]:
-    """The writer of the node's status, and the tasks that it needs."""
-    settings = config.publish
-    sharing = SharingConfig(settings.dialects, settings.slots, settings.isolation or None)
-    if not settings.checkpoint:
-        status = NodeStatusSource(watcher, sharing, tuple)
-        publisher = HardwarePublisher(credentials, node, status.desired)
-        watcher.subscribers.append(publisher.wake)
-        return publisher, [publisher.run()]
-    devices = KubeletDevices(Path(settings.checkpoint), grants, lambda: watcher.hardware)
-    status = NodeStatusSource(watcher, sharing, lambda: devices.found)
-    publisher = HardwarePublisher(credentials, node, status.desired)
-    watcher.subscribers.append(publisher.wake)
-    devices.subscribers.append(publisher.wake)
-    return publisher, [publisher.run(), devices.run()]
+def _kubelet_devices(
+    config: AgentConfig, grants: LedgerGrants, watcher: HardwareWatcher
+) -> KubeletDevices | None:
+    """What follows the kubelet's device assignments; None where the agent does not read them."""
+    checkpoint = config.publish.checkpoint
+    if not checkpoint:
+        return None
+    return KubeletDevices(Path(checkpoint), grants, lambda: watcher.hardware)

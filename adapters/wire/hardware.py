@@ -67,6 +67,9 @@ class NodeHardware:
         stopped: uids of the allocations in the node's ledger that have a ``release_by`` and of
             which no container is on the node any more. Only an agent that the runtime reports
             all containers to may list one, and it starts no container of such a pod.
+        mig_cut: whether the agent creates and removes MIG instances as allocations need them;
+            False: if any component does, it is another one. None where the agent is older than
+            this field.
     """
 
     cards: tuple[Card, ...] = ()
@@ -74,6 +77,7 @@ class NodeHardware:
     problems: tuple[tuple[str, str], ...] = ()
     holdings: tuple[DeviceHolding, ...] = ()
     stopped: tuple[str, ...] = ()
+    mig_cut: bool | None = None
 
 
 class ProblemRecord(Wire, frozen=True, gc=False):
@@ -102,6 +106,7 @@ class HardwareRecord(Wire, frozen=True, gc=False):
     problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
     holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
     stopped: Annotated[tuple[str, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
+    mig_cut: bool | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -119,6 +124,7 @@ def encode(hardware: NodeHardware) -> bytes:
             for h in hardware.holdings
         ),
         hardware.stopped,
+        hardware.mig_cut,
     )
     return _encoder.encode(record)
 
@@ -147,4 +153,11 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         DeviceHolding(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
         for h in record.holdings
     )
-    return NodeHardware(tuple(cards.values()), record.isolation, problems, holdings, record.stopped)
+    return NodeHardware(
+        tuple(cards.values()),
+        record.isolation,
+        problems,
+        holdings,
+        record.stopped,
+        record.mig_cut,
+    )

@@ -39,20 +39,27 @@ class SharingConfig:
             dialect need none.
         slots: containers that may share a card that no other component advertises.
         isolation: the isolation provider that is installed; None where not stated.
+        mig_cut: whether the agent creates and removes MIG instances.
     """
 
     dialects: Collection[str] = ()
     slots: int = 10
     isolation: str | None = None
+    mig_cut: bool = False
 
 
 def desired_status(
-    hardware: Hardware, sharing: SharingConfig, holdings: tuple[DeviceHolding, ...] = ()
+    hardware: Hardware,
+    sharing: SharingConfig,
+    holdings: tuple[DeviceHolding, ...] = (),
+    stopped: tuple[str, ...] = (),
 ) -> NodeHardware:
     """What the node's status should be."""
     problems = sorted(hardware.problems.items())
     cards = tuple(_advertised(card, sharing) for card in hardware.cards)
-    return NodeHardware(cards, sharing.isolation, tuple(problems), holdings)
+    return NodeHardware(
+        cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut
+    )
 
 
 def _advertised(card: Card, sharing: SharingConfig) -> Card:
@@ -74,18 +81,20 @@ class NodeStatusSource:
         watcher: of the hardware.
         sharing: how the cards are advertised.
         holdings: the devices that the kubelet assigned; None as long as that is not known.
+        stopped: uids of deleted pods with an allocation and without a running container.
     """
 
     watcher: HardwareWatcher
     sharing: SharingConfig
     holdings: Callable[[], tuple[DeviceHolding, ...] | None]
+    stopped: Callable[[], tuple[str, ...]]
 
     def desired(self) -> NodeHardware | None:
         """What the status should be; None as long as hardware or holdings are not known."""
         holdings = self.holdings()
         if not self.watcher.known or holdings is None:
             return None
-        return desired_status(self.watcher.hardware, self.sharing, holdings)
+        return desired_status(self.watcher.hardware, self.sharing, holdings, self.stopped())
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from adapters.node.hook.hami_core import cache_dir_name
 from adapters.node.hook.host import remove_cache_dir
 from adapters.node.log import log_event
-from adapters.node.nri.session import Creating, Removed, Synchronized
+from adapters.node.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized
 from core.requests.limits import GrantError
 
 ORPHAN_GRACE = 300.0
@@ -49,7 +49,7 @@ class ContainerRegistry:
         default_factory=dict[ContainerKey, ContainerInfo]
     )
 
-    def observe(self, event: Synchronized | Creating | Removed) -> None:
+    def observe(self, event: ContainerEvent) -> None:
         """Follow the runtime."""
         match event:
             case Synchronized():
@@ -64,6 +64,8 @@ class ContainerRegistry:
             case Creating(_, pod, container):
                 key = (pod.uid, container.name)
                 self._add(key, ContainerInfo(pod.namespace, pod.name, key[1]), container.id)
+            case Stopped():
+                pass  # its folder stays until it is removed
             case Removed(pod, container):
                 self._remove((pod.uid, container.name), container.id)
 

@@ -16,7 +16,7 @@ from adapters.node.log import log_event
 from adapters.node.nri import ttrpc
 from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import Adjustment
-from adapters.node.nri.session import Creating
+from adapters.node.nri.session import Creating, Removed
 
 GRANT_WAIT = 0.65
 """The part of the runtime's deadline that the agent waits for a grant."""
@@ -44,7 +44,8 @@ class CreateContainerHandler:
         watchdog: that rejects a container if this handler does not answer.
         reporter: of rejections and bypasses.
         loop: on which grants arrive.
-        observe: called with each container that got an adjustment.
+        observe: called with each container before the ledger is read for it, and with its removal
+            where the agent rejects it.
         waited: uids of pods whose grants did not arrive in time; outlives the connection.
     """
 
@@ -53,7 +54,7 @@ class CreateContainerHandler:
     watchdog: Watchdog
     reporter: ContainerReporter
     loop: asyncio.AbstractEventLoop
-    observe: Callable[[Creating], None]
+    observe: Callable[[Creating | Removed], None]
     waited: dict[str, None]
     _alarms: dict[int, int] = field(default_factory=dict[int, int])
     _waiting: set[Future[None]] = field(default_factory=set[Future[None]])
@@ -68,6 +69,7 @@ class CreateContainerHandler:
         timeout = creating.timeout / 1e9 or DEFAULT_TIMEOUT
         late = partial(self._reject, creating, "no answer in time", late=True)
         self._alarms[creating.stream] = self.watchdog.call_at(began + WATCHDOG_WAIT * timeout, late)
+        self.observe(creating)
         pending = self._try(creating)
         if pending is None:
             self.waited.pop(creating.pod.uid, None)
@@ -143,7 +145,6 @@ class CreateContainerHandler:
             self.reporter.counters.untouched += 1
         else:
             self.reporter.counters.adjusted += 1
-            self.observe(creating)
         return True
 
     def _answer(self, creating: Creating, adjustment: Adjustment, facts: ContainerFacts) -> None:
@@ -165,6 +166,7 @@ class CreateContainerHandler:
         except OSError:
             return
         if sent:
+            self.observe(Removed(creating.pod, creating.container))
             self.reporter.report_rejected(creating, reason, late=late)
 
     def _cancel_alarm(self, stream: int) -> None:

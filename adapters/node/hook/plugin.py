@@ -19,11 +19,13 @@ from adapters.node.nri.model import RuntimeInfo
 from adapters.node.nri.mux import MuxError
 from adapters.node.nri.session import (
     Configured,
+    ContainerEvent,
     Creating,
     RegistrationRejected,
     Removed,
     Session,
     SessionEvent,
+    Stopped,
     Synchronized,
 )
 from adapters.node.nri.stage import Stage
@@ -39,10 +41,10 @@ MIN_RETRY_DELAY, MAX_RETRY_DELAY = 0.05, 2.0
 ACTIVATION_TIMEOUT = 30.0
 """Seconds from the connection to the Synchronize that makes the plugin active, at most."""
 
-Observer = Callable[[Synchronized | Creating | Removed], None]
+Observer = Callable[[ContainerEvent], None]
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     """The default: no observer."""
 
 
@@ -67,8 +69,8 @@ class NriPlugin:
     policy: Policy
     watchdog: Watchdog
     reporter: ContainerReporter = field(default_factory=ContainerReporter)
-    configure: Callable[[RuntimeInfo], None] = _ignore
-    observe: Observer = _ignore
+    configure: Callable[[RuntimeInfo], None] = ignore
+    observe: Observer = ignore
     _waited: dict[str, None] = field(default_factory=dict[str, None])
 
     async def run(self) -> None:
@@ -109,6 +111,8 @@ class NriPlugin:
                     loop.call_soon_threadsafe(audit, event)
                 case Configured(runtime):
                     self.configure(runtime)
+                case Stopped():
+                    self.observe(event)
                 case Removed(_, container):
                     self.observe(event)
                     self.reporter.forget(container)

@@ -22,6 +22,7 @@ class NriEventMask(IntFlag):
     """Events that a plugin subscribes to; the runtime rejects unknown bits, and 0 means all."""
 
     CREATE_CONTAINER = 0x8
+    STOP_CONTAINER = 0x200
     REMOVE_CONTAINER = 0x400
 
 

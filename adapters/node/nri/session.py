@@ -28,7 +28,7 @@ from adapters.node.nri.model import (
 from adapters.node.nri.protobuf import ProtobufError
 from adapters.node.nri.stage import CALLS, SYNCHRONIZED, OutOfOrderError, Stage, next_stage
 
-EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.REMOVE_CONTAINER
+EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.STOP_CONTAINER | NriEventMask.REMOVE_CONTAINER
 
 REGISTRATION_TIMEOUT = 15_000_000_000
 """Nanoseconds until a registration fails: the runtime registers one plugin after the other."""
@@ -76,6 +76,17 @@ class Creating(Struct, frozen=True):
     timeout: int = 0
 
 
+class Stopped(Struct, frozen=True):
+    """A container's first process has ended, or the runtime undoes the container's creation.
+
+    Undoing, the runtime gives the container's id alone (containerd internal/cri/nri
+    nri_api_linux.go, UndoCreateContainer).
+    """
+
+    pod: PodSandbox
+    container: NriContainer
+
+
 class Removed(Struct, frozen=True):
     """The runtime has removed a container."""
 
@@ -83,7 +94,10 @@ class Removed(Struct, frozen=True):
     container: NriContainer
 
 
-SessionEvent = RegistrationRejected | Configured | Synchronized | Creating | Removed
+ContainerEvent = Synchronized | Creating | Stopped | Removed
+"""What happens to containers."""
+
+SessionEvent = RegistrationRejected | Configured | ContainerEvent
 
 
 class FeedResult(Struct, frozen=True):
@@ -219,6 +233,8 @@ class Session:
                 event, pod, container = messages.decode_state_change(request.payload)
                 removed = event == NriEvent.REMOVE_CONTAINER
                 return b"", ((Removed(pod, container),) if removed else ())
+            case "StopContainer":
+                return b"", (Stopped(*messages.decode_pod_and_container(request.payload)),)
             case "RemoveContainer":
                 return b"", (Removed(*messages.decode_pod_and_container(request.payload)),)
             case _:

@@ -19,7 +19,6 @@ _IGNORED = frozenset(
         "RemovePodSandbox",
         "RunPodSandbox",
         "StartContainer",
-        "StopContainer",
         "StopPodSandbox",
         "UpdateContainer",
         "UpdatePodSandbox",
@@ -41,7 +40,7 @@ class Stage(Enum):
 
 SYNCHRONIZED = "the last piece of Synchronize"
 
-_ACTIVE_CALLS = _IGNORED | {"CreateContainer", "RemoveContainer", "StateChange"}
+_ACTIVE_CALLS = _IGNORED | {"CreateContainer", "RemoveContainer", "StateChange", "StopContainer"}
 
 _TRANSITIONS = {
     (Stage.NEW, "RegisterPlugin"): Stage.REGISTERING,

@@ -29,7 +29,9 @@ CARD = Card(
 
 def test_decode_returns_what_was_encoded() -> None:
     held = DeviceHolding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
-    hardware = NodeHardware((CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,), ("7", "8"))
+    hardware = NodeHardware(
+        (CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,), ("7", "8"), mig_cut=True
+    )
 
     assert decode(encode(hardware), "n") == hardware
     assert decode(encode(NodeHardware()), "n") == NodeHardware()
@@ -42,6 +44,7 @@ def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
         "problems": [],
         "holdings": [],
         "stopped": [],
+        "migCut": None,
     }
 
 
@@ -71,6 +74,8 @@ def test_no_status_says_nothing(empty: bytes) -> None:
         b'{"holdings":[{"pod":"7","container":"c","resource":"r","count":-1,"cards":["GPU-0"]}]}',
         b'{"holdings":[{"pod":"7","container":"c","resource":"r","count":1,"cards":[]}]}',
         b'{"holdings":[{"pod":"7"}]}',
+        b'{"stopped":[7]}',
+        b'{"migCut":"yes"}',
         b'{"cards": [{"uuid":"a","index":0,"vendor":"v","model":"","memory":-1,"slots":1}]}',
     ],
 )

@@ -189,6 +189,13 @@ def test_a_card_is_advertised_in_the_dialects_that_know_its_vendor() -> None:
     assert status.isolation == "HAMi-core"
 
 
+@pytest.mark.parametrize("cuts", [True, False])
+def test_the_status_says_which_pods_stopped_and_whether_the_agent_cuts(*, cuts: bool) -> None:
+    status = desired_status(Hardware(), SharingConfig(mig_cut=cuts), stopped=("uid-1",))
+
+    assert (status.stopped, status.mig_cut) == (("uid-1",), cuts)
+
+
 def test_a_file_has_health_and_links(tmp_path: Path) -> None:
     entry = {
         "uuid": "GPU-0",

@@ -12,7 +12,7 @@ from adapters.node.grants import LedgerGrants
 from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.counters import HookCounters
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.plugin import NriPlugin
+from adapters.node.hook.plugin import NriPlugin, Observer, ignore
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.profiles import NVIDIA, VendorProfile
 from adapters.node.nri import mux, ttrpc
@@ -102,7 +102,11 @@ class Setup:
 
 @contextmanager
 def running(
-    tmp_path: Path, there: Callable[[], Equipment] | None = None, *, watched: bool = True
+    tmp_path: Path,
+    there: Callable[[], Equipment] | None = None,
+    *,
+    watched: bool = True,
+    observe: Observer = ignore,
 ) -> Iterator[Setup]:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "nri.sock"))
@@ -112,7 +116,7 @@ def running(
     watchdog = Watchdog()
     if watched:
         watchdog.start()
-    plugin = NriPlugin(tmp_path / "nri.sock", "dragoman", "50", policy, watchdog)
+    plugin = NriPlugin(tmp_path / "nri.sock", "dragoman", "50", policy, watchdog, observe=observe)
     loop = asyncio.new_event_loop()
 
     def serve() -> None:
