@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from adapters.cli.commands.audit import audit
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import STDIN, InputError, sources
@@ -273,6 +274,9 @@ def _demo(
     from adapters.cli.demo.command import demo
 
     demo(inventory)
+
+
+app.command("audit")(audit)
 
 
 def _progress(pods: Sequence[Pod]) -> Iterable[Pod]:

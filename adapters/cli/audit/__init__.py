@@ -1,0 +1,1 @@
+"""Looks for what is wrong with the cards of a cluster, and reads only."""

@@ -1,0 +1,96 @@
+"""Applies all rules to a cluster."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from adapters.cli.audit.finding import RULES, Finding
+from adapters.cli.audit.node_rules import node_findings
+from adapters.cli.fleet import Fleet
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.source import InputLocation
+from adapters.dialects.adopt import may_use_cards
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.matching import dialect_of
+from adapters.wire.kube import Pod, full_name
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The result of an audit.
+
+    Attributes:
+        findings: in the order of the rules, then of the nodes.
+        nodes: how many were looked at.
+        cards: how many.
+        pods: how many have cards.
+    """
+
+    findings: tuple[Finding, ...]
+    nodes: int
+    cards: int
+    pods: int
+
+
+def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> AuditReport:
+    """Look for everything that is wrong.
+
+    Args:
+        manifests: that the fleet was read from, for the places of findings in files.
+        fleet: the cluster.
+        ignored: ids of rules without findings.
+    """
+    order = {rule: position for position, rule in enumerate(RULES)}
+    found = [
+        _placed(finding, manifests)
+        for finding in _findings(manifests, fleet)
+        if finding.rule.id not in ignored
+    ]
+    return AuditReport(
+        findings=tuple(sorted(dict.fromkeys(found), key=lambda each: order[each.rule.id])),
+        nodes=len(fleet.nodes),
+        cards=sum(len(state.node.cards) for state in fleet.nodes.values()),
+        pods=sum(len(state.ledger.allocations) for state in fleet.nodes.values()),
+    )
+
+
+def in_namespace(report: AuditReport, namespace: str) -> AuditReport:
+    """The findings that concern pods of one namespace."""
+    kept = (
+        finding
+        for finding in report.findings
+        if namespace in finding.namespaces or finding.pod.startswith(f"{namespace}/")
+    )
+    return replace(report, findings=tuple(kept))
+
+
+def _findings(manifests: Manifests, fleet: Fleet) -> Iterator[Finding]:
+    yield from (Finding(RULES["node-description"], problem) for problem in fleet.problems)
+    for name, state in fleet.nodes.items():
+        yield from node_findings(name, state, fleet)
+    for name in sorted(manifests.ledgers.keys() - fleet.nodes.keys()):
+        text = "no node has its name"
+        yield Finding(RULES["ledger-without-node"], text, node=name)
+    for pod in fleet.pods.values():
+        node = pod.spec.node_name or ""
+        if may_use_cards(pod) and node not in fleet.nodes and _requests(pod, fleet):
+            text = f"is bound to {node}, which does not exist"
+            yield Finding(RULES["pod-on-unknown-node"], text, node=node, pod=full_name(pod))
+
+
+def _requests(pod: Pod, fleet: Fleet) -> bool:
+    try:
+        return dialect_of(pod, fleet.dialects) is not None
+    except DialectError:
+        return True
+
+
+def _placed(finding: Finding, manifests: Manifests) -> Finding:
+    """A finding with the place of its pod, else of its node, where it comes from a file."""
+    place: InputLocation | None = None
+    if finding.pod in manifests.pods:
+        place = manifests.pods[finding.pod][1]
+    elif finding.node in manifests.nodes:
+        place = manifests.nodes[finding.node][1]
+    if place is None or not place.line:
+        return finding
+    return replace(finding, file=place.file, line=place.line)

@@ -1,0 +1,243 @@
+"""Each rule of the audit, on a cluster that breaks it and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.cli.audit.finding import RULES
+from adapters.cli.tests.builders import (
+    Plain,
+    device,
+    ledger_of,
+    node,
+    pod,
+    stream,
+    uuid,
+    volcano,
+    volcano_bound,
+    write,
+)
+from adapters.cli.tests.command import as_plain, command
+from core.ledger.node_ledger import ProblemKind
+
+
+def findings(*things: Plain, options: tuple[str, ...] = ()) -> list[Plain]:
+    found: list[Plain] = as_plain("audit", *options, things=things)["findings"]
+    return found
+
+
+def one(*things: Plain) -> Plain:
+    (found,) = findings(*things)
+    return found
+
+
+def recorded(name: str, record: str, memory: int = 1000) -> Plain:
+    bound = volcano_bound(name, memory)
+    bound["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = record
+    return bound
+
+
+def advertising(*names: str) -> Plain:
+    return {"status": {"allocatable": dict.fromkeys(names, "10")}}
+
+
+def test_every_problem_of_a_ledger_has_a_rule() -> None:
+    assert {kind.value for kind in ProblemKind} <= RULES.keys()
+
+
+def test_a_cluster_without_faults_has_no_findings() -> None:
+    things = [node(), volcano_bound("a", 6000), pod("pending", volcano(1))]
+
+    result = command("audit", things=things)
+
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "1 node, 2 cards, 1 pod with cards: no findings\n",
+    )
+
+
+def test_an_over_allocated_card_is_named_with_its_pods_dialects_and_gib() -> None:
+    found = one(node(), volcano_bound("a", 6000), volcano_bound("b", 5000))
+
+    assert (found["rule"], found["level"], found["node"], found["card"]) == (
+        "memory-over-allocated",
+        "error",
+        "node-a",
+        uuid(0),
+    )
+    assert found["text"] == (
+        "10.7 of 9.8 GiB are allocated: default/a (volcano) 5.9 GiB, default/b (volcano) 4.9 GiB"
+    )
+
+
+def test_compute_counts_over_dialects() -> None:
+    whole = volcano_bound("a", 1000)
+    whole["spec"]["containers"][0]["resources"]["limits"] = volcano(1000, cores=60)
+    whole["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = f"{uuid(0)},NVIDIA,1000,60:"
+    other = pod(
+        "k",
+        {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50},
+        metadata={
+            "uid": "uid-k",
+            "annotations": {
+                "scheduling.koordinator.sh/device-allocated": (
+                    '{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50",'
+                    '"koordinator.sh/gpu-memory-ratio":"50","koordinator.sh/gpu-memory":"5000Mi"}}]}'
+                )
+            },
+        },
+        spec={"nodeName": "node-a"},
+    )
+
+    found = findings(node(), device("node-a", uuid(0), uuid(1)), whole, other)
+
+    assert [each["rule"] for each in found] == ["compute-over-allocated"]
+    assert "default/a (volcano) 60%" in found[0]["text"]
+    assert "default/k (koordinator) 50%" in found[0]["text"]
+
+
+def test_a_share_without_a_record_is_found() -> None:
+    bound = pod("a", volcano(1000), spec={"nodeName": "node-a"})
+
+    found = one(node(), bound)
+
+    assert (found["rule"], found["pod"]) == ("share-without-record", "default/a")
+
+
+def test_a_record_that_cannot_be_read_is_found() -> None:
+    found = one(node(), recorded("a", "nonsense"))
+
+    assert (found["rule"], found["pod"]) == ("unreadable-allocation", "default/a")
+
+
+def test_a_record_with_less_than_the_request_is_an_edited_one() -> None:
+    found = one(node(), recorded("a", f"{uuid(0)},NVIDIA,100,0:", memory=9000))
+
+    assert (found["rule"], found["level"]) == ("edited-record", "error")
+    assert found["text"] == (f"its record gives main 0.1 GiB of {uuid(0)}, its request 8.8 GiB")
+
+
+def test_a_record_of_a_card_that_the_node_lacks_is_found_once() -> None:
+    found = one(node(), recorded("a", "GPU-lost,NVIDIA,1000,0:"))
+
+    assert (found["rule"], found["card"]) == ("unknown-card", "GPU-lost")
+
+
+def test_a_record_of_a_pod_that_requests_no_share_is_found() -> None:
+    strange = recorded("a", f"{uuid(0)},NVIDIA,1000,0:")
+    strange["spec"]["containers"][0]["resources"] = {}
+
+    assert one(node(), strange)["rule"] == "record-without-request"
+
+
+def test_two_components_that_advertise_one_card_are_found() -> None:
+    both = advertising("volcano.sh/vgpu-number", "koordinator.sh/gpu-core")
+
+    found = one(node(cards=1, more=both), device("node-a", uuid(0)))
+
+    assert (found["rule"], found["card"]) == ("two-allocators", uuid(0))
+    assert found["text"].startswith(
+        "volcano (volcano.sh/vgpu-number) and koordinator (koordinator.sh/gpu-core) advertise it"
+    )
+
+
+def test_resources_that_dragoman_published_are_no_second_allocator() -> None:
+    both = node(cards=1, more=advertising("volcano.sh/vgpu-number", "koordinator.sh/gpu-core"))
+    both["metadata"]["annotations"]["dragoman.dev/published"] = '{"koordinator.sh/gpu-core": 10}'
+
+    assert findings(both, device("node-a", uuid(0))) == []
+
+
+def test_a_node_with_a_ledger_has_one_allocator() -> None:
+    both = node(cards=1, more=advertising("volcano.sh/vgpu-number", "koordinator.sh/gpu-core"))
+    things = [both, device("node-a", uuid(0))]
+
+    assert findings(*things, ledger_of(*things)) == []
+
+
+def test_an_invalid_description_of_a_node_is_found() -> None:
+    broken = node()
+    broken["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = "GPU-a,1:"
+
+    assert one(broken)["rule"] == "node-description"
+
+
+def test_a_pod_on_a_node_that_does_not_exist_is_found() -> None:
+    found = one(node(), pod("a", volcano(1), spec={"nodeName": "elsewhere"}))
+
+    assert (found["rule"], found["node"]) == ("pod-on-unknown-node", "elsewhere")
+
+
+def test_a_ledger_that_agrees_with_its_pods_has_no_findings() -> None:
+    things = [node(), volcano_bound("a", 1000)]
+
+    assert findings(*things, ledger_of(*things)) == []
+
+
+def test_a_ledger_that_cannot_be_read_is_found() -> None:
+    broken = ledger_of(node())
+    broken["spec"]["cards"] = "none"
+
+    assert one(node(), broken)["rule"] == "unreadable-ledger"
+
+
+def test_a_ledger_without_a_node_is_found() -> None:
+    found = one(node(), ledger_of(node("gone"), on="gone"))
+
+    assert (found["rule"], found["node"]) == ("ledger-without-node", "gone")
+
+
+def test_a_pod_that_its_ledger_does_not_know_is_found() -> None:
+    found = one(node(), ledger_of(node()), volcano_bound("a", 1000))
+
+    assert (found["rule"], found["pod"]) == ("pod-not-in-ledger", "default/a")
+
+
+def test_an_allocation_without_a_pod_is_found() -> None:
+    found = one(node(), ledger_of(node(), volcano_bound("a", 1000)))
+
+    assert (found["rule"], found["pod"]) == ("allocation-without-pod", "default/a")
+
+
+def test_a_record_that_names_other_cards_than_the_ledger_is_found() -> None:
+    ledger = ledger_of(node(), volcano_bound("a", 1000, card=0))
+
+    found = one(node(), ledger, volcano_bound("a", 1000, card=1))
+
+    assert (found["rule"], found["pod"]) == ("record-differs-from-ledger", "default/a")
+
+
+def test_a_ledger_with_other_cards_than_the_node_is_found() -> None:
+    found = one(node(cards=2), ledger_of(node(cards=1)))
+
+    assert (found["rule"], found["level"]) == ("ledger-describes-other-cards", "note")
+
+
+@pytest.mark.parametrize(("namespace", "count"), [("ml", 1), ("other", 0)])
+def test_findings_of_one_namespace_are_those_of_its_pods(namespace: str, count: int) -> None:
+    things = [node(), volcano_bound("a", 6000), volcano_bound("b", 5000, namespace="ml")]
+
+    assert len(findings(*things, options=("-n", namespace))) == count
+
+
+def test_an_ignored_rule_has_no_findings_and_exit_status_0() -> None:
+    things = [node(), volcano_bound("a", 6000), volcano_bound("b", 5000)]
+
+    result = command("audit", "--ignore", "memory-over-allocated", things=things)
+
+    assert result.exit_code == 0
+
+
+def test_an_unknown_rule_to_ignore_is_bad_input() -> None:
+    result = command("audit", "--ignore", "nonsense", things=[node()])
+
+    assert result.exit_code == 2
+    assert "'nonsense' is no rule" in result.stderr
+
+
+def test_every_finding_names_file_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "dump.json", stream(node(), recorded("a", "nonsense")))
+
+    (found,) = as_plain("audit", "-f", path)["findings"]
+
+    assert (found["file"], found["line"]) == (str(path), 2)

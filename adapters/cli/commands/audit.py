@@ -1,0 +1,85 @@
+"""``dragoman audit``: arguments and exit status."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.cluster_options import AllNamespaces, Context, Files, Kubeconfig
+
+
+class AuditFormat(Enum):
+    """The format of the report."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+
+
+FINDINGS = 1
+"""Exit status where there are findings."""
+
+
+def audit(
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", metavar="NAME", help="Report findings of its pods only."),
+    ] = None,
+    _all_namespaces: AllNamespaces = False,
+    output: Annotated[
+        AuditFormat,
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, sarif or junit."),
+    ] = AuditFormat.TABLE,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULE", help="Leave out findings of a rule; repeatable."),
+    ] = None,
+    no_headers: Annotated[
+        bool, typer.Option("--no-headers", help="Print the lines of findings only.")
+    ] = False,
+) -> None:
+    """Find cards that are over-allocated, and records that are wrong.
+
+    Reads nodes, Devices, pods and NodeLedgers of a cluster, or of a dump (-f), and changes nothing.
+    Dragoman need not be installed there.
+
+    Example: dragoman audit -o sarif > findings.sarif
+
+    Exit status: 0 no findings, 1 findings, 2 bad input or no answer.
+    """
+    from adapters.cli.audit import formats
+    from adapters.cli.audit.audit import audit as run
+    from adapters.cli.audit.audit import in_namespace
+    from adapters.cli.audit.finding import RULES
+    from adapters.cli.fleet import read_fleet
+    from adapters.cli.input.origin import Origin
+    from adapters.dialects.dialect import Defaults
+
+    for rule in ignore or ():
+        if rule not in RULES:
+            known = ", ".join(RULES)
+            raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
+    with bad_input():
+        manifests = Origin(filename or (), kubeconfig, context).read()
+        report = run(manifests, read_fleet(manifests, Defaults()), ignore or ())
+    if namespace is not None:
+        report = in_namespace(report, namespace)
+    match output:
+        case AuditFormat.JSON:
+            text = formats.to_json(report)
+        case AuditFormat.SARIF:
+            text = formats.to_sarif(report)
+        case AuditFormat.JUNIT:
+            text = formats.to_junit(report)
+        case AuditFormat.TABLE | AuditFormat.WIDE:
+            wide = output is AuditFormat.WIDE
+            text = formats.as_table(report, headers=not no_headers, wide=wide)
+    typer.echo(text, nl=False)
+    if report.findings:
+        raise typer.Exit(FINDINGS)

@@ -1,0 +1,144 @@
+"""Rows of values: aligned columns as kubectl prints them, JSON, YAML, CSV or names.
+
+Lines never wrap and have no blanks at their end, so that other programs can read them.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import orjson
+import yaml
+
+GAP = "   "
+NONE = "-"
+"""Shown for a value that there is none of."""
+
+
+class RowFormat(Enum):
+    """The format of rows."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column.
+
+    Attributes:
+        header: in upper case.
+        wide: printed only in wide tables.
+        right: numbers, aligned to the right.
+    """
+
+    header: str
+    wide: bool = False
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row.
+
+    Attributes:
+        name: for ``-o name``, such as ``node/n1``.
+        cells: one for each column, wide ones included, as a person reads them.
+        fields: for JSON, YAML and CSV, in plain units.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    fields: Mapping[str, object]
+
+
+def table(
+    columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False, headers: bool = True
+) -> str:
+    """Aligned columns, with a newline at the end; empty without rows and headers."""
+    shown = [number for number, column in enumerate(columns) if wide or not column.wide]
+    lines = [[columns[number].header for number in shown]] if headers else []
+    lines += [[row.cells[number] or NONE for number in shown] for row in rows]
+    if not lines:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join(
+        GAP.join(
+            text.rjust(width) if columns[number].right else text.ljust(width)
+            for number, text, width in zip(shown, line, widths, strict=True)
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def formatted(
+    kind: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    output: RowFormat | None,
+    *,
+    headers: bool = True,
+) -> str:
+    """The rows in a format; None is the table.
+
+    Args:
+        kind: of the JSON or YAML object.
+        columns: of the table.
+        rows: in order.
+        output: the format.
+        headers: whether table and CSV begin with a line of headers.
+    """
+    match output:
+        case RowFormat.JSON:
+            return as_json(listed(kind, rows))
+        case RowFormat.YAML:
+            return as_yaml(listed(kind, rows))
+        case RowFormat.CSV:
+            return _csv(rows, headers=headers)
+        case RowFormat.NAME:
+            return "".join(f"{row.name}\n" for row in rows)
+        case RowFormat.WIDE | None:
+            return table(columns, rows, wide=output is not None, headers=headers)
+
+
+def listed(kind: str, rows: Sequence[Row]) -> dict[str, object]:
+    """The object of some rows."""
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": kind,
+        "items": [dict(row.fields) for row in rows],
+    }
+
+
+def as_json(plain: object) -> str:
+    """Indented JSON with a newline at the end."""
+    return orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def as_yaml(plain: object) -> str:
+    """YAML, in the order of the keys; long texts stay on one line."""
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
+    return text
+
+
+def _csv(rows: Sequence[Row], *, headers: bool) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if headers and rows:
+        writer.writerow(rows[0].fields)
+    for row in rows:
+        writer.writerow([_plain(value) for value in row.fields.values()])
+    return text.getvalue()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return "" if value is None else value
