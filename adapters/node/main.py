@@ -25,6 +25,7 @@ from adapters.node.hardware.nvml_events import XidListener
 from adapters.node.hardware.nvml_mig import NvmlMigReader
 from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
+from adapters.node.hook.cache_dirs import CacheCleaner
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.equipment import EquipmentSource
@@ -78,7 +79,8 @@ async def run(config: AgentConfig) -> None:
     stopped = StoppedPods(grants)
     ledger = _ledger_client(config, name, grants, watcher, stopped, mig_cut=partitioner is not None)
     reporter = ContainerReporter(emit=ledger.emit)
-    containers = ContainerRegistry(cache_root(vendors))
+    caches = cache_root(vendors)
+    containers = ContainerRegistry(caches)
     watchdog = Watchdog()
     plugin = NriPlugin(
         Path(config.socket),
@@ -102,6 +104,8 @@ async def run(config: AgentConfig) -> None:
     work = [plugin.run(), watcher.run(), *ledger.work]
     if partitioner is not None:
         work.append(partitioner.run())
+    if caches is not None:
+        work.append(CacheCleaner(caches).run())
     if config.monitor.listen:
         server = MetricsServer(collector.families, lambda: reporter.counters.active)
         work.append(server.run(config.monitor.listen))

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
+from adapters.node.hook.cache_dirs import put_aside
 from adapters.node.hook.hami_core import cache_dir_name
-from adapters.node.hook.host import remove_cache_dir
 from adapters.node.log import log_event
+from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized
 from core.requests.limits import GrantError
 
@@ -45,29 +47,30 @@ class ContainerRegistry:
     cache_root: Path | None
     now: Callable[[], float] = time.time
     _attempts: dict[ContainerKey, set[str]] = field(default_factory=dict[ContainerKey, set[str]])
+    _keys: dict[str, ContainerKey] = field(default_factory=dict[str, ContainerKey])
     _known: dict[ContainerKey, ContainerInfo] = field(
         default_factory=dict[ContainerKey, ContainerInfo]
     )
+    _lock: Lock = field(default_factory=Lock)
 
     def observe(self, event: ContainerEvent) -> None:
-        """Follow the runtime."""
-        match event:
-            case Synchronized():
-                self._attempts, self._known = {}, {}
-                pods = {pod.id: pod for pod in event.pods}
-                for container in event.containers:
-                    pod = pods.get(container.pod)
-                    if pod is not None:
-                        key = (pod.uid, container.name)
-                        self._add(key, ContainerInfo(pod.namespace, pod.name, key[1]), container.id)
-                self._sweep()
-            case Creating(_, pod, container):
-                key = (pod.uid, container.name)
-                self._add(key, ContainerInfo(pod.namespace, pod.name, key[1]), container.id)
-            case Stopped():
-                pass  # its folder stays until it is removed
-            case Removed(pod, container):
-                self._remove((pod.uid, container.name), container.id)
+        """Follow the runtime; from any thread."""
+        with self._lock:
+            match event:
+                case Synchronized():
+                    self._attempts, self._keys, self._known = {}, {}, {}
+                    pods = {pod.id: pod for pod in event.pods}
+                    for container in event.containers:
+                        pod = pods.get(container.pod)
+                        if pod is not None:
+                            self._add(pod, container)
+                    self._sweep()
+                case Creating(_, pod, container):
+                    self._add(pod, container)
+                case Stopped():
+                    pass  # its folder stays until it is removed
+                case Removed(_, container):
+                    self._remove(container.id)
 
     def present(self) -> Iterator[tuple[ContainerKey, ContainerInfo]]:
         """The containers that exist."""
@@ -82,28 +85,41 @@ class ContainerRegistry:
             if path is not None and path.is_dir():
                 yield container, path
 
-    def _add(self, key: ContainerKey, container: ContainerInfo, attempt: str) -> None:
-        self._known[key] = container
-        self._attempts.setdefault(key, set()).add(attempt)
+    def _add(self, pod: PodSandbox, container: NriContainer) -> None:
+        key = (pod.uid, container.name)
+        self._known[key] = ContainerInfo(pod.namespace, pod.name, container.name)
+        self._keys[container.id] = key
+        self._attempts.setdefault(key, set()).add(container.id)
 
-    def _remove(self, key: ContainerKey, attempt: str) -> None:
-        attempts = self._attempts.get(key, set())
+    def _remove(self, attempt: str) -> None:
+        # By the container's id alone: of a failed creation the runtime names no more.
+        key = self._keys.pop(attempt, None)
+        if key is None:
+            return
+        attempts = self._attempts[key]
         attempts.discard(attempt)
         if attempts:
             return  # a restarted container uses the folder
-        self._attempts.pop(key, None)
-        if self._known.pop(key, None) is not None:
-            self._discard(self._folder(key))
+        del self._attempts[key], self._known[key]
+        self._discard(self._folder(key))
 
     def _sweep(self) -> None:
         if self.cache_root is None or not self.cache_root.is_dir():
             return
         kept = {self._folder(key) for key in self._known}
         for path in self.cache_root.iterdir():
-            if path in kept or "_" not in path.name or path.is_symlink():
-                continue
-            if path.stat().st_mtime < self.now() - ORPHAN_GRACE:
+            if path not in kept and "_" in path.name and self._is_old(path):
                 self._discard(path)
+
+    def _is_old(self, path: Path) -> bool:
+        """Whether nothing has changed a folder for a while.
+
+        By the time of its inode's last change: the container can set the other times.
+        """
+        try:
+            return path.lstat().st_ctime < self.now() - ORPHAN_GRACE
+        except FileNotFoundError:
+            return False
 
     def _folder(self, key: ContainerKey) -> Path | None:
         try:
@@ -114,6 +130,8 @@ class ContainerRegistry:
     def _discard(self, path: Path | None) -> None:
         try:
             if path is not None:
-                remove_cache_dir(str(path))
+                put_aside(str(path))
+        except FileNotFoundError:
+            return
         except OSError as error:
             log_event("hami_cache.delete_failed", folder=path, reason=str(error))

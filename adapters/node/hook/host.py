@@ -6,6 +6,7 @@ import stat
 from itertools import chain
 from pathlib import Path
 
+from adapters.node.hook.cache_dirs import create_empty, make
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.nri.model import Adjustment, LinuxDevice
 
@@ -45,16 +46,6 @@ def realize(plan: AdjustmentPlan) -> Adjustment:
     optional = filter(_exists, plan.optional_devices)
     devices = tuple(map(_device, chain(plan.devices, optional)))
     return Adjustment(plan.env, plan.mounts, devices, plan.cdi)
-
-
-def remove_cache_dir(folder: str) -> None:
-    """Remove a container's own folder, with the files in it."""
-    path = Path(folder)
-    if path.is_dir() and not path.is_symlink():
-        for file in path.iterdir():
-            if not file.is_dir() or file.is_symlink():
-                file.unlink(missing_ok=True)
-        path.rmdir()
 
 
 def _check(name: str, value: str) -> None:
@@ -107,34 +98,13 @@ def _folder(folder: str) -> None:
     """Create a folder where it does not exist."""
     try:
         if not os.path.isdir(folder):  # noqa: PTH112
-            _make(folder)
+            make(folder)
     except OSError as error:
         raise HostError(f"{folder}: {error.strerror}") from error
 
 
 def _scratch(folder: str) -> None:
-    """Create or empty a folder: an earlier container's limits in it would count."""
     try:
-        try:
-            _make(folder)
-        except FileExistsError:
-            _empty(Path(folder))
+        create_empty(folder)
     except OSError as error:
-        raise HostError(f"{folder}: {error.strerror}") from error
-
-
-def _make(folder: str) -> None:
-    try:
-        os.mkdir(folder)  # noqa: PTH102
-    except FileNotFoundError:
-        os.makedirs(folder)  # noqa: PTH103
-    os.chmod(folder, 0o777)  # noqa: PTH101, S103  # containers run as any user
-
-
-def _empty(folder: Path) -> None:
-    """Remove an earlier container's files; replace a link by a folder."""
-    if folder.is_symlink():
-        folder.unlink()
-        _make(str(folder))
-    for file in [each for each in folder.iterdir() if each.name.endswith(".cache")]:
-        file.unlink()
+        raise HostError(f"{folder}: {error.strerror or error}") from error

@@ -19,7 +19,7 @@ class AdjustmentPlan(Struct, frozen=True):
         optional_devices: paths of device nodes that may exist.
         cdi: fully qualified names of CDI devices.
         shared_dirs: folders that the agent creates where they do not exist, writable for all.
-        scratch_dir: the container's own folder, which the agent empties; None for none.
+        scratch_dir: the container's own folder, which is new for each creation; None for none.
     """
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+from adapters.node.hook.cache_dirs import ASIDE
 from adapters.node.hook.containers import ORPHAN_GRACE, ContainerRegistry
 from adapters.node.metrics.hami_region import VERSION_1
 from adapters.node.metrics.tests.test_hami_region import region
@@ -40,16 +41,46 @@ def test_a_folder_is_deleted_with_the_last_attempt_of_its_container(tmp_path: Pa
 
 
 def test_folders_without_a_container_are_deleted_after_the_grace_period(tmp_path: Path) -> None:
-    old, fresh, used = (folder(tmp_path, f"uid-{n}_main") for n in (8, 9, 1))
+    lost, used = (folder(tmp_path, f"uid-{n}_main") for n in (8, 1))
     (tmp_path / "notours").mkdir()
-    now = old.stat().st_mtime
-    os.utime(old, (now - ORPHAN_GRACE - 10, now - ORPHAN_GRACE - 10))
-    os.utime(used, (now - ORPHAN_GRACE - 10, now - ORPHAN_GRACE - 10))
-    containers = ContainerRegistry(tmp_path, now=lambda: now)
+    (tmp_path / "link_main").symlink_to(used)
+    os.utime(lost, (4_000_000_000, 4_000_000_000))  # as its container left it
+    now = [lost.stat().st_ctime + ORPHAN_GRACE - 1]
+    containers = ContainerRegistry(tmp_path, now=lambda: now[0])
+    listed = Synchronized((POD,), (container(), NriContainer("c2", "gone", "x")))
 
-    containers.observe(Synchronized((POD,), (container(), NriContainer("c2", "gone", "x"))))
+    containers.observe(listed)
+    early = lost.exists()
+    now[0] += 3
+    containers.observe(listed)
 
-    assert [path.exists() for path in (old, fresh, used)] == [False, True, True]
+    assert early
+    kept = {path.name for path in tmp_path.iterdir() if not path.name.startswith(ASIDE)}
+    assert kept == {"uid-1_main", "notours"}
+    assert list(used.iterdir()) != []
+
+
+def test_a_creation_that_the_runtime_undoes_leaves_no_folder(tmp_path: Path) -> None:
+    containers = ContainerRegistry(tmp_path)
+    undone = folder(tmp_path)
+    containers.observe(creating())
+
+    # It gives the id alone.
+    containers.observe(Removed(PodSandbox("p1"), NriContainer("c1")))
+
+    assert not undone.exists()
+    assert list(containers.present()) == []
+
+
+def test_a_container_that_was_never_created_is_removed_without_effect(tmp_path: Path) -> None:
+    containers = ContainerRegistry(tmp_path)
+    (tmp_path / "uid-1_main").touch()
+    containers.observe(creating())
+
+    containers.observe(removed())
+    containers.observe(removed())
+
+    assert (tmp_path / "uid-1_main").exists()
 
 
 def test_a_container_without_a_usable_name_has_no_folder(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from adapters.node.hook import host
-from adapters.node.hook.host import HostError, realize, remove_cache_dir
+from adapters.node.hook.host import HostError, realize
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.nri.model import LinuxDevice, Mount
 
@@ -55,15 +55,6 @@ def test_a_containers_folder_is_created_writable_with_its_parents(tmp_path: Path
     assert stat.S_IMODE(own.stat().st_mode) == 0o777
 
 
-def test_a_folder_of_an_earlier_container_loses_its_limits_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("uid-1_main.cache", "kept"):
-        (tmp_path / name).touch()
-
-    realize(AdjustmentPlan(scratch_dir=str(tmp_path)))
-
-    assert [file.name for file in tmp_path.iterdir()] == ["kept"]
-
-
 def test_a_mount_without_its_source_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="does not exist on this node"):
         realize(AdjustmentPlan(mounts=(Mount("/x", "bind", str(tmp_path / "nowhere")),)))
@@ -87,25 +78,13 @@ def test_a_plan_that_would_fail_after_the_answer_fails_before_it(plan: Adjustmen
         realize(plan)
 
 
-def test_a_link_in_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_folder_is_replaced_and_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.cache").touch()
     (tmp_path / "own").symlink_to(elsewhere)
 
     realize(AdjustmentPlan(scratch_dir=str(tmp_path / "own")))
-    (tmp_path / "other").symlink_to(elsewhere)
-    remove_cache_dir(str(tmp_path / "other"))
 
     assert not (tmp_path / "own").is_symlink()
     assert (elsewhere / "x.cache").exists()
-
-
-def test_a_discarded_folder_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "a.cache").touch()
-
-    remove_cache_dir(str(tmp_path / "own"))
-    remove_cache_dir(str(tmp_path / "own"))
-
-    assert not (tmp_path / "own").exists()
