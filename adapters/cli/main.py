@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import track
 
 from adapters.cli.commands.audit import audit
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.commands.configure import configure
+from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.input.manifests import manifests
-from adapters.cli.input.source import STDIN, InputError, sources
+from adapters.cli.input.source import InputError, sources
 from adapters.cli.input.time_option import parse_time
 from adapters.cli.node import become_agent
 from adapters.cli.output.report import ScheduleReport, as_json, as_yaml
@@ -132,95 +133,6 @@ def _schedule(
         raise typer.Exit(SOME_NOT_PLACED)
 
 
-@app.command("configure")
-def _configure(
-    scheduler: Annotated[Scheduler, typer.Argument(metavar="SCHEDULER", show_choices=True)],
-    filename: Annotated[
-        str,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE",
-            help="The scheduler's configuration, or - for stdin.",
-        ),
-    ] = STDIN,
-    new: Annotated[
-        bool, typer.Option("--new", help="Begin with the default of the scheduler's installer.")
-    ] = False,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Of a ConfigMap with several configurations.")
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Of the service, as the scheduler reaches it."),
-    ] = None,
-    namespace: Annotated[
-        str, typer.Option(help="Of the service, where no --url is given.")
-    ] = "dragoman-system",
-    ca_file: Annotated[
-        str | None,
-        typer.Option(
-            "--ca-file",
-            metavar="PATH",
-            help="Authorities of the service, where the scheduler runs.",
-        ),
-    ] = None,
-    ca_data: Annotated[
-        Path | None,
-        typer.Option("--ca-data", metavar="FILE", help="PEM file to write into the configuration."),
-    ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Of the scheduler, where it runs.")
-    ] = None,
-    scheduler_name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the only profile.")
-    ] = None,
-    preemption: Annotated[
-        bool | None,
-        typer.Option(
-            "--preemption/--no-preemption",
-            help="The scheduler sums resources of nodes up, and asks for pods to evict.",
-            show_default=False,
-        ),
-    ] = None,
-    keep_deviceshare: Annotated[
-        bool | None,
-        typer.Option(
-            "--keep-deviceshare/--no-keep-deviceshare",
-            help="koord-scheduler chooses cards and binds; the webhook decides.",
-            show_default=False,
-        ),
-    ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Print what changes.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take Dragoman out again.")] = False,
-) -> None:
-    """Add Dragoman to a scheduler's own configuration, and print the result.
-
-    Reads the configuration or the ConfigMap that has it, and keeps everything else in it. Exit
-    status: 0, or 2 for input that is no such configuration.
-    """
-    from adapters.cli.configure import command
-    from adapters.cli.configure.options import ConfigureOptions, read_authorities
-
-    try:
-        source = command.default(scheduler) if new else command.read_input(filename)
-        if undo:
-            outcome = command.unconfigure(scheduler, source, key)
-        else:
-            authorities = read_authorities(ca_data) if ca_data is not None else None
-            options = ConfigureOptions(
-                url, namespace, ca_file, authorities, kubeconfig, scheduler_name, preemption,
-                keep_deviceshare,
-            )  # fmt: skip
-            outcome = command.configure(scheduler, source, options, key)
-    except InputError as error:
-        typer.echo(f"dragoman: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
-    for note in outcome.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(command.difference(outcome, source.name) if diff else outcome.after, nl=False)
-
-
 @app.command("node")
 def _node(
     config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
@@ -276,7 +188,11 @@ def _demo(
     demo(inventory)
 
 
+app.command("configure")(configure)
 app.command("audit")(audit)
+app.command("top")(top)
+app.command("who")(who)
+app.command("pending")(pending)
 
 
 def _progress(pods: Sequence[Pod]) -> Iterable[Pod]:

@@ -1,0 +1,213 @@
+"""``dragoman top``, ``who`` and ``pending``: arguments, formats and watching."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.cluster_options import (
+    AllNamespaces,
+    Context,
+    Files,
+    Kubeconfig,
+    Namespace,
+)
+
+if TYPE_CHECKING:
+    from adapters.cli.fleet import Fleet
+    from adapters.cli.input.origin import Origin
+    from adapters.cli.view.listing import Listing
+
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+"""Puts the cursor at the top of an empty terminal."""
+
+
+class TopKind(Enum):
+    """What ``top`` lists."""
+
+    NODES = "nodes"
+    CARDS = "cards"
+    PODS = "pods"
+    NAMESPACES = "namespaces"
+
+
+class ListFormat(Enum):
+    """The format of a list; the values of ``adapters.cli.output.rows.RowFormat``."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+Output = Annotated[
+    ListFormat | None,
+    typer.Option("-o", "--output", metavar="FORMAT", help="wide, json, yaml, csv or name."),
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort", metavar="FIELD", help="A field of -o json; numbers descend, texts ascend."
+    ),
+]
+Watch = Annotated[bool, typer.Option("-w", "--watch", help="Read again and again.")]
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two readings.")
+]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Without a line of headers.")]
+
+
+def top(
+    kind: Annotated[
+        TopKind, typer.Argument(metavar="nodes|cards|pods|namespaces", help="What to list.")
+    ] = TopKind.NODES,
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    all_namespaces: AllNamespaces = False,
+    output: Output = None,
+    sort: Sort = None,
+    watch: Watch = False,
+    interval: Interval = 5.0,
+    no_headers: NoHeaders = False,
+) -> None:
+    """List what is allocated of cards, and what is left.
+
+    GRANTED and MEMORY are GiB. LARGEST is the largest share of one card that still fits; STRANDED
+    is free memory that no request can use, because its card has no compute or no slot left, is
+    unhealthy, or is in exclusive use.
+
+    Example: dragoman top nodes --sort strandedMiB
+
+    Exit status: 0, or 2 for bad input or no answer.
+    """
+    from adapters.cli.view import node_rows, pod_rows
+
+    def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
+        match kind:
+            case TopKind.NODES:
+                return node_rows.top_nodes(fleet)
+            case TopKind.CARDS:
+                return node_rows.top_cards(fleet)
+            case TopKind.PODS:
+                return pod_rows.top_pods(fleet, chosen)
+            case TopKind.NAMESPACES:
+                return pod_rows.top_namespaces(fleet)
+
+    _show(
+        _origin(filename, kubeconfig, context),
+        listing,
+        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces),
+    )
+
+
+def who(
+    place: Annotated[
+        str, typer.Argument(metavar="NODE[/CARD]", help="A card by its index or UUID.")
+    ],
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Output = None,
+    sort: Sort = None,
+    watch: Watch = False,
+    interval: Interval = 5.0,
+    no_headers: NoHeaders = False,
+) -> None:
+    """List which pods have the cards of a node, or one card.
+
+    Example: dragoman who gpu-1/0
+
+    Exit status: 0, or 2 for an unknown node or card, bad input or no answer.
+    """
+    from adapters.cli.view import pod_rows
+
+    _show(
+        _origin(filename, kubeconfig, context),
+        lambda fleet, _: pod_rows.who(fleet, place),
+        _Shown(output, sort, watch, interval, no_headers),
+    )
+
+
+def pending(
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    all_namespaces: AllNamespaces = False,
+    output: Output = None,
+    sort: Sort = None,
+    watch: Watch = False,
+    interval: Interval = 5.0,
+    no_headers: NoHeaders = False,
+) -> None:
+    """List pods that request a share and have no node, with the reason.
+
+    The reason is about cards, schedulability and nodeSelector alone: a pod that fits may wait for
+    CPU, affinity, quota or its scheduler.
+
+    Example: dragoman pending -A
+
+    Exit status: 0, or 2 for bad input or no answer.
+    """
+    from adapters.cli.view.pending import pending as rows
+
+    _show(
+        _origin(filename, kubeconfig, context),
+        rows,
+        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How a list is shown; the namespace None is all of them for ``who``."""
+
+    output: ListFormat | None
+    sort: str | None
+    watch: bool
+    interval: float
+    no_headers: bool
+    namespace: str | None = None
+    all_namespaces: bool = True
+
+
+def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origin":
+    from adapters.cli.input.origin import Origin
+
+    return Origin(filename or (), kubeconfig, context)
+
+
+def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
+    from adapters.cli.input.source import STDIN
+
+    if shown.watch and STDIN in origin.files:
+        raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
+    with bad_input():
+        while True:
+            text = _text(origin, rows, shown)
+            clear = shown.watch and typer.get_text_stream("stdout").isatty()
+            typer.echo(f"{CLEAR if clear else ''}{text}", nl=False)
+            if not shown.watch:
+                return
+            time.sleep(shown.interval)
+
+
+def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
+    from adapters.cli.fleet import read_fleet
+    from adapters.cli.output.rows import RowFormat, formatted
+    from adapters.cli.view.listing import sort
+    from adapters.dialects.dialect import Defaults
+
+    namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
+    listing = sort(rows(read_fleet(origin.read(), Defaults()), namespace), shown.sort)
+    output = None if shown.output is None else RowFormat(shown.output.value)
+    return formatted(
+        listing.kind, listing.columns, listing.rows, output, headers=not shown.no_headers
+    )

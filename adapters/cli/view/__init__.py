@@ -1,0 +1,1 @@
+"""What a cluster has and who has it: rows of nodes, cards, pods and namespaces."""

@@ -1,0 +1,134 @@
+"""``top nodes`` and ``top cards``: what is allocated, and what is left."""
+
+from collections.abc import Iterator
+
+from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.output.amounts import gib, percent
+from adapters.cli.output.rows import Column, Row
+from adapters.cli.view.listing import Listing
+from core.feasibility.fragmentation import FreeShares, free_shares
+from core.hardware.card import Card
+from core.hardware.quantity import FULL, MIB
+from core.ledger.usage import CardUsage
+
+_NODES = (
+    Column("NODE"),
+    Column("MODEL"),
+    Column("CARDS", right=True),
+    Column("IDLE", right=True),
+    Column("PODS", right=True),
+    Column("GRANTED", right=True),
+    Column("MEMORY", right=True),
+    Column("COMPUTE", right=True),
+    Column("LARGEST", right=True),
+    Column("STRANDED", right=True),
+    Column("STRANDED-COMPUTE", wide=True, right=True),
+    Column("UNHEALTHY", wide=True, right=True),
+    Column("DIALECTS", wide=True),
+)
+
+_NODE_KEYS = (
+    "node", "model", "cards", "idle", "pods", "grantedMiB", "memoryMiB", "compute", "largestMiB",
+    "strandedMiB", "strandedCompute", "unhealthy", "dialects",
+)  # fmt: skip
+
+_CARDS = (
+    Column("NODE"),
+    Column("CARD", right=True),
+    Column("MODEL"),
+    Column("PODS", right=True),
+    Column("GRANTED", right=True),
+    Column("MEMORY", right=True),
+    Column("COMPUTE", right=True),
+    Column("SLOTS", right=True),
+    Column("STATE"),
+    Column("UUID", wide=True),
+    Column("DIALECTS", wide=True),
+)
+
+_CARD_KEYS = (
+    "node", "index", "model", "uuid", "pods", "grantedMiB", "memoryMiB", "compute", "slotsUsed",
+    "slots", "state", "dialects",
+)  # fmt: skip
+
+
+def top_nodes(fleet: Fleet) -> Listing:
+    """One row for each node and model; memory in GiB, compute in percent of one card."""
+    rows = [
+        _node_row(name, state, left)
+        for name, state in fleet.nodes.items()
+        for left in free_shares(state.ledger)
+    ]
+    return Listing("NodeList", _NODES, tuple(rows), _NODE_KEYS)
+
+
+def top_cards(fleet: Fleet) -> Listing:
+    """One row for each card."""
+    rows = [
+        _card_row(name, card, use)
+        for name, state in fleet.nodes.items()
+        for card, use in zip(state.node.cards, state.ledger.usages, strict=True)
+    ]
+    return Listing("CardList", _CARDS, tuple(rows), _CARD_KEYS)
+
+
+def state_of(card: Card, use: CardUsage) -> str:
+    """What a person should know about a card, in a word or two."""
+    if not card.healthy:
+        return "unhealthy"
+    if any(share.blocked for share in use.shares):
+        return "blocked by an unreadable record"
+    if use.memory > card.memory or use.compute > FULL or use.slots > card.slots:
+        return "over-allocated"
+    if any(share.exclusive for share in use.shares):
+        return "exclusive"
+    return "shared" if use.shares else "idle"
+
+
+def _members(state: NodeState, model: str) -> Iterator[tuple[Card, CardUsage]]:
+    for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
+        if card.model == model:
+            yield card, use
+
+
+def _node_row(name: str, state: NodeState, left: FreeShares) -> Row:
+    members = list(_members(state, left.model))
+    pods = len({share.uid for _, use in members for share in use.shares})
+    granted = sum(use.memory for _, use in members)
+    memory = sum(card.memory for card, _ in members)
+    compute = sum(use.compute for _, use in members)
+    unhealthy = sum(not card.healthy for card, _ in members)
+    dialects = sorted({dialect for card, _ in members for dialect in card.dialects})
+    total = FULL * left.cards
+    return Row(
+        f"node/{name}",
+        (
+            name, left.model, str(left.cards), str(left.idle), str(pods), gib(granted), gib(memory),
+            f"{compute}/{total}%", gib(left.largest), gib(left.stranded),
+            percent(left.stranded_compute), str(unhealthy), ",".join(dialects),
+        ),
+        {
+            "node": name, "model": left.model, "cards": left.cards, "idle": left.idle, "pods": pods,
+            "grantedMiB": granted // MIB, "memoryMiB": memory // MIB, "compute": compute,
+            "largestMiB": left.largest // MIB, "strandedMiB": left.stranded // MIB,
+            "strandedCompute": left.stranded_compute, "unhealthy": unhealthy, "dialects": dialects,
+        },
+    )  # fmt: skip
+
+
+def _card_row(node: str, card: Card, use: CardUsage) -> Row:
+    state, dialects = state_of(card, use), sorted(card.dialects)
+    pods = len(use.shares)
+    return Row(
+        f"card/{card.uuid}",
+        (
+            node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
+            percent(use.compute), f"{use.slots}/{card.slots}", state, card.uuid, ",".join(dialects),
+        ),
+        {
+            "node": node, "index": card.index, "model": card.model, "uuid": card.uuid, "pods": pods,
+            "grantedMiB": use.memory // MIB, "memoryMiB": card.memory // MIB,
+            "compute": use.compute, "slotsUsed": use.slots, "slots": card.slots, "state": state,
+            "dialects": dialects,
+        },
+    )  # fmt: skip

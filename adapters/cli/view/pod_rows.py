@@ -1,0 +1,182 @@
+"""``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
+
+from collections.abc import Iterator
+
+from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.input.source import InputError
+from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
+from adapters.cli.output.rows import Column, Row
+from adapters.cli.view.listing import Listing, in_namespaces
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.matching import dialect_of
+from core.hardware.card import Card
+from core.hardware.quantity import MIB
+from core.ledger.usage import CardShare
+from core.requests.grant import Allocation
+
+_PODS = (
+    Column("NAMESPACE"),
+    Column("POD"),
+    Column("DIALECT"),
+    Column("NODE"),
+    Column("CARDS", right=True),
+    Column("GRANTED", right=True),
+    Column("COMPUTE", right=True),
+    Column("PRIORITY", wide=True, right=True),
+    Column("UUIDS", wide=True),
+    Column("NOTE", wide=True),
+)
+
+_POD_KEYS = (
+    "namespace", "pod", "dialect", "node", "cards", "grantedMiB", "compute", "priority", "note",
+)  # fmt: skip
+
+_NAMESPACES = (
+    Column("NAMESPACE"),
+    Column("PODS", right=True),
+    Column("PENDING", right=True),
+    Column("CARDS", right=True),
+    Column("GRANTED", right=True),
+    Column("COMPUTE", right=True),
+    Column("DIALECTS", wide=True),
+)
+
+_NAMESPACE_KEYS = (
+    "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "dialects",
+)  # fmt: skip
+
+_SHARES = (
+    Column("CARD", right=True),
+    Column("NAMESPACE"),
+    Column("POD"),
+    Column("DIALECT"),
+    Column("GRANTED", right=True),
+    Column("COMPUTE", right=True),
+    Column("CONTAINERS"),
+    Column("UUID", wide=True),
+    Column("NOTE", wide=True),
+)
+
+_SHARE_KEYS = (
+    "card", "namespace", "pod", "dialect", "grantedMiB", "compute", "containers", "uuid", "note",
+)  # fmt: skip
+
+
+def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
+    """One row for each pod with cards; ``cards`` counts different ones."""
+    rows = [
+        _pod_row(state, allocation)
+        for state in fleet.nodes.values()
+        for allocation in state.ledger.allocations.values()
+    ]
+    return Listing("PodList", _PODS, in_namespaces(rows, namespace), _POD_KEYS)
+
+
+def top_namespaces(fleet: Fleet) -> Listing:
+    """One row for each namespace with pods that have cards or wait for some."""
+    allocations: dict[str, list[Allocation]] = {}
+    for state in fleet.nodes.values():
+        for allocation in state.ledger.allocations.values():
+            allocations.setdefault(allocation.pod_ref.namespace, []).append(allocation)
+    pending: dict[str, int] = {}
+    for pod in fleet.pending():
+        if requests_share(fleet, pod.metadata.namespace or "default", pod.metadata.name):
+            name = pod.metadata.namespace or "default"
+            pending[name] = pending.get(name, 0) + 1
+    names = sorted({*allocations, *pending})
+    rows = [_namespace_row(n, allocations.get(n, []), pending.get(n, 0)) for n in names]
+    return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
+
+
+def requests_share(fleet: Fleet, namespace: str, name: str) -> bool:
+    """Whether a pod requests a share, valid or not."""
+    try:
+        return dialect_of(fleet.pods[f"{namespace}/{name}"], fleet.dialects) is not None
+    except DialectError:
+        return True
+
+
+def who(fleet: Fleet, place: str) -> Listing:
+    """The shares of a node's cards, or of one card.
+
+    Args:
+        fleet: the cluster.
+        place: ``NODE`` or ``NODE/CARD``; a card by its index or uuid.
+
+    Raises:
+        InputError: there is no such node or card.
+    """
+    name, _, wanted = place.partition("/")
+    state = fleet.nodes.get(name)
+    if state is None:
+        known = ", ".join(sorted(fleet.nodes)[:20]) or "none"
+        raise InputError(place, f"no node {name!r}; nodes: {known}")
+    cards = [card for card in state.node.cards if wanted in ("", str(card.index), card.uuid)]
+    if wanted and not cards:
+        known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
+        raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
+    rows = [row for card in cards for row in _share_rows(state, card)]
+    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS)
+
+
+def _pod_row(state: NodeState, allocation: Allocation) -> Row:
+    ref = allocation.pod_ref
+    uuids = sorted({grant.card for grant in allocation.grants} | allocation.blocked)
+    memory, compute = memory_of(allocation), compute_of(allocation)
+    note = allocation.unread or ""
+    return Row(
+        f"pod/{ref.name}",
+        (
+            ref.namespace, ref.name, allocation.dialect, state.node.name, str(len(uuids)),
+            gib(memory), percent(compute), str(allocation.priority), ",".join(uuids), note,
+        ),
+        {
+            "namespace": ref.namespace, "pod": ref.name, "dialect": allocation.dialect,
+            "node": state.node.name, "cards": len(uuids), "grantedMiB": memory // MIB,
+            "compute": compute, "priority": allocation.priority, "uuids": uuids, "note": note,
+        },
+    )  # fmt: skip
+
+
+def _namespace_row(name: str, allocations: list[Allocation], pending: int) -> Row:
+    cards = sum(len({grant.card for grant in each.grants} | each.blocked) for each in allocations)
+    memory = sum(map(memory_of, allocations))
+    compute = sum(map(compute_of, allocations))
+    dialects = sorted({each.dialect for each in allocations})
+    return Row(
+        f"namespace/{name}",
+        (
+            name, str(len(allocations)), str(pending), str(cards), gib(memory), percent(compute),
+            ",".join(dialects),
+        ),
+        {
+            "namespace": name, "pods": len(allocations), "pending": pending, "cards": cards,
+            "grantedMiB": memory // MIB, "compute": compute, "dialects": dialects,
+        },
+    )  # fmt: skip
+
+
+def _share_rows(state: NodeState, card: Card) -> Iterator[Row]:
+    position = state.node.cards.index(card)
+    for share in state.ledger.usages[position].shares:
+        yield _share_row(card, share, state.ledger.allocations[share.uid])
+
+
+def _share_row(card: Card, share: CardShare, owner: Allocation) -> Row:
+    ref = owner.pod_ref
+    containers = sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})
+    note = owner.unread or ""
+    memory = "all" if share.blocked else gib(share.memory)
+    return Row(
+        f"pod/{ref.name}",
+        (
+            str(card.index), ref.namespace, ref.name, owner.dialect, memory, percent(share.compute),
+            ",".join(containers), card.uuid, note,
+        ),
+        {
+            "card": card.index, "namespace": ref.namespace, "pod": ref.name,
+            "dialect": owner.dialect,
+            "grantedMiB": (card.memory if share.blocked else share.memory) // MIB,
+            "compute": share.compute, "containers": containers, "uuid": card.uuid, "note": note,
+        },
+    )  # fmt: skip

@@ -1,0 +1,205 @@
+"""``top``, ``who`` and ``pending`` on small clusters."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.cli.tests.api_server import api_server
+from adapters.cli.tests.builders import Plain, device, node, pod, uuid, volcano, volcano_bound
+from adapters.cli.tests.command import as_plain, command
+
+THINGS = [
+    node("node-a"),
+    node("node-b", cards=1),
+    volcano_bound("a", 4000),
+    volcano_bound("b", 9000, card=1, namespace="ml"),
+    pod("waits", volcano(9000, number=2), metadata={"namespace": "ml"}),
+]
+
+
+def items(*words: str, things: list[Plain] = THINGS) -> list[Plain]:
+    found: list[Plain] = as_plain(*words, things=things)["items"]
+    return found
+
+
+def column(rows: list[Plain], field: str) -> list[Any]:
+    return [row[field] for row in rows]
+
+
+def test_top_nodes_has_what_is_allocated_and_what_is_left() -> None:
+    first, second = items("top")
+
+    assert (first["node"], first["cards"], first["idle"], first["pods"]) == ("node-a", 2, 0, 2)
+    assert (first["grantedMiB"], first["memoryMiB"], first["largestMiB"]) == (13000, 20000, 6000)
+    assert (second["node"], second["largestMiB"], second["strandedMiB"]) == ("node-b", 10000, 0)
+
+
+def test_top_nodes_shows_memory_that_is_stranded() -> None:
+    full = volcano_bound("c", 1000)
+    full["spec"]["containers"][0]["resources"]["limits"] = volcano(1000, cores=100)
+    full["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = f"{uuid(0)},NVIDIA,1000,100:"
+
+    (row,) = items("top", "nodes", things=[node(cards=1), full])
+
+    assert (row["largestMiB"], row["strandedMiB"]) == (0, 9000)
+
+
+def test_top_cards_has_each_card_with_its_state() -> None:
+    rows = items("top", "cards")
+
+    assert column(rows, "uuid") == [uuid(0), uuid(1), uuid(0, "node-b")]
+    assert column(rows, "state") == ["shared", "shared", "idle"]
+    assert column(rows, "slotsUsed") == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("things", "state"),
+    [
+        ([volcano_bound("a", 6000), volcano_bound("b", 5000)], "over-allocated"),
+        ([pod("a", volcano(1), spec={"nodeName": "node-a"})], "blocked by an unreadable record"),
+    ],
+)
+def test_the_state_of_a_card_says_what_is_wrong(things: list[Plain], state: str) -> None:
+    assert items("top", "cards", things=[node(), *things])[0]["state"] == state
+
+
+def test_an_unhealthy_and_an_exclusive_card_have_their_states() -> None:
+    sick = device("node-a", uuid(0))
+    sick["spec"]["devices"][0]["health"] = False
+    alone = volcano_bound("c", 10000, on="node-b")
+    alone["spec"]["containers"][0]["resources"]["limits"] = volcano(10000, cores=100)
+    alone["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = (
+        f"{uuid(0, 'node-b')},NVIDIA,10000,100:"
+    )
+
+    rows = items("top", "cards", things=[node(cards=1), sick, node("node-b", cards=1), alone])
+
+    assert column(rows, "state") == ["unhealthy", "exclusive"]
+
+
+def test_top_pods_shows_the_namespace_of_the_context_unless_another_is_chosen() -> None:
+    assert column(items("top", "pods"), "pod") == ["a"]
+    assert column(items("top", "pods", "-n", "ml"), "pod") == ["b"]
+    assert column(items("top", "pods", "-A"), "pod") == ["a", "b"]
+
+
+def test_top_namespaces_counts_pods_that_wait() -> None:
+    rows = items("top", "namespaces")
+
+    assert [(row["namespace"], row["pods"], row["pending"], row["grantedMiB"]) for row in rows] == [
+        ("default", 1, 0, 4000),
+        ("ml", 1, 1, 9000),
+    ]
+
+
+def test_a_pending_pod_of_several_dialects_counts_as_one_that_waits() -> None:
+    mixed = pod("m", {**volcano(1), "metax-tech.com/sgpu": 1})
+
+    assert column(items("top", "namespaces", things=[node(), mixed]), "pending") == [1]
+
+
+def test_who_lists_the_shares_of_a_node_or_a_card() -> None:
+    assert column(items("who", "node-a"), "pod") == ["a", "b"]
+    assert column(items("who", "node-a/1"), "pod") == ["b"]
+    assert column(items("who", f"node-a/{uuid(0)}"), "pod") == ["a"]
+    assert items("who", "node-b") == []
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("elsewhere", "no node 'elsewhere'; nodes: node-a, node-b"),
+        ("node-b/3", f"node node-b has no card '3'; cards: 0 ({uuid(0, 'node-b')})"),
+    ],
+)
+def test_an_unknown_place_is_bad_input_with_the_known_ones(place: str, problem: str) -> None:
+    result = command("who", place, things=THINGS)
+
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+def test_pending_has_the_request_and_the_reason() -> None:
+    (row,) = items("pending", "-A")
+
+    assert (row["pod"], row["request"]) == ("waits", "2 cards: 8.8 GiB each")
+    assert row["fits"] == 0
+    assert "1 node: 2 of 2 cards: memory" in row["reason"]
+    assert "1 node: 2 cards asked for one container, node has 1" in row["reason"]
+    assert items("pending") == []
+
+
+def test_a_pending_pod_that_fits_waits_for_its_scheduler() -> None:
+    (row,) = items("pending", things=[node(), pod("p", volcano(1))])
+
+    assert (row["fits"], row["reason"]) == (1, "fits 1 node, best node-a")
+
+
+def test_pending_names_an_invalid_request_and_leaves_out_pods_without_one() -> None:
+    things = [node(), pod("bad", volcano(1, cores=101)), pod("none")]
+
+    (row,) = items("pending", things=things)
+
+    assert (row["pod"], row["request"]) == ("bad", "invalid")
+
+
+def test_rows_are_sorted_by_a_field() -> None:
+    assert column(items("top", "--sort", "largestMiB"), "node") == ["node-b", "node-a"]
+    assert column(items("top", "pods", "-A", "--sort", "grantedMiB"), "pod") == ["b", "a"]
+    assert column(items("top", "--sort", "node"), "node") == ["node-a", "node-b"]
+
+
+def test_an_unknown_field_is_bad_input_with_the_known_ones() -> None:
+    result = command("top", "--sort", "nonsense", things=THINGS)
+
+    assert result.exit_code == 2
+    assert "'nonsense' is no field; fields: node, model, cards" in result.stderr
+
+
+@pytest.mark.parametrize("words", [("top", "nodes"), ("top", "cards"), ("top", "namespaces")])
+def test_the_fields_for_sorting_are_those_of_every_row(words: tuple[str, ...]) -> None:
+    result = command(*words, "--sort", "?", things=THINGS)
+
+    keys = result.stderr.split("fields: ")[1].strip().split(", ")
+    assert all(keys == [key for key in row if key != "uuids"] for row in items(*words))
+
+
+def test_names_and_csv_are_for_other_programs() -> None:
+    names = command("top", "pods", "-A", "-o", "name", things=THINGS).stdout
+    table = command("top", "pods", "-A", "-o", "csv", "--no-headers", things=THINGS).stdout
+
+    assert names == "pod/a\npod/b\n"
+    assert table.splitlines()[0].startswith("default,a,volcano,node-a,1,4000,0,0,")
+
+
+def test_a_live_cluster_is_read_in_the_namespace_of_its_context(tmp_path: Path) -> None:
+    with api_server(tmp_path, *THINGS, namespace="ml") as server:
+        result = command("top", "pods", "--kubeconfig", server.kubeconfig, "-o", "json")
+
+    assert column(json.loads(result.stdout)["items"], "pod") == ["b"]
+
+
+def test_standard_input_cannot_be_watched() -> None:
+    result = command("top", "--watch", things=THINGS)
+
+    assert result.exit_code == 2
+    assert "standard input can be read once only" in result.stderr
+
+
+def test_a_watch_reads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("adapters.cli.commands.listings.time.sleep", pause)
+    with api_server(tmp_path, *THINGS) as server:
+        words = ("top", "-w", "--interval", "2", "--no-headers", "-o", "name")
+        result = command(*words, "--kubeconfig", server.kubeconfig)
+
+    assert result.stdout == "node/node-a\nnode/node-b\n" * 2
+    assert pauses == [2.0, 2.0]

@@ -1,0 +1,93 @@
+"""What is left of the cards of a node: the largest share that fits, and what is stranded."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.feasibility.fit import fit
+from core.feasibility.free_capacity import free_capacity
+from core.hardware.card import Card, Mode
+from core.hardware.quantity import FULL
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUsage
+from core.requests.grant import Placement
+from core.requests.request import ContainerRequest, Request
+
+_EVERY_MODE = frozenset(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeShares:
+    """What is left of the cards of one model on one node.
+
+    Attributes:
+        model: of the cards.
+        cards: all of them.
+        idle: healthy ones without a share; a container can get as many whole cards.
+        free: bytes that are not allocated.
+        largest: bytes of the largest share of one card that still fits; 0 where none does.
+        stranded: free bytes that no request can use: the card has no slot or no compute left, is
+            unhealthy, exclusive, or blocked by a record that cannot be read.
+        stranded_compute: free percent on cards of which no request can use any memory.
+    """
+
+    model: str
+    cards: int
+    idle: int
+    free: int
+    largest: int
+    stranded: int
+    stranded_compute: int
+
+
+def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
+    """What is left of a node, by model in the order of its cards."""
+    models = dict.fromkeys(card.model for card in ledger.node.cards)
+    return tuple(_of_model(model, ledger) for model in models)
+
+
+def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
+    pairs = zip(ledger.node.cards, ledger.usages, strict=True)
+    members = [(card, use) for card, use in pairs if card.model == model]
+    free = [max(card.memory - use.memory, 0) for card, use in members]
+    usable = [_largest_share(card, use, ledger) for card, use in members]
+    return FreeShares(
+        model=model,
+        cards=len(members),
+        idle=sum(card.healthy and not use.shares for card, use in members),
+        free=sum(free),
+        largest=max(usable),
+        stranded=sum(_stranded(free, usable, members)),
+        stranded_compute=sum(
+            max(FULL - use.compute, 0)
+            for (_, use), share in zip(members, usable, strict=True)
+            if not share
+        ),
+    )
+
+
+def _stranded(
+    free: Iterable[int], usable: Iterable[int], members: Iterable[tuple[Card, CardUsage]]
+) -> Iterable[int]:
+    """The free bytes of each card that no request can use; several slices are each usable."""
+    for left, share, (card, _) in zip(free, usable, members, strict=True):
+        yield 0 if share and card.mode is Mode.MIG else left - share
+
+
+def _largest_share(card: Card, use: CardUsage, ledger: NodeLedger) -> int:
+    """Bytes of the largest share of one card that ``fit`` allows to a normal task."""
+    memory = free_capacity(card, use)[0]
+    if memory <= 0:
+        return 0
+    for dialect in sorted(card.dialects):
+        container = ContainerRequest("", count=1, memory=memory)
+        request = Request(
+            "",
+            "",
+            dialect,
+            (container,),
+            modes=_EVERY_MODE,
+            allow_uuids=frozenset((card.uuid,)),
+        )
+        if isinstance(fit(request, ledger), Placement):
+            return memory
+    return 0

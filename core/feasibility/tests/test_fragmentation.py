@@ -1,0 +1,98 @@
+"""What is left of a node, against requests of every size."""
+
+from dataclasses import replace
+
+from hypothesis import given
+
+from core.feasibility.fit import fit
+from core.feasibility.fragmentation import FreeShares, free_shares
+from core.hardware.card import Mode
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
+from core.requests.request import ContainerRequest, Request
+from core.tests.builders import a_card, a_grant, a_mig_card, empty, held, like_cards, unreadable
+from core.tests.strategies import ledgers
+
+
+def fits(ledger: NodeLedger, model: str, memory: int) -> bool:
+    """Whether a share of any card of a model fits, in any dialect."""
+    uuids = frozenset(card.uuid for card in ledger.node.cards if card.model == model)
+    container = ContainerRequest("main", 1, memory=memory)
+    return any(
+        isinstance(
+            fit(
+                Request(
+                    "new", "default/new", dialect, (container,), frozenset(Mode), allow_uuids=uuids
+                ),
+                ledger,
+            ),
+            Placement,
+        )
+        for dialect in {name for card in ledger.node.cards for name in card.dialects}
+    )
+
+
+@given(ledgers(pods=8))
+def test_the_largest_share_fits_and_no_larger_one_does(ledger: NodeLedger) -> None:
+    for left in free_shares(ledger):
+        assert left.largest == 0 or fits(ledger, left.model, left.largest)
+        assert not fits(ledger, left.model, left.largest + 1)
+
+
+@given(ledgers(pods=8))
+def test_stranded_memory_is_a_part_of_what_is_free(ledger: NodeLedger) -> None:
+    for left in free_shares(ledger):
+        assert 0 <= left.stranded <= left.free
+        assert left.free - left.stranded >= left.largest or left.stranded == 0
+        assert left.idle <= left.cards
+
+
+def test_idle_cards_are_free_as_a_whole() -> None:
+    (left,) = free_shares(empty(*like_cards(2)))
+
+    assert left == FreeShares("A100", 2, 2, 32 * GIB, 16 * GIB, 0, 0)
+
+
+def test_models_are_apart() -> None:
+    small = replace(a_card("b", 1, memory=8 * GIB), model="A10")
+
+    assert [(left.model, left.largest) for left in free_shares(empty(a_card("a"), small))] == [
+        ("A100", 16 * GIB),
+        ("A10", 8 * GIB),
+    ]
+
+
+def test_memory_without_compute_or_a_slot_is_stranded() -> None:
+    full = empty(*like_cards(2, slots=1)).adopt(held(a_grant("c0", 4 * GIB, compute=100)))
+
+    (left,) = free_shares(full)
+
+    assert (left.free, left.largest, left.stranded) == (28 * GIB, 16 * GIB, 12 * GIB)
+
+
+def test_compute_without_memory_is_stranded() -> None:
+    full = empty(a_card()).adopt(held(a_grant(memory=16 * GIB, compute=30)))
+
+    (left,) = free_shares(full)
+
+    assert (left.largest, left.stranded, left.stranded_compute) == (0, 0, 70)
+
+
+def test_a_card_that_cannot_be_read_or_is_unhealthy_is_stranded() -> None:
+    sick = replace(a_card("b", 1), healthy=False)
+    (left,) = free_shares(empty(a_card("a"), sick).adopt(unreadable("x", ["a"])))
+
+    assert (left.largest, left.stranded, left.idle) == (0, 32 * GIB, 0)
+
+
+def test_a_card_that_no_dialect_describes_is_stranded() -> None:
+    (left,) = free_shares(empty(replace(a_card(), dialects=frozenset())))
+
+    assert (left.idle, left.largest, left.stranded) == (1, 0, 16 * GIB)
+
+
+def test_of_a_card_in_mig_mode_the_largest_free_slice_counts() -> None:
+    (left,) = free_shares(empty(a_mig_card()))
+
+    assert (left.free, left.largest, left.stranded) == (4 * GIB, 4 * GIB, 0)
