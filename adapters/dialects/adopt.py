@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from adapters.dialects import record
 from adapters.dialects.bound import adopted_allocation, unread_allocation
-from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.foreign import adopt_foreign
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
@@ -42,7 +42,8 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 
     Where another scheduler bound a pod that admission would reject, the rules of that scheduler
     apply. An allocation whose record is missing or cannot be parsed blocks every card that the
-    pod may use: these cards count as in use, and ``unread`` says why.
+    pod may use, or those that the record names where that is known: these cards count as in use,
+    and ``unread`` says why.
     """
     try:
         dialect = dialect_of(pod, dialects)
@@ -52,6 +53,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         return adopt_foreign(pod, node)
     request: Request | None = None
     found: Allocation | None = None
+    cards: frozenset[str] | None = None
     try:
         request = dialect.read_request(pod)
         if dialect.has_result(pod):
@@ -59,14 +61,14 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
             found = Allocation.of(request, Placement(node.name, grants))
         why = f"runs on {node.name} without a record of its cards"
     except DialectError as error:
-        why = str(error)
+        why, cards = str(error), _cards_of(error)
     if found is None and record.KEY not in annotations(pod):
         try:
             found = _adopted(pod, node, dialect)
         except DialectError as error:
-            why = str(error)
+            why, cards = str(error), _cards_of(error)
     if found is None:
-        return _unread(pod, node, dialect.name, request, why)
+        return _unread(pod, node, dialect.name, request, why, cards)
     if not all(_possible(part) for grant in found.grants for part in (grant, grant.slice or grant)):
         why = "has a record of amounts that no card has"
         return _unread(pod, node, dialect.name, request, why)
@@ -82,9 +84,26 @@ def _possible(part: Grant | Slice) -> bool:
     return part.memory <= MAX_MEMORY and part.compute <= MAX_COMPUTE
 
 
-def _unread(pod: Pod, node: Node, dialect: str, request: Request | None, why: str) -> Allocation:
-    cards = (card for card in node.cards if _may_use(request, card))
-    return unread_allocation(pod, node, dialect, cards, why)
+def _cards_of(error: DialectError) -> frozenset[str] | None:
+    """The cards that a record names, if it names all cards of its pod."""
+    return error.cards if isinstance(error, UnclearRecord) else None
+
+
+def _unread(
+    pod: Pod,
+    node: Node,
+    dialect: str,
+    request: Request | None,
+    why: str,
+    cards: frozenset[str] | None = None,
+) -> Allocation:
+    """An allocation that blocks these cards; all that the pod may use where they are not known."""
+    blocked = (
+        card
+        for card in node.cards
+        if (_may_use(request, card) if cards is None else card.uuid in cards)
+    )
+    return unread_allocation(pod, node, dialect, blocked, why)
 
 
 def _may_use(request: Request | None, card: Card) -> bool:

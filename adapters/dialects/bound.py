@@ -22,6 +22,7 @@ def adopted_allocation(
         task_class=adopted.task_class,
         qos=adopted.qos,
         group=adopted.group,
+        member_of=adopted.member_of,
         exclusions=adopted.exclusions,
         priority=pod.spec.priority or 0,
     )

@@ -1,6 +1,6 @@
 """The interface of a dialect, and the values that pass through it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -29,6 +29,18 @@ class DialectError(ValueError):
         self.field = field
         self.value = value
         self.problem = problem
+
+
+class UnclearRecord(DialectError):  # noqa: N818 (the record is the subject)
+    """A record that names all cards of its pod, and does not say what the pod has of each.
+
+    Attributes:
+        cards: uuids of these cards, and of those that it may mean; they count as in use.
+    """
+
+    def __init__(self, field: str, value: object, problem: str, cards: Iterable[str]) -> None:
+        super().__init__(field, value, problem)
+        self.cards = frozenset(cards)
 
 
 def _shown(value: object) -> str:
@@ -117,6 +129,7 @@ class AdoptedAllocation:
         task_class: as in ``Request``.
         qos: as in ``Request``.
         group: as in ``Request``.
+        member_of: as in ``Request``.
         exclusions: as in ``Request``.
     """
 
@@ -124,6 +137,7 @@ class AdoptedAllocation:
     task_class: TaskClass = TaskClass.NORMAL
     qos: str | None = None
     group: str | None = None
+    member_of: str | None = None
     exclusions: frozenset[str] = frozenset()
 
 

@@ -21,6 +21,13 @@ from core.requests.grant import Grant
 # HAMi v2.10.0 pkg/device/metax/protocol.go:28
 METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"
 
+# HAMi v2.10.0 pkg/device/metax/protocol.go:34,39-43
+METAX_QOS = "metax-tech.com/sgpu-qos-policy"
+"""The annotation with the QoS policy of a pod with a part of a card's compute."""
+BEST_EFFORT = "best-effort"
+"""The policy of a pod that sets none: pkg/device/metax/sdevice.go:107-126."""
+QOS_POLICIES = (BEST_EFFORT, "fixed-share", "burst-share")
+
 # HAMi v2.10.0 pkg/device/nvidia/device.go; the same since v2.4
 NVIDIA_ALLOCATED = "hami.io/vgpu-devices-allocated"
 

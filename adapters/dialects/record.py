@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.restate import ChoiceError, restate
+from adapters.dialects.dialect import DialectError, Result, UnclearRecord
+from adapters.dialects.restate import ChoiceError, SliceError, restate
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -58,8 +58,12 @@ def read(text: str, request: Request, node: Node) -> tuple[Grant, ...]:
 
     Raises:
         DialectError: the text is no such record, or the request or the node contradicts it.
+        UnclearRecord: the node contradicts a slice only.
     """
+    field, choice = f"metadata.annotations[{KEY}]", decode(text)
     try:
-        return restate(request, decode(text), node)
+        return restate(request, choice, node)
+    except SliceError as error:
+        raise UnclearRecord(field, text, str(error), (each.card for each in choice)) from None
     except ChoiceError as error:
-        raise DialectError(f"metadata.annotations[{KEY}]", text, str(error)) from None
+        raise DialectError(field, text, str(error)) from None

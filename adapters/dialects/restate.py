@@ -20,6 +20,10 @@ class ChoiceError(ValueError):
     """A choice of cards that the request or the node contradicts; the text says how."""
 
 
+class SliceError(ChoiceError):
+    """A choice of as many cards as requested, one of which does not have the slice named."""
+
+
 def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Grant, ...]:
     """The same cards and slices, with the amounts that the request and the cards give.
 
@@ -34,19 +38,27 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
     Raises:
         ChoiceError: a container, card or slice is unknown, a container has more or fewer cards
             than it requests or one twice, or two containers that run together share a slice.
+        SliceError: only a slice is unknown.
     """
     cards = {card.uuid: card for card in node.cards}
     containers = {each.name for each in request.containers}
     for grant in choice:
         if grant.container not in containers:
             raise ChoiceError(f"names container {grant.container!r}, which requests no share")
-    grants: list[Grant] = []
-    for container in request.containers:
-        own = [grant for grant in choice if grant.container == container.name]
+    by_container = [
+        (container, [grant for grant in choice if grant.container == container.name])
+        for container in request.containers
+    ]
+    for container, own in by_container:
         if not len(own) == container.count == len({grant.card for grant in own}):
             raise ChoiceError(f"must name {container.count} different cards for {container.name}")
         for grant in own:
-            grants.append(_restated(container, grant, cards, grants))
+            if grant.card not in cards:
+                raise ChoiceError(f"names card {grant.card!r}, which the node does not have")
+    grants: list[Grant] = []
+    for container, own in by_container:
+        for grant in own:
+            grants.append(_restated(container, grant, cards[grant.card], grants))
     return tuple(grants)
 
 
@@ -78,11 +90,8 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
 
 
 def _restated(
-    container: ContainerRequest, grant: Grant, cards: dict[str, Card], earlier: Sequence[Grant]
+    container: ContainerRequest, grant: Grant, card: Card, earlier: Sequence[Grant]
 ) -> Grant:
-    card = cards.get(grant.card)
-    if card is None:
-        raise ChoiceError(f"names card {grant.card!r}, which the node does not have")
     if card.mode is not Mode.MIG:
         if grant.slice is not None:
             raise ChoiceError(f"names a slice of {card.uuid}, which is not in MIG mode")
@@ -123,4 +132,4 @@ def _known_slice(card: Card, named: Slice | None) -> Slice:
                 named.start,
             ):
                 return slot
-    raise ChoiceError(f"must name a slice of {card.uuid} as its layouts have it")
+    raise SliceError(f"must name a slice of {card.uuid} as its layouts have it")

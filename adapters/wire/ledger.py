@@ -85,6 +85,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     task_class: TaskClass = TaskClass.NORMAL
     qos: str | None = None
     group: str | None = None
+    member_of: str | None = None
     exclusions: tuple[str, ...] = ()
     priority: int = 0
     unread: str | None = None
@@ -196,6 +197,7 @@ def _allocation_record(allocation: Allocation) -> AllocationRecord:
         allocation.task_class,
         allocation.qos,
         allocation.group,
+        allocation.member_of,
         tuple(sorted(allocation.exclusions)),
         allocation.priority,
         allocation.unread,
@@ -263,6 +265,7 @@ def _allocation(record: AllocationRecord, node: str) -> Allocation:
         record.task_class,
         record.qos,
         record.group,
+        record.member_of,
         frozenset(record.exclusions),
         record.priority,
         unread=record.unread,

@@ -50,7 +50,9 @@ class NodeEvaluation:
         self._results = results
         self._hardware_classes = hardware_classes
         self._unreadable = unreadable
-        self._own = frozenset(inventory.nodes_of(request.uid))
+        self._own = frozenset(inventory.nodes_of(request.uid)) | inventory.nodes_of_group(
+            request.group
+        )
         self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
         self._is_exact = _columns_are_exact(request, inventory) and not self._own
         self._ranks_cards = any(map(needs_placement, request.ranking.nodes))

@@ -17,6 +17,7 @@ from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
+from core.requests.grant import Allocation
 from core.requests.request import NodeKey, Request, Weights
 
 
@@ -37,6 +38,8 @@ class Inventory:
         self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
         self._of_pod: dict[str, tuple[str, ...]] = {}
+        self._of_group: dict[str, tuple[str, ...]] = {}
+        self._groups: dict[str, frozenset[str]] = {}
         self._class_ids = NodeClassIds()
         self._class_of = np.full(1, -1, np.int64)
         for ledger in ledgers:
@@ -78,6 +81,10 @@ class Inventory:
         """The nodes on which a pod has an allocation."""
         return self._of_pod.get(uid, ())
 
+    def nodes_of_group(self, group: str | None) -> frozenset[str]:
+        """The nodes on which a member of a group has an allocation; none where there is no group."""
+        return frozenset(self._of_group.get(group or "", ()))
+
     def put(self, ledger: NodeLedger) -> None:
         """Add a node's ledger, or replace the earlier one."""
         name = ledger.node.name
@@ -96,6 +103,7 @@ class Inventory:
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _toggle(self._of_pod, uid, name)
+        self._put_groups(name, frozenset(filter(None, map(_group, ledger.allocations.values()))))
 
     def remove(self, node: str) -> None:
         """Remove a node; nothing happens where it is not known."""
@@ -105,6 +113,7 @@ class Inventory:
         self._leave(node)
         for uid in self._ledgers.pop(node).allocations:
             _toggle(self._of_pod, uid, node)
+        self._put_groups(node, frozenset())
         self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), -1)
         self._names.remove(node)
         self._row_of = {name: row for row, name in enumerate(self._names)}
@@ -209,6 +218,12 @@ class Inventory:
         table.write(self._column_of[name][1], ledger)
         self._index_cards(ledger.node)
 
+    def _put_groups(self, node: str, groups: frozenset[str]) -> None:
+        for group in groups ^ self._groups.pop(node, frozenset()):
+            _toggle(self._of_group, group, node)
+        if groups:
+            self._groups[node] = groups
+
     def _leave(self, name: str) -> None:
         table, column = self._column_of.pop(name)
         moved = table.remove(column)
@@ -229,6 +244,10 @@ class Inventory:
             for name in self._of_card.get(uuid, ()):
                 mask[self._row_of[name]] = True
         return mask
+
+
+def _group(allocation: Allocation) -> str | None:
+    return allocation.member_of
 
 
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:

@@ -26,6 +26,7 @@ class CardShare:
         task_class: of the pod.
         qos: of the pod.
         group: of the pod.
+        member_of: of the pod.
         exclusions: of the pod.
         slices: MIG slices, each once.
         unreadable_slices: it has a grant of the card without a slice, so that on a card in MIG
@@ -41,6 +42,7 @@ class CardShare:
     task_class: TaskClass
     qos: str | None
     group: str | None
+    member_of: str | None
     exclusions: frozenset[str]
     slices: tuple[Slice, ...]
     unreadable_slices: bool
@@ -123,6 +125,7 @@ def shares_by_card(
         task_class=owner.task_class,
         qos=owner.qos,
         group=owner.group,
+        member_of=owner.member_of,
         exclusions=owner.exclusions,
         slices=tuple(slices.values()),
         unreadable_slices=any(grant.slice is None for grant in grants),
@@ -194,7 +197,7 @@ def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
         return Cause.BLOCKED
     if resident.task_class not in _MIXES[new.task_class]:
         return Cause.CLASS
-    if new.group is not None and new.group == resident.group:
+    if new.group is not None and new.group in (resident.group, resident.member_of):
         return Cause.GROUP
     if new.exclusions & resident.exclusions:
         return Cause.EXCLUSION

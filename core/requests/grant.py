@@ -68,6 +68,7 @@ class Allocation:
         task_class: of its request.
         qos: of its request.
         group: of its request.
+        member_of: of its request.
         exclusions: of its request.
         priority: of its request.
         state: whether it is a reservation or committed.
@@ -89,6 +90,7 @@ class Allocation:
     task_class: TaskClass = TaskClass.NORMAL
     qos: str | None = None
     group: str | None = None
+    member_of: str | None = None
     exclusions: frozenset[str] = frozenset()
     priority: int = 0
     state: AllocationState = AllocationState.COMMITTED
@@ -115,6 +117,7 @@ class Allocation:
             task_class=request.task_class,
             qos=request.qos,
             group=request.group,
+            member_of=request.member_of,
             exclusions=request.exclusions,
             priority=request.priority,
         )

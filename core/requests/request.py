@@ -172,7 +172,9 @@ class Request:
         deny_types: a card's name must contain none of these, in any case; without effect where
             ``allow_types`` is given.
         isolation: the isolation provider that the node must have; None for no demand.
-        group: a pod of the same group does not share a card with this one; None for no demand.
+        group: the pod shares no card with a member of this group; None for no demand.
+        member_of: the group that the pod is a member of, whether it has such a demand or not; None
+            where it is in none.
         exclusions: rules under which this pod shares no card with another pod of the same rule.
         task_class: which other tasks its cards may have.
         qos: how the driver shares the card's compute; a card has one policy at a time; None where
@@ -195,6 +197,7 @@ class Request:
     deny_types: tuple[str, ...] = ()
     isolation: str | None = None
     group: str | None = None
+    member_of: str | None = None
     exclusions: frozenset[str] = frozenset()
     task_class: TaskClass = TaskClass.NORMAL
     qos: str | None = None

@@ -120,6 +120,7 @@ def a_random_request(seed: Random, uid: str, containers: int) -> Request:
         deny_types=seed.choice(((), ("H100",))),
         isolation=seed.choice((*(None,) * 5, "core")),
         group=seed.choice((None, None, "g")),
+        member_of=seed.choice((None, "g", "h")),
         exclusions=seed.choice((frozenset(), frozenset({"x"}))),
         qos=seed.choice((None, "fixed", "burst")),
     )

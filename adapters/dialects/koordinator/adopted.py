@@ -4,9 +4,12 @@
 (whole cards here) too, and writes a record of its own.
 """
 
+from collections.abc import Sequence
+
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation
 from adapters.dialects.foreign import read_hami
+from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
 from adapters.dialects.koordinator import allocated, keys
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -30,9 +33,19 @@ def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
     if not requesting:
         return NO_ALLOCATION
     if keys.ALLOCATED in annotations(pod):
-        return AdoptedAllocation(_of_koordinator(pod, node, requesting))
+        grants = _of_koordinator(pod, node, requesting)
+        return AdoptedAllocation(grants, qos=_qos(pod, grants, node))
     grants = read_hami(pod, node)
     return AdoptedAllocation(grants) if grants else None
+
+
+def _qos(pod: Pod, grants: Sequence[Grant], node: Node) -> str | None:
+    """The QoS policy that the pod gives a MetaX card, of which it has a part of the compute."""
+    metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
+    if not any(grant.card in metax and grant.compute < FULL for grant in grants):
+        return None
+    stated = annotations(pod).get(METAX_QOS, BEST_EFFORT)
+    return stated if stated in QOS_POLICIES else BEST_EFFORT
 
 
 def _of_koordinator(pod: Pod, node: Node, requesting: list[PodContainer]) -> tuple[Grant, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import DialectError, UnclearRecord
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.annotation import annotation_path, decode
 from adapters.wire.kube import Amount, Text
@@ -74,7 +74,9 @@ def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
     """
     found = decode(annotations, keys.ALLOCATED, _AllocatedDevices)
     cards = [card for card in node.cards if keys.NAME in card.dialects]
-    entries = tuple(_entry(device, cards) for device in (found.gpu if found else None) or ())
+    devices = (found.gpu if found else None) or ()
+    _check_minors(annotations.get(keys.ALLOCATED, ""), devices, cards)
+    entries = tuple(_entry(device, cards) for device in devices)
     if not entries:
         raise DialectError(
             annotation_path(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU"
@@ -116,6 +118,30 @@ def _card(device: _AllocatedDevice, cards: Sequence[Card]) -> Card | None:
     if not device.id:
         _reject("gpu[].minor", device.minor, "is not a card of this node")
     return None
+
+
+def _check_minors(text: str, devices: Sequence[_AllocatedDevice], cards: Sequence[Card]) -> None:
+    """Check that minor and id of each device are of the same card.
+
+    koord-scheduler books by minor and koordlet injects by minor, our ledger names the id: where a
+    card was replaced, or the numbers have changed, the pod may use either.
+    Source: koordinator-sh/koordinator pkg/scheduler/plugins/deviceshare/device_cache.go and
+    pkg/koordlet/runtimehooks/hooks/gpu/gpu.go.
+
+    Raises:
+        UnclearRecord: they are of two cards.
+    """
+    named = [
+        card for card in cards if any(card.uuid == d.id or card.index == d.minor for d in devices)
+    ]
+    for device in devices:
+        found = {card.uuid for card in named if card.uuid == device.id}
+        numbered = {card.uuid for card in named if card.index == device.minor}
+        if device.id and (found or numbered) and found != numbered:
+            problem = f"minor {device.minor} is not the number of card {device.id!r} on this node"
+            raise UnclearRecord(
+                annotation_path(keys.ALLOCATED), text, problem, {card.uuid for card in named}
+            )
 
 
 def _amount(device: _AllocatedDevice, name: str, high: int | None) -> int | None:

@@ -10,6 +10,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
+from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.adopted import read_adopted
 from adapters.dialects.koordinator.node import read_cards, resources
@@ -68,9 +69,13 @@ class Koordinator:
         """Read what a pod requests; see ``Dialect``."""
         return read_pod_request(pod, self.ranking)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """Empty: Koordinator's webhook adds no annotation that matters here."""
-        return {}
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
+        """The QoS policy that HAMi's webhook adds for MetaX's device plugin; else none.
+
+        Koordinator's own webhook adds no annotation that matters here.
+        """
+        unset = METAX_QOS not in annotations(pod) and request.vendor == keys.METAX
+        return {METAX_QOS: BEST_EFFORT} if unset else {}
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node's Device object; see ``Dialect``."""

@@ -1,10 +1,11 @@
 """Reads what a pod requests of Koordinator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from adapters.dialects.containers import PodContainer, is_zero, pod_containers, whole_amount
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.container_amounts import (
     MAX_CARDS,
@@ -12,10 +13,10 @@ from adapters.dialects.koordinator.container_amounts import (
     read_container_amounts,
 )
 from adapters.dialects.koordinator.hints import read_hints
-from adapters.wire.kube import Pod, full_name, labels
+from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB, format_bytes
-from core.requests.request import Ranking, Request
+from core.requests.request import ContainerRequest, Ranking, Request
 
 
 def matches(pod: Pod) -> bool:
@@ -51,6 +52,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         ),
         modes=frozenset({Mode.SHARED}) if divided else frozenset({Mode.SHARED, Mode.WHOLE}),
         vendor=vendor,
+        qos=_qos(pod, requests) if vendor == keys.METAX else None,
         isolation=labels(pod).get(keys.ISOLATION) or None if divided else None,
         ranking=ranking,
         topology=hints.topology,
@@ -77,6 +79,18 @@ def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | Non
             f"must be at least {format_bytes(MIB)} of each card: MetaX counts in MiB",
         )
     return keys.METAX
+
+
+def _qos(pod: Pod, requests: Sequence[ContainerRequest]) -> str | None:
+    """The QoS policy under which a pod has a part of a MetaX card's compute, as in HAMi.
+
+    Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126,529-555.
+    """
+    stated = annotations(pod).get(METAX_QOS, BEST_EFFORT)
+    if stated not in QOS_POLICIES:
+        problem = f"must be one of {', '.join(QOS_POLICIES)}"
+        raise DialectError(f"metadata.annotations[{METAX_QOS}]", stated, problem)
+    return stated if any(request.compute < FULL for request in requests) else None
 
 
 def _only(vendors: Mapping[str, str]) -> str | None:

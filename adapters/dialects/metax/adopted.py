@@ -15,11 +15,16 @@ from adapters.dialects.device_list import (
     read_device_lists,
 )
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
-from adapters.dialects.hami_record import METAX_ALLOCATED, check_node, decode_metax
+from adapters.dialects.hami_record import (
+    METAX_ALLOCATED,
+    QOS_POLICIES,
+    check_node,
+    decode_metax,
+)
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.annotations import annotation_path
 from adapters.dialects.metax.settings import MetaxConfig
-from adapters.dialects.metax.shares import QOS_POLICIES, TASK_CLASSES
+from adapters.dialects.metax.shares import TASK_CLASSES
 from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Mode
 from core.hardware.node import Node

@@ -1,7 +1,7 @@
 """Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY
+from adapters.dialects.hami_record import METAX_ALLOCATED, METAX_QOS, NODE_KEY
 
 NAME = "metax"
 """The dialect, and the vendor of its cards."""
@@ -24,8 +24,7 @@ CARD_POLICY = "hami.io/gpu-scheduler-policy"
 WEIGHTS = "hami.io/device-scoring-weights"
 # pkg/scheduler/scheduler.go:642
 NUMA_BIND = "nvidia.com/numa-bind"
-# pkg/device/metax/protocol.go:34
-QOS = "metax-tech.com/sgpu-qos-policy"
+QOS = METAX_QOS
 # pkg/device/metax/protocol.go:36
 APP_CLASS = "metax-tech.com/sgpu-app-class"
 # pkg/device/metax/protocol.go:35

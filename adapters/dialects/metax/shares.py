@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.hami_record import BEST_EFFORT, QOS_POLICIES
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MAX_AMOUNT, memory_amount
 from adapters.dialects.metax.annotations import annotation_path, boolean, names, one_word
@@ -16,12 +17,6 @@ from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest, Request, TaskClass, TopologyConstraint
-
-# HAMi v2.10.0 pkg/device/metax/protocol.go:39-43
-BEST_EFFORT = "best-effort"
-FIXED_SHARE = "fixed-share"
-BURST_SHARE = "burst-share"
-QOS_POLICIES = (BEST_EFFORT, FIXED_SHARE, BURST_SHARE)
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:45-48
 TASK_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}

@@ -1,10 +1,13 @@
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from adapters.dialects.adopt import UNKNOWN, adopt, may_use_cards
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.hami_record import METAX_QOS
+from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialects
 from adapters.dialects.tests.builders import bound
 from adapters.wire.kube import (
@@ -24,8 +27,10 @@ from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Cause, Reason
+from core.tests.builders import a_mig_card
 
 ALL = dialects({}, Defaults())
+VOLCANO = frozenset({"volcano"})
 SHARE: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}
 
 
@@ -117,6 +122,88 @@ def test_an_unknown_allocation_leaves_no_card_free() -> None:
 
     assert isinstance(rejected, Reason)
     assert Cause.BLOCKED in {tally.cause for tally in rejected.counts}
+
+
+def test_a_minor_beside_the_id_of_another_card_blocks_these_two_cards() -> None:
+    record = '{"gpu":[{"minor":2,"id":"u0","resources":{"koordinator.sh/gpu-memory":"1Gi"}}]}'
+
+    found = adopted(
+        {"koordinator.sh/gpu-memory": "1Gi"}, {"scheduling.koordinator.sh/device-allocated": record}
+    )
+
+    assert "minor 2" in (found.unread or "")
+    assert found.blocked == {"u0", "m0"}
+
+
+@pytest.mark.parametrize(
+    ("card", "core", "policy", "qos"),
+    [
+        ("m0", "50", {}, "best-effort"),
+        ("m0", "50", {METAX_QOS: "burst-share"}, "burst-share"),
+        ("m0", "50", {METAX_QOS: "any"}, "best-effort"),
+        ("m0", "100", {}, None),
+        ("u0", "50", {}, None),
+    ],
+)
+def test_a_part_of_a_metax_card_that_koordinator_allocated_has_a_qos_policy(
+    card: str, core: str, policy: dict[str, str], qos: str | None
+) -> None:
+    resources = f'{{"koordinator.sh/gpu-core":"{core}","koordinator.sh/gpu-memory":"1Gi"}}'
+    minor = [each.uuid for each in NODE.cards].index(card)
+    record = f'{{"gpu":[{{"minor":{minor},"id":"{card}","resources":{resources}}}]}}'
+    rejected: dict[str, Amount] = {
+        "koordinator.sh/gpu-memory": "1Gi",
+        "koordinator.sh/gpu-memory-ratio": 50,
+    }
+
+    found = adopted(rejected, {"scheduling.koordinator.sh/device-allocated": record, **policy})
+
+    assert found.unread is None
+    assert found.qos == qos
+
+
+MIG = "volcano.sh/vgpu-ids-new"
+SLICED = replace(
+    NODE,
+    cards=(*NODE.cards, *(replace(a_mig_card(uuid, 9), dialects=VOLCANO) for uuid in ("c", "d"))),
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c[group9-0],NVIDIA,1024,25:",
+        "c,NVIDIA,1024,25:",
+        "c[quarters-0],NVIDIA,1024,25:;d[group9-0],NVIDIA,1,0:",
+    ],
+)
+def test_an_unknown_slice_blocks_the_cards_of_its_record_and_no_others(text: str) -> None:
+    found = adopt(bound({"volcano.sh/vgpu-number": 1}, {MIG: text}), SLICED, ALL)
+
+    assert found is not None
+    assert "must name a slice" in (found.unread or "")
+    assert found.blocked == ({"c", "d"} if ";" in text else {"c"})
+
+
+def test_our_record_of_an_unknown_slice_blocks_its_card_and_no_others() -> None:
+    slot = a_mig_card().geometry.layouts[0].slices[0]
+    text = encode((Grant("c", "c", 1, 1, slice=replace(slot, layout="group9")),))
+
+    found = adopt(bound({"volcano.sh/vgpu-number": 1}, {KEY: text}), SLICED, ALL)
+
+    assert found is not None
+    assert "must name a slice" in (found.unread or "")
+    assert found.blocked == {"c"}
+
+
+def test_our_record_with_an_unknown_slice_and_too_few_cards_blocks_all_cards() -> None:
+    slot = a_mig_card().geometry.layouts[0].slices[0]
+    text = encode((Grant("c", "c", 1, 1, slice=replace(slot, layout="group9")),))
+
+    found = adopt(bound({"volcano.sh/vgpu-number": 2}, {KEY: text}), SLICED, ALL)
+
+    assert found is not None
+    assert found.blocked == {"u0", "u1", "c", "d"}
 
 
 def test_a_terminating_pod_may_use_cards_and_a_finished_one_does_not() -> None:

@@ -5,9 +5,14 @@ Source: volcano-sh/volcano pkg/scheduler/api/devices/util.go:210-281 and vgpu/ut
 
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any, stated_amount
 from adapters.dialects.device_list import ListedDevice, list_owners, listed_grant, read_device_lists
-from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
+from adapters.dialects.dialect import (
+    NO_ALLOCATION,
+    AdoptedAllocation,
+    DialectError,
+    UnclearRecord,
+)
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.pod import VolcanoPodReader, group
+from adapters.dialects.volcano.pod import VolcanoPodReader, group, pod_group
 from adapters.dialects.volcano.result import listed_slice
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -31,6 +36,7 @@ def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAlloc
 
     Raises:
         DialectError: the record cannot be parsed.
+        UnclearRecord: it names a slice that a card does not have.
     """
     containers = tuple(pod_containers(pod))
     text = annotations(pod).get(keys.ASSIGNED, "")
@@ -40,13 +46,19 @@ def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAlloc
             None if any(_requests_cards(member, reader) for member in containers) else NO_ALLOCATION
         )
     covered = [one for one in containers if one.phase is Phase.MAIN and _covered(one, reader)]
-    return AdoptedAllocation(
-        tuple(
+    try:
+        grants = tuple(
             _grant(text, listed, owner, node, reader.config.unit)
             for owner, devices in zip(list_owners(lists, covered), lists, strict=True)
             for listed in devices
-        ),
+        )
+    except UnclearRecord as error:
+        cards = {listed.uuid for devices in lists for listed in devices}
+        raise UnclearRecord(error.field, error.value, error.problem, cards) from None
+    return AdoptedAllocation(
+        grants,
         group=_group(pod),
+        member_of=pod_group(pod),
         exclusions=reader.exclusions(pod),
     )
 

@@ -59,6 +59,7 @@ class VolcanoPodReader:
             allow_types=use_types or None,
             deny_types=() if use_types else _entries(texts, keys.AVOID_TYPE),
             group=group(pod),
+            member_of=pod_group(pod),
             exclusions=self.exclusions(pod),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
@@ -194,6 +195,9 @@ def _modes(texts: Mapping[str, str]) -> frozenset[Mode]:
 def group(pod: Pod) -> str | None:
     """The PodGroup whose other pods must share no card with a pod; None for no such constraint.
 
+    These are all its other pods, whether they have the policy or not.
+    Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go:174-204,405-407.
+
     Raises:
         DialectError: the policy is unknown.
     """
@@ -206,6 +210,12 @@ def group(pod: Pod) -> str | None:
             texts[keys.GROUP_POLICY],
             f"must be {keys.SPREAD}, or be omitted",
         )
+    return pod_group(pod)
+
+
+def pod_group(pod: Pod) -> str | None:
+    """The PodGroup of a pod, with its namespace; None where it is in none."""
+    texts = annotations(pod)
     name = next((texts[key] for key in keys.GROUP_NAMES if texts.get(key)), None)
     return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from adapters.dialects import record
-from adapters.dialects.dialect import DialectError, Result
+from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.volcano import keys
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode
@@ -166,19 +166,24 @@ def listed_slice(text: str, name: str | None, card: Card | None) -> Slice | None
         card: as the node has it; None where the node does not have it.
 
     Raises:
-        DialectError: the record names a slice that the card does not have, or needs one.
+        UnclearRecord: the record names a slice that the card does not have, or needs one.
     """
     if card is None:
         return None
     if card.mode is not Mode.MIG:
         if name is not None:
-            raise _invalid(text, f"must not name a slice of {card.uuid}, which is not partitioned")
+            raise _unclear(text, card, "must not name a slice of {}, which is not partitioned")
         return None
     for layout in card.geometry.layouts:
         for part in layout.slices:
             if name == f"{layout.name}-{part.position}":
                 return part
-    raise _invalid(text, f"must name a slice of {card.uuid} that its layouts have")
+    raise _unclear(text, card, "must name a slice of {} that its layouts have")
+
+
+def _unclear(text: str, card: Card, problem: str) -> UnclearRecord:
+    field = f"metadata.annotations[{keys.ASSIGNED}]"
+    return UnclearRecord(field, text, problem.format(card.uuid), (card.uuid,))
 
 
 def _invalid(text: str, problem: str) -> DialectError:

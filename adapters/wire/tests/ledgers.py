@@ -40,6 +40,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         task_class=TaskClass.OFFLINE,
         qos="burst",
         group="default/ring",
+        member_of="default/gang",
         exclusions=frozenset({"b", "a"}),
         priority=-7,
         unread="its record is not readable",

@@ -32,6 +32,7 @@ SHARE = CardShare(
     task_class=TaskClass.NORMAL,
     qos=None,
     group=None,
+    member_of=None,
     exclusions=frozenset(),
     slices=(),
     unreadable_slices=False,
@@ -79,7 +80,10 @@ CHANGES: dict[type, dict[str, object]] = {
 """By field, a value that makes another class."""
 
 WITHOUT_MEANING: dict[type, dict[str, tuple[object, str]]] = {
-    CardShare: {"uid": ("v", "nodes of a pod with cards there are never taken as a class")},
+    CardShare: {
+        "uid": ("v", "nodes of a pod with cards there are never taken as a class"),
+        "member_of": ("gang", "nodes with members of a request's group are never taken as a class"),
+    },
     Card: {
         "uuid": ("c9", "nodes are never taken as a class where a request names uuids"),
         "node": ("m", "only the grants name the node"),

@@ -75,6 +75,7 @@ def test_a_plain_request_for_shared_cards_fits_every_candidate(
         allow_uuids=None,
         deny_uuids=frozenset(),
         group=None,
+        member_of=None,
         exclusions=frozenset(),
         qos=None,
     )

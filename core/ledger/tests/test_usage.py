@@ -32,10 +32,16 @@ def holder(
     task_class: TaskClass = NORMAL,
     qos: str | None = None,
     group: str | None = None,
+    member_of: str | None = None,
     exclusions: frozenset[str] = frozenset(),
 ) -> CardShare:
     allocation = replace(
-        held(uid=uid), task_class=task_class, qos=qos, group=group, exclusions=exclusions
+        held(uid=uid),
+        task_class=task_class,
+        qos=qos,
+        group=group,
+        member_of=member_of,
+        exclusions=exclusions,
     )
     grant = replace(a_grant(memory=memory, compute=compute), exclusive=exclusive)
     return shares_by_card(allocation, [grant], blocked=blocked)
@@ -250,6 +256,12 @@ def test_online_tasks_claim_no_qos() -> None:
 def test_pods_of_one_group_stay_apart() -> None:
     assert beside(holder("new", group="g"), holder(group="g")) is Cause.GROUP
     assert beside(holder("new", group="g"), holder(group="h")) is None
+
+
+def test_a_pod_stays_apart_from_members_of_its_group_that_do_not_ask_for_that() -> None:
+    assert beside(holder("new", group="g"), holder(member_of="g")) is Cause.GROUP
+    assert beside(holder("new", group="g"), holder(member_of="h")) is None
+    assert beside(holder("new", member_of="g"), holder(group="g", member_of="g")) is None
 
 
 def test_pods_under_one_exclusion_rule_stay_apart() -> None:

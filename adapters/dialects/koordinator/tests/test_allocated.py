@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import DialectError, UnclearRecord
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import AllocatedCard
 from adapters.dialects.koordinator.tests.builders import a_device, an_info, cards, gib, the_node
@@ -103,13 +103,42 @@ def test_a_card_without_an_id_is_found_by_its_minor() -> None:
     assert read(one(HALF)) == (AllocatedCard(1, "GPU-1", gib(40), 50, 50),)
 
 
-def test_the_id_wins_over_the_minor() -> None:
-    assert read(one(HALF, '"minor":1,"id":"GPU-0"'))[0].uuid == "GPU-0"
+@pytest.mark.parametrize(
+    ("card", "cards_in_use"),
+    [
+        ('"minor":1,"id":"GPU-0"', {"GPU-0", "GPU-1"}),
+        ('"minor":1,"id":"GPU-replaced"', {"GPU-1"}),
+        ('"minor":7,"id":"GPU-0"', {"GPU-0"}),
+    ],
+)
+def test_where_minor_and_id_disagree_both_cards_are_in_use(
+    card: str, cards_in_use: set[str]
+) -> None:
+    with pytest.raises(UnclearRecord, match="minor") as unclear:
+        read(one(HALF, card))
+
+    assert unclear.value.cards == cards_in_use
+
+
+def test_the_other_cards_of_a_record_that_disagrees_are_in_use_too() -> None:
+    text = json.dumps(
+        {
+            "gpu": [
+                {"minor": 0, "id": "GPU-0", "resources": json.loads(HALF)},
+                {"minor": 1, "id": "GPU-2", "resources": json.loads(HALF)},
+            ]
+        }
+    )
+
+    with pytest.raises(UnclearRecord) as unclear:
+        read(text, cards(4))
+
+    assert unclear.value.cards == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 def test_a_card_that_the_node_does_not_have_keeps_its_uuid() -> None:
-    assert read(one(HALF, '"minor":1,"id":"GPU-gone"')) == (
-        AllocatedCard(1, "GPU-gone", gib(40), 100, 50),
+    assert read(one(HALF, '"minor":7,"id":"GPU-gone"')) == (
+        AllocatedCard(7, "GPU-gone", gib(40), 100, 50),
     )
 
 
@@ -158,7 +187,7 @@ def test_more_memory_than_the_card_has_is_all_of_it_in_percent() -> None:
         ('{"gpu":[{"minor":-1,"resources":{}}]}', "cannot be parsed"),
         (one("null"), "states no memory"),
         (one('{"koordinator.sh/gpu-memory":"0"}'), "states no memory"),
-        (one('{"koordinator.sh/gpu-memory-ratio":"50"}', '"minor":0,"id":"x"'), "states no memory"),
+        (one('{"koordinator.sh/gpu-memory-ratio":"50"}', '"minor":9,"id":"x"'), "states no memory"),
         (one('{"koordinator.sh/gpu-memory":"-1"}'), "must be 0 or more"),
         (one('{"koordinator.sh/gpu-memory":"much"}'), "must be a whole number"),
         (one('{"koordinator.sh/gpu-core":"101"}'), "must be 0 to 100"),

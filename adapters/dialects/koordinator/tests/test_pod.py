@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.hami_record import METAX_QOS
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     HAMI_CORE,
@@ -15,13 +16,15 @@ from adapters.dialects.koordinator.tests.builders import (
     a_pod,
     cards,
     eight,
+    rejection,
     the_request,
 )
 from adapters.wire.kube import Pod
 from core.feasibility.fit import fit
 from core.hardware.card import Level, Mode
+from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Placement
+from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
 
@@ -167,6 +170,44 @@ def test_a_trigger_for_another_number_of_cards_is_rejected() -> None:
 def test_a_trigger_without_koordinators_names_is_rejected(requested: Amounts) -> None:
     with pytest.raises(DialectError, match="in its container"):
         the_request({"gpu": 50}, requested)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "qos"),
+    [({}, "best-effort"), ({METAX_QOS: "fixed-share"}, "fixed-share")],
+)
+def test_a_part_of_a_metax_card_has_the_qos_policy_of_metax(
+    annotations: dict[str, str], qos: str
+) -> None:
+    pod = a_pod({"gpu": 50, TRIGGER: 1}, annotations=annotations)
+    request = KOORDINATOR.read_request(pod)
+
+    assert request.qos == qos
+    assert {**KOORDINATOR.admission_defaults(pod, request), **annotations} == {METAX_QOS: qos}
+
+
+def test_it_never_joins_a_card_under_another_policy() -> None:
+    ledger = NodeLedger.of(cards(1, "64Gi", "metax")).adopt(
+        Allocation(
+            "7", "d/p", "metax", "gpu-a", (Grant("c", "GPU-0", GIB, 10),), qos="fixed-share"
+        )
+    )
+
+    rejected = rejection(a_pod({"gpu": 50, TRIGGER: 1}), ledger)
+
+    assert [count.cause for count in rejected.counts] == [Cause.QOS]
+
+
+@pytest.mark.parametrize("amounts", [{"gpu": 100, TRIGGER: 1}, {"gpu": 50}])
+def test_a_whole_card_and_a_card_of_another_vendor_have_none(amounts: dict[str, int]) -> None:
+    assert KOORDINATOR.read_request(a_pod(amounts)).qos is None
+
+
+def test_an_unknown_qos_policy_of_a_metax_card_is_rejected() -> None:
+    pod = a_pod({"gpu": 50, TRIGGER: 1}, annotations={METAX_QOS: "best"})
+
+    with pytest.raises(DialectError, match="must be one of best-effort, fixed-share, burst-share"):
+        KOORDINATOR.read_request(pod)
 
 
 def test_less_than_a_mib_of_a_metax_card_is_rejected() -> None:

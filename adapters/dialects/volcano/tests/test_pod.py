@@ -329,6 +329,7 @@ def test_a_blank_uuid_list_is_not_a_constraint() -> None:
 )
 def test_podgroup_spread_names_the_group_by_namespace(names: dict[str, str], group: str) -> None:
     assert read(annotated(**names)).group is None
+    assert read(annotated(**names)).member_of == group
     assert read(annotated(**names, **{"volcano.sh/vgpu-podgroup-policy": "spread"})).group == group
 
 
