@@ -33,6 +33,10 @@ def read_node(
     dialect that states memory most precisely, and from the agent only for a card that no dialect
     describes.
 
+    Layouts of a card can be mixed only where our agent creates its instances: Volcano's device
+    plugin applies whole groups by ``nvidia-mig-parted apply``, and ends by ``klog.Fatalf`` where
+    that fails (volcano-vgpu-device-plugin pkg/plugin).
+
     Args:
         node: the node object.
         device: Koordinator's inventory of it; None where there is none.
@@ -58,9 +62,12 @@ def read_node(
                 problems.append(f"card {card.uuid}: {stated} are out of range; it is ignored")
             else:
                 reports.setdefault(card.uuid, []).append((card, one))
+    cut = {card.uuid for card in agent.cards} if agent is not None and agent.mig_cut else set()
     cards: list[Card] = []
     for reported in reports.values():
         card, disagreement = _merge(reported)
+        if card.geometry.layouts and card.uuid in cut:
+            card = replace(card, geometry=replace(card.geometry, mixed=True))
         cards.append(card)
         problems += disagreement
     merged = Node(

@@ -36,10 +36,11 @@ class LayoutRecord(Wire, frozen=True, gc=False):
     slices: tuple[SliceRecord, ...]
 
 
-class GeometryRecord(Wire, frozen=True, gc=False):
+class GeometryRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     """A ``core.hardware.mig.Geometry``."""
 
     layouts: tuple[LayoutRecord, ...]
+    mixed: bool = False
 
 
 class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):

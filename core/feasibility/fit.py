@@ -9,7 +9,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 
-from core.feasibility.suitability import node_rejection, required_memory, unsuitable
+from core.feasibility.suitability import (
+    node_rejection,
+    required_memory,
+    slice_obstacle,
+    unsuitable,
+)
 from core.hardware import mig
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
@@ -189,8 +194,7 @@ class _Search:
             )
         slots = self._slices(container, position, concurrent)
         if not slots:
-            large_enough = mig.best_free_slice(card.geometry, (), memory, container.compute)
-            return Obstacle(Cause.NO_SLICE if large_enough else Cause.NO_PROFILE)
+            return slice_obstacle(card, memory, container.compute)
         return tuple(
             Grant(
                 container.name,

@@ -82,7 +82,7 @@ class Inventory:
         return self._of_pod.get(uid, ())
 
     def nodes_of_group(self, group: str | None) -> frozenset[str]:
-        """The nodes on which a member of a group has an allocation; none where there is no group."""
+        """The nodes on which a member of a group has an allocation; none for None."""
         return frozenset(self._of_group.get(group or "", ()))
 
     def put(self, ledger: NodeLedger) -> None:

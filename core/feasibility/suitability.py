@@ -3,7 +3,7 @@
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
-from core.requests.reason import Cause, Reason
+from core.requests.reason import Cause, Obstacle, Reason
 from core.requests.request import ContainerRequest, Request
 
 
@@ -50,6 +50,15 @@ def required_memory(container: ContainerRequest, card: Card) -> int:
         return memory
     largest = max((each.memory for each in mig.free_slices(card.geometry, ())), default=memory)
     return min(memory, largest)
+
+
+def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
+    """Why no slice of a card in MIG mode suits: none is free, or none is large enough."""
+    large_enough = mig.free_slices(card.geometry, (), memory)
+    if not large_enough:
+        return Obstacle(Cause.NO_PROFILE)
+    most = max(each.compute for each in large_enough)
+    return Obstacle(Cause.NO_SLICE) if most >= compute else Obstacle(Cause.COMPUTE, compute - most)
 
 
 def _type_allowed(request: Request, card: Card) -> bool:

@@ -80,9 +80,17 @@ class MigLayout:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """All layouts in which a card may be partitioned, in order of preference."""
+    """All layouts in which a card may be partitioned, in order of preference.
+
+    Attributes:
+        layouts: by preference.
+        mixed: whether slices of several layouts may be in use at once, because the component that
+            partitions the card creates them one by one. False where it applies whole layouts, or
+            that is not known: slices in use are then all of one layout.
+    """
 
     layouts: tuple[MigLayout, ...] = ()
+    mixed: bool = False
 
 
 NO_GEOMETRY = Geometry()
@@ -109,7 +117,8 @@ def free_slices(
 
     The smallest profile that is large enough comes first; then a slice of a layout that the card
     has already, so that nothing is repartitioned; then the earlier layout and position. A slice
-    that several layouts have comes once.
+    that several layouts have comes once where layouts can be mixed. Where they cannot, only slices
+    of the one layout that is in use are free, and a card with several in use has none.
 
     Args:
         geometry: of the card.
@@ -125,21 +134,15 @@ def free_slices(
             for slot in layout.slices
             if slot.memory >= memory
             and slot.compute >= compute
+            and (geometry.mixed or layouts <= {layout.name})
             and not any(slot.overlaps(other) for other in held)
         ),
     )
-    distinct: dict[tuple[str, int], Slice] = {}
+    distinct: dict[tuple[str, int, str], Slice] = {}
     for *_, number, position in fitting:
         slot = geometry.layouts[number].slices[position]
-        distinct.setdefault((slot.profile, slot.start), slot)
+        distinct.setdefault((slot.profile, slot.start, "" if geometry.mixed else slot.layout), slot)
     return list(distinct.values())
-
-
-def best_free_slice(
-    geometry: Geometry, held: Sequence[Slice], memory: int, compute: int
-) -> Slice | None:
-    """The first of the ``free_slices``, or None where no free slice is large enough."""
-    return next(iter(free_slices(geometry, held, memory, compute)), None)
 
 
 def _placed(

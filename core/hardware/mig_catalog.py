@@ -1,11 +1,13 @@
 """The MIG profiles that NVIDIA publishes, by product, and built-in layouts of them.
 
 Names, fractions and placements: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles".
-Memory of A30, A100 40GB and A100 80GB: the table that the Volcano device plugin ships
-(volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104). Memory of
-H100, GH200 and H200: what ``nvidia-smi mig -lgip`` prints on them, which is less than the name
-says. Where no such figure is known (H100 94GB, B200, half an H200): the decimal gigabytes of the
-name.
+Memory: what ``nvidia-smi mig -lgip`` prints, which is less than the name says; of several drivers
+the smallest figure. A30 and A100 40GB: the same guide, "Getting Started with MIG". H100 94GB:
+NVIDIA/gpu-operator pull request 900. H200: NVIDIA/mig-parted issue 120. B200: NVIDIA/mig-parted
+pull requests 166 and 187. Where no such figure is known (all of an H100 94GB, half and all of a
+B200): the decimal gigabytes of the name. A100 80GB: the table that the Volcano device plugin ships
+(volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104); that table
+states more for the A30 and the A100 40GB than their slices have.
 """
 
 import re
@@ -75,9 +77,9 @@ def _product_of(
 def _quarters() -> _Product:
     return _product_of(
         (
-            MigProfile("1g.6gb", 6144 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
-            MigProfile("2g.12gb", 12288 * MIB, 2, FULL // 2, (0, 2)),
-            MigProfile("4g.24gb", 24576 * MIB, 4, FULL, (0,)),
+            MigProfile("1g.6gb", 5952 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
+            MigProfile("2g.12gb", 11968 * MIB, 2, FULL // 2, (0, 2)),
+            MigProfile("4g.24gb", 24000 * MIB, 4, FULL, (0,)),
         ),
         (((0, 4),), ((1, 2),), ((2, 1),)),
     )
@@ -111,13 +113,13 @@ def _eighths(
 
 
 _A30 = _quarters()
-_A100_40GB = _eighths((5, 10, 20, 40), (5120, 10240, 20480, 40960))
+_A100_40GB = _eighths((5, 10, 20, 40), (4864, 9984, 20096, 40448))
 _A100_80GB = _eighths((10, 20, 40, 80), (9728, 19968, 40192, 80896))
 _H100_80GB = _eighths((10, 20, 40, 80), (9984, 20096, 40448, 81152))
-_H100_94GB = _eighths((12, 24, 47, 94), (11444, 22888, 44822, 89645))
+_H100_94GB = _eighths((12, 24, 47, 94), (11008, 22144, 44822, 89645))
 _H100_96GB = _eighths((12, 24, 48, 96), (11264, 23552, 47616, 95232))
-_H200 = _eighths((18, 35, 71, 141), (16384, 33280, 67710, 143360))
-_B200 = _eighths((23, 45, 90, 180), (21934, 42915, 85830, 171661))
+_H200 = _eighths((18, 35, 71, 141), (16384, 33024, 67710, 143360))
+_B200 = _eighths((23, 45, 90, 180), (20992, 42915, 85830, 171661))
 
 # Words that a product name of NVML must all have; the first entry that matches counts.
 _PRODUCTS: tuple[tuple[frozenset[str], _Product], ...] = tuple(

@@ -148,8 +148,9 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     """The first reason for which a card cannot have one more share; None where it can.
 
     This is the invariant of the ledger: with a new share that has no conflict, the card is over
-    neither its memory nor its compute nor its slots, no two slices overlap, and no exclusive share
-    has company, except that an offline task lends its card to online ones.
+    neither its memory nor its compute nor its slots, no two slices overlap or are of two layouts
+    that cannot be mixed, and no exclusive share has company, except that an offline task lends its
+    card to online ones.
 
     Args:
         card: the card.
@@ -163,7 +164,8 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     if use.slots + new.slots > card.slots:
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
-        return None if _slices_are_apart((*use.shares, new)) else Obstacle(Cause.NO_SLICE)
+        apart = _slices_are_apart((*use.shares, new), mixed=card.geometry.mixed)
+        return None if apart else Obstacle(Cause.NO_SLICE)
     if use.memory + new.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + new.memory - card.memory)
     if use.compute + new.compute > FULL:
@@ -185,8 +187,10 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     return _conflict_with(left, right) and _conflict_with(right, left)
 
 
-def _slices_are_apart(shares: Sequence[CardShare]) -> bool:
+def _slices_are_apart(shares: Sequence[CardShare], *, mixed: bool) -> bool:
     slices = [held for share in shares for held in share.slices]
+    if not mixed and len({held.layout for held in slices}) > 1:
+        return False
     return not any(share.unreadable_slices for share in shares) and not any(
         left.overlaps(right) for left, right in combinations(slices, 2)
     )

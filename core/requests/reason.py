@@ -14,6 +14,9 @@ class Cause(Enum):
     NO_DIALECT = "no card is described in the pod's dialect"
     TOO_FEW = "fewer cards than asked"
     TOO_FEW_FIT = "not enough fitting cards"
+    OTHER_REQUEST = (
+        "the pod has an allocation here that is less than it requests; delete the pod first"
+    )
     ISOLATION = "node lacks the isolation provider asked for"
     NO_PARTITION = "no free partition of this size in the node's partition table"
     NO_SCOPE = "not enough fitting cards within one scope of the required level"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Geometry, MigLayout, Slice
+from core.hardware.mig import Geometry, MigLayout, Slice, free_slices
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -13,7 +13,7 @@ from core.requests.request import ContainerRequest, Phase, Request
 
 DIALECT = "tongue"
 
-A30ISH = Geometry(
+ONE_LAYOUT = Geometry(
     (
         MigLayout("quarters", tuple(Slice("1g", s, 1, GIB, 25, "quarters", s) for s in range(4))),
         MigLayout(
@@ -23,6 +23,9 @@ A30ISH = Geometry(
     )
 )
 """A card of 4 GiB that is cut in quarters, halves or not at all."""
+
+A30ISH = replace(ONE_LAYOUT, mixed=True)
+"""The same card where slices of several layouts may be in use."""
 
 
 def a_card(uuid: str = "a", index: int = 0, memory: int = 16 * GIB, slots: int = 4) -> Card:
@@ -40,6 +43,13 @@ def a_card(uuid: str = "a", index: int = 0, memory: int = 16 * GIB, slots: int =
 
 def a_mig_card(uuid: str = "a", index: int = 0) -> Card:
     return replace(a_card(uuid, index, 4 * GIB, 7), mode=Mode.MIG, geometry=A30ISH)
+
+
+def best_free_slice(
+    geometry: Geometry, held: Sequence[Slice], memory: int, compute: int
+) -> Slice | None:
+    """The first of the ``free_slices``; None where there is none."""
+    return next(iter(free_slices(geometry, held, memory, compute)), None)
 
 
 def a_node(*cards: Card, name: str = "n") -> Node:

@@ -26,7 +26,7 @@ from core.requests.request import (
     TopologyConstraint,
     Weights,
 )
-from core.tests.builders import A30ISH, DIALECT, placed, unreadable
+from core.tests.builders import A30ISH, DIALECT, ONE_LAYOUT, placed, unreadable
 
 OTHER = "other"
 CLASSES = (*(TaskClass.NORMAL,) * 4, TaskClass.ONLINE, TaskClass.OFFLINE)
@@ -56,7 +56,7 @@ def a_random_card(seed: Random, node: str, index: int) -> Card:
             Scope(Level.LINK, str(seed.randint(0, 2))),
         )[: seed.choice((0, 2))],
         dialects=frozenset(seed.choice((*((DIALECT,),) * 6, (DIALECT, OTHER), (OTHER,)))),
-        geometry=A30ISH if mode is Mode.MIG else NO_GEOMETRY,
+        geometry=seed.choice((A30ISH, ONE_LAYOUT)) if mode is Mode.MIG else NO_GEOMETRY,
     )
 
 

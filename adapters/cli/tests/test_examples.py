@@ -80,7 +80,7 @@ def test_three_gigabytes_of_mig_are_a_slice_of_five() -> None:
     pod = of("volcano-mig", "mig-pod")
 
     (share,) = pod["containers"]["cuda-container"]
-    assert (share["memoryMiB"], share["mig"]) == (5120, {"profile": "1g.5gb", "start": 0})
+    assert (share["memoryMiB"], share["mig"]) == (4864, {"profile": "1g.5gb", "start": 0})
     assert pod["annotations"]["volcano.sh/vgpu-ids-new"] == (
         f"{share['uuid']}[group1-0],NVIDIA,3000,0:"
     )

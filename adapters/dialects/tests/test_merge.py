@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
@@ -182,3 +184,15 @@ def test_a_mig_card_that_only_the_agent_reports_has_the_built_in_layouts() -> No
     node, _ = described({}, agent=NodeHardware((found(A, mode=Mode.MIG),)))
 
     assert [layout.name for layout in node.cards[0].geometry.layouts][:2] == ["group1", "group2"]
+
+
+@pytest.mark.parametrize("cuts", [True, False])
+def test_layouts_can_be_mixed_where_the_agent_creates_the_instances_of_a_card(
+    *, cuts: bool
+) -> None:
+    cards = (found(A, mode=Mode.MIG), found("GPU-b", index=1))
+
+    node, _ = described({}, agent=NodeHardware(cards, mig_cut=cuts))
+
+    assert [card.geometry.mixed for card in node.cards if card.mode is Mode.MIG] == [cuts]
+    assert not any(card.geometry.mixed for card in node.cards if card.mode is not Mode.MIG)

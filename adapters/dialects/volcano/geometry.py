@@ -72,7 +72,12 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
 
 
 def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
-    return [replace(profiles[slices.name], memory=slices.memory * MIB)] * slices.count
+    """The slices of an entry; none has more memory than its profile.
+
+    The table that Volcano ships states more for the A30 and the A100 40GB than their slices have.
+    """
+    profile = profiles[slices.name]
+    return [replace(profile, memory=min(slices.memory * MIB, profile.memory))] * slices.count
 
 
 def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:

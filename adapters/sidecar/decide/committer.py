@@ -8,7 +8,7 @@ from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import Clock, DecisionLog
-from adapters.sidecar.decide.validate import is_valid
+from adapters.sidecar.decide.validate import answers, is_valid
 from adapters.stores.store import Store
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
@@ -160,6 +160,8 @@ class Committer:
         request, node = pod_request.request, stored.node.name
         earlier = stored.allocations.get(request.uid)
         if earlier is not None and earlier.unread is None:
+            if not answers(request, earlier.grants, stored.node):
+                return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
             return Committed(Placement(node, earlier.grants), new=False)
         reserved = self._ledgers.reservation(request.uid)
         if (

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from adapters.dialects.restate import ChoiceError, restate
 from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
+from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.request import ContainerRequest, Request
@@ -41,6 +42,31 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
     except LedgerError:
         return False
     return True
+
+
+def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
+    """Whether grants that a pod has are what it requests, or more.
+
+    The uid alone does not say so: a client without an API server can send another request under
+    the same uid. Grants that name no container, which another scheduler made, are not compared.
+
+    Args:
+        request: of the pod.
+        grants: that it has.
+        node: where they are.
+    """
+    if any(grant.container == "" for grant in grants):
+        return True
+    try:
+        stated = restate(request, grants, node)
+    except ChoiceError:
+        return False
+    found = {(grant.container, grant.card): grant for grant in grants}
+    return all(
+        found[each.container, each.card].memory >= each.memory
+        and found[each.container, each.card].compute >= each.compute
+        for each in stated
+    )
 
 
 def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:

@@ -10,7 +10,7 @@ from core.feasibility import fit as fit_module
 from core.feasibility.fit import distinct_choices, fit
 from core.feasibility.suitability import required_memory, unsuitable
 from core.hardware.card import Card, Level, Mode, Scope
-from core.hardware.mig import NO_GEOMETRY, Slice
+from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
 from core.hardware.node import Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -25,6 +25,8 @@ from core.requests.request import (
     TopologyConstraint,
 )
 from core.tests.builders import (
+    A30ISH,
+    ONE_LAYOUT,
     a_card,
     a_container,
     a_grant,
@@ -431,6 +433,55 @@ def test_a_share_too_large_for_any_profile_has_another_cause_than_no_free_slice(
 
     assert cause(GIB) is Cause.NO_SLICE
     assert cause(5 * GIB) is Cause.NO_PROFILE
+
+
+def test_a_share_that_lacks_compute_is_not_said_to_lack_a_profile() -> None:
+    larger = ContainerRequest("x", 1, memory=2 * GIB, compute=30)
+    busy = ContainerRequest("x", 1, memory=2 * GIB, compute=50)
+    weak = replace(
+        a_mig_card(),
+        geometry=Geometry(
+            tuple(
+                replace(
+                    layout, slices=tuple(replace(s, compute=s.compute // 2) for s in layout.slices)
+                )
+                for layout in A30ISH.layouts
+            )
+        ),
+    )
+
+    def reason(container: ContainerRequest) -> Reason:
+        return refused(fit(replace(CUT, containers=(container,)), empty(weak)))
+
+    assert slots_of(fit(replace(CUT, containers=(larger,)), empty(weak))) == [(0, 4)]
+    assert reason(replace(busy, compute=60)).text() == "1 of 1 cards: compute 10% short"
+    assert reason(replace(busy, memory=5 * GIB)).counts[0].cause is Cause.NO_PROFILE
+
+
+def test_two_containers_get_slices_of_one_layout_where_layouts_cannot_be_mixed() -> None:
+    half, quarter = Slice("2g", 0, 2, 2 * GIB, 50, "both", 0), Slice("1g", 2, 1, GIB, 25, "both", 1)
+    layouts = (ONE_LAYOUT.layouts[0], MigLayout("both", (half, quarter)))
+    card = replace(a_mig_card(), geometry=Geometry(layouts))
+    containers = (wants("x", GIB), wants("y", 2 * GIB))
+
+    found = fit(replace(CUT, containers=containers), empty(card))
+
+    assert isinstance(found, Placement)
+    assert {grant.slice.layout for grant in found.grants if grant.slice} == {"both"}
+
+
+def test_a_busy_card_gives_slices_of_its_layout_only_where_layouts_cannot_be_mixed() -> None:
+    card = replace(a_mig_card(), geometry=ONE_LAYOUT)
+    ledger = empty(card)
+    ledger = placed(ledger, replace(CUT, uid="first"), fit(replace(CUT, uid="first"), ledger))
+
+    refusal = refused(fit(replace(CUT, containers=(wants("y", 2 * GIB),)), ledger))
+
+    assert refusal.counts[0].cause is Cause.NO_SLICE
+    half = ONE_LAYOUT.layouts[1].slices[1]
+    other = held(Grant("x", card.uuid, half.memory, half.compute, slice=half), uid="second")
+    with pytest.raises(LedgerError, match="no free MIG slices"):
+        ledger.reserve(other)
 
 
 def in_scope(card: Card, name: str) -> Card:

@@ -1,5 +1,6 @@
 """Slices: where they go, one after the other, and what may never happen."""
 
+from dataclasses import replace
 from itertools import product
 
 from hypothesis import given
@@ -11,14 +12,15 @@ from core.hardware.mig import (
     MigLayout,
     MigProfile,
     Slice,
-    best_free_slice,
     free_slices,
     lay_out,
 )
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB, MIB
+from core.tests.builders import best_free_slice
 
-A100_40GB = geometry(["NVIDIA-NVIDIA A100-SXM4-40GB"])
+ONE_LAYOUT = geometry(["NVIDIA-NVIDIA A100-SXM4-40GB"])
+A100_40GB = replace(ONE_LAYOUT, mixed=True)
 CARDS = ["NVIDIA A30", "A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA H200"]
 
 
@@ -48,6 +50,24 @@ def test_slices_overlap_where_they_need_a_common_part() -> None:
 
 def test_three_gigabytes_get_the_smallest_profile_that_holds_them() -> None:
     assert place(best_free_slice(A100_40GB, (), 3 * GIB, 0)) == ("1g.5gb", "group1-0", 0)
+
+
+def test_layouts_that_cannot_be_mixed_are_used_one_at_a_time() -> None:
+    (small,) = take(3000, card=ONE_LAYOUT)
+    middle = next(iter(free_slices(ONE_LAYOUT, (), 8000 * MIB)))
+
+    beside = free_slices(ONE_LAYOUT, [small])
+    assert [place(slot) for slot in beside] == [("1g.5gb", f"group1-{n}", n) for n in range(1, 7)]
+    assert {slot.layout for slot in free_slices(ONE_LAYOUT, [middle])} == {"group2"}
+    assert free_slices(ONE_LAYOUT, [small, replace(middle, start=4)]) == []
+
+
+def test_an_idle_card_offers_the_same_slice_of_each_layout_that_cannot_be_mixed() -> None:
+    last = [
+        slot for slot in free_slices(ONE_LAYOUT, ()) if (slot.profile, slot.start) == ("1g.5gb", 6)
+    ]
+
+    assert [slot.layout for slot in last] == ["group1", "group2"]
 
 
 def test_a_small_slice_beside_large_ones_is_reached() -> None:
@@ -94,8 +114,8 @@ def test_another_layout_is_used_only_where_its_slices_are_free() -> None:
 
 
 def test_a_whole_card_of_memory_is_one_slice() -> None:
-    assert place(best_free_slice(A100_40GB, (), 40960 * MIB, 0)) == ("7g.40gb", "group4-0", 0)
-    assert best_free_slice(A100_40GB, (), 40961 * MIB, 0) is None
+    assert place(best_free_slice(A100_40GB, (), 40448 * MIB, 0)) == ("7g.40gb", "group4-0", 0)
+    assert best_free_slice(A100_40GB, (), 40449 * MIB, 0) is None
 
 
 def test_a_slice_must_have_the_compute_too() -> None:
@@ -185,11 +205,13 @@ def test_a_layout_is_the_first_of_all_ways_without_overlap(wanted: list[MigProfi
 steps = st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 100), st.integers(0, 9)))
 
 
-@given(st.sampled_from(CARDS), steps)
+@given(st.sampled_from(CARDS), st.booleans(), steps)
 def test_a_chosen_slice_is_free_and_the_smallest_that_holds_the_share(
-    name: str, steps: list[tuple[int, int, int]]
+    name: str,
+    mixed: bool,
+    steps: list[tuple[int, int, int]],
 ) -> None:
-    card = geometry([name])
+    card = replace(geometry([name]), mixed=mixed)
     held: list[Slice] = []
     for mebibytes, compute, gone in steps:
         free = [
@@ -197,6 +219,7 @@ def test_a_chosen_slice_is_free_and_the_smallest_that_holds_the_share(
             for layout in card.layouts
             for slot in layout.slices
             if not any(slot.overlaps(other) for other in held)
+            and (mixed or all(other.layout == slot.layout for other in held))
             and slot.memory >= mebibytes * MIB
             and slot.compute >= compute
         ]

@@ -65,7 +65,7 @@ def test_an_a30_has_four_compute_slices() -> None:
     found = profile(["NVIDIA A30"], "2g.12gb")
 
     assert found is not None
-    assert (found.memory, found.size, found.compute, found.starts) == (12288 * MIB, 2, 50, (0, 2))
+    assert (found.memory, found.size, found.compute, found.starts) == (11968 * MIB, 2, 50, (0, 2))
     assert [profiles_and_starts(layout.slices) for layout in geometry(["NVIDIA A30"]).layouts] == [
         [("1g.6gb", 0), ("1g.6gb", 1), ("1g.6gb", 2), ("1g.6gb", 3)],
         [("2g.12gb", 0), ("2g.12gb", 2)],
@@ -73,21 +73,29 @@ def test_an_a30_has_four_compute_slices() -> None:
     ]
 
 
-# Source: volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104
 @pytest.mark.parametrize(
     ("name", "wanted", "mebibytes"),
     [
-        ("A30", "1g.6gb", 6144),
-        ("A30", "4g.24gb", 24576),
-        ("A100-SXM4-40GB", "1g.5gb", 5120),
-        ("A100-SXM4-40GB", "7g.40gb", 40960),
+        ("A30", "1g.6gb", 5952),
+        ("A30", "2g.12gb", 11968),
+        ("A30", "4g.24gb", 24000),
+        ("A100-SXM4-40GB", "1g.5gb", 4864),
+        ("A100-SXM4-40GB", "1g.10gb", 9984),
+        ("A100-SXM4-40GB", "2g.10gb", 9984),
+        ("A100-SXM4-40GB", "3g.20gb", 20096),
+        ("A100-SXM4-40GB", "4g.20gb", 20096),
+        ("A100-SXM4-40GB", "7g.40gb", 40448),
         ("A100-SXM4-80GB", "1g.10gb", 9728),
         ("A100-SXM4-80GB", "2g.20gb", 19968),
         ("A100-SXM4-80GB", "3g.40gb", 40192),
         ("A100-SXM4-80GB", "7g.80gb", 80896),
+        ("NVIDIA H100 NVL", "1g.12gb", 11008),
+        ("NVIDIA H100 NVL", "2g.24gb", 22144),
+        ("NVIDIA H200", "2g.35gb", 33024),
+        ("NVIDIA B200", "1g.23gb", 20992),
     ],
 )
-def test_memory_is_as_volcano_ships_it(name: str, wanted: str, mebibytes: int) -> None:
+def test_memory_is_no_more_than_a_slice_has(name: str, wanted: str, mebibytes: int) -> None:
     found = profile([name], wanted)
 
     assert found is not None

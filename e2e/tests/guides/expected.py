@@ -12,10 +12,10 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
         "hami-pod-two-cards": [(8000, 0), (8000, 0)],
         "hami-pod-whole-memory": [(11178, 0)],
     },
-    "volcano-mig": {"mig-pod": [(5120, 14)], "mig-pod-second": [(5120, 14)]},
+    "volcano-mig": {"mig-pod": [(4864, 14)], "mig-pod-second": [(4864, 14)]},
     "volcano-scheduling": {
         "mode-hami-core": [(6000, 0)],
-        "mode-mig": [(6144, 25)],
+        "mode-mig": [(5952, 25)],
         "mode-either": [(6000, 0)],  # or a slice, see below
     },
     "koordinator-gpu-share": {"pod-example": [(11520, 50)], "running-example": [(11520, 50)]},

@@ -188,9 +188,7 @@ def test_a_part_of_a_metax_card_has_the_qos_policy_of_metax(
 
 def test_it_never_joins_a_card_under_another_policy() -> None:
     ledger = NodeLedger.of(cards(1, "64Gi", "metax")).adopt(
-        Allocation(
-            "7", "d/p", "metax", "gpu-a", (Grant("c", "GPU-0", GIB, 10),), qos="fixed-share"
-        )
+        Allocation("7", "d/p", "metax", "gpu-a", (Grant("c", "GPU-0", GIB, 10),), qos="fixed-share")
     )
 
     rejected = rejection(a_pod({"gpu": 50, TRIGGER: 1}), ledger)

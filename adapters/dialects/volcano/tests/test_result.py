@@ -179,7 +179,7 @@ def test_units_are_read_by_the_factor() -> None:
 def test_a_slice_is_read_as_all_that_it_has() -> None:
     (grant,) = read(pod(a_container(number=1)), "u0[group2-3],NVIDIA,3000,50:", node(MIG))
 
-    assert grant.memory == 5120 * MIB
+    assert grant.memory == 4864 * MIB
     assert grant.compute == 14
     assert grant.slice is not None
     assert (grant.slice.profile, grant.slice.start) == ("1g.5gb", 6)

@@ -94,11 +94,10 @@ def test_w4_two_containers_of_a_pod_get_two_slices() -> None:
     ]
 
 
-def test_w4_a_slice_of_another_group_never_overlaps_one_in_use() -> None:
-    assert on_mig(3000, 3000, 15000, 15000) == [
+def test_w4_a_card_with_slices_in_use_gives_slices_of_their_group_only() -> None:
+    assert on_mig(3000, 3000, 15000) == [
         "group1-0",
         "group1-1",
-        "group3-1",
         "1 of 1 cards: no free MIG slices for a large enough profile",
     ]
 
@@ -131,9 +130,10 @@ def test_a_whole_mig_card_is_its_largest_slice() -> None:
         (3000, "group1-0"),
         (8000, "group2-0"),
         (12000, "group3-0"),
-        (40536, "group4-0"),
-        (40960, "group4-0"),
-        (40961, "1 of 1 cards: no MIG profile is large enough"),
+        (4864, "group1-0"),
+        (5000, "group2-0"),
+        (40448, "group4-0"),
+        (40449, "1 of 1 cards: no MIG profile is large enough"),
     ],
 )
 def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, expected: str) -> None:
@@ -241,7 +241,7 @@ def test_w21_the_ledger_allocates_the_slice_and_releases_the_slice() -> None:
 
     ledger = adopted(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
 
-    assert ledger.usages[0].memory == 5120 * MIB
+    assert ledger.usages[0].memory == 4864 * MIB
     assert ledger.release("uid-p").usages == empty.usages
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -27,15 +27,16 @@ from adapters.node.hook.equipment import EquipmentSource
 from adapters.node.hook.profiles import PROFILES
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Card, Mode
-from core.hardware.mig import MigKey, Slice, best_free_slice
+from core.hardware.mig import MigKey, Slice
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node as Cards
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant
+from core.tests.builders import best_free_slice
 
 MODEL = "NVIDIA A100-SXM4-40GB"
-CUT = geometry((MODEL,))
+CUT = replace(geometry((MODEL,)), mixed=True)
 CARD = Card("GPU-0", "a", 0, "nvidia", MODEL, 40 * GIB, 7, mode=Mode.MIG, geometry=CUT)
 EMPTY = NodeLedger.of(Cards("a", (CARD,)))
 

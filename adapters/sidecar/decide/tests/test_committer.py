@@ -4,12 +4,15 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.reason import Reason
+from core.requests.reason import Cause, Reason
 from core.requests.request import TopologyConstraint
 
 
@@ -88,3 +91,45 @@ def test_a_pod_whose_earlier_allocation_is_unreadable_gets_cards_of_its_own() ->
 
     assert isinstance(found, Committed)
     assert bench.service.ledgers.inventory.ledger("n1").allocations["uid-p"].unread is None
+
+
+@pytest.mark.parametrize(("memory", "cards"), [(6000, 1), (3000, 2)])
+def test_an_allocation_of_another_request_under_the_same_uid_is_not_taken_over(
+    memory: int, cards: int
+) -> None:
+    async def work() -> tuple[Committed | Reason, Committed | Reason, NodeLedger, NodeLedger]:
+        bench = await a_service(a_node("n1", cards=2))
+        first, other = pod_request_for(bench, "p", 3000), pod_request_for(bench, "p", memory, cards)
+        assert first.request.uid == other.request.uid
+        await bench.service.committer.commit(first, "n1")
+        before = bench.service.ledgers.inventory.ledger("n1")
+        refused = await bench.service.committer.commit(other, "n1")
+        after = bench.service.ledgers.inventory.ledger("n1")
+        return refused, await bench.service.committer.commit(first, "n1"), before, after
+
+    refused, again, before, after = run(work())
+
+    assert isinstance(refused, Reason)
+    assert refused.cause is Cause.OTHER_REQUEST
+    assert after.allocations == before.allocations
+    assert isinstance(again, Committed)
+
+
+def test_an_allocation_that_names_no_container_or_is_larger_is_what_a_pod_has() -> None:
+    async def work() -> list[Committed | Reason]:
+        bench = await a_service(a_node("n1", cards=1))
+        wanted = pod_request_for(bench, "p", 3000)
+        placement = bench.service.decide(wanted).placement
+        assert placement is not None
+        (grant,) = placement.grants
+        found: list[Committed | Reason] = []
+        for other in (replace(grant, container=""), replace(grant, memory=2 * grant.memory)):
+            stored = await bench.store.read("n1")
+            assert stored is not None
+            allocation = Allocation.of(wanted.request, replace(placement, grants=(other,)))
+            await bench.store.write(stored.ledger.adopt(allocation), stored.version)
+            await bench.sync()
+            found.append(await bench.service.committer.commit(wanted, "n1"))
+        return found
+
+    assert [isinstance(each, Committed) and each.new for each in run(work())] == [False, False]
