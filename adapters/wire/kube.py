@@ -61,12 +61,14 @@ class PodSpec(Wire, frozen=True, gc=False):
     scheduler_name: str | None = None
     priority: int | None = None
     scheduling_group: SchedulingGroup | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(Wire, frozen=True, gc=False):
     """Of a pod."""
 
     phase: str | None = None
+    start_time: str | None = None
 
 
 class Pod(Wire, frozen=True, gc=False):

@@ -6,8 +6,9 @@ from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.dialects.dialect import Dialect
-from adapters.sidecar.reconcile.plan import Adopt, Annotate, Describe, Release, Repair, drift
+from adapters.sidecar.reconcile.plan import drift
 from adapters.sidecar.reconcile.published_resources import written
+from adapters.sidecar.reconcile.repairs import Adopt, Annotate, Describe, Keep, Release, Repair
 from adapters.wire.kube import full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.ledger.node_ledger import Problem, ProblemKind
@@ -78,6 +79,8 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
             rule = RULES["allocation-without-pod"]
             text = f"is in the NodeLedger, but {why.value}"
             return Finding(rule, text, node=node, pod=allocation.pod)
+        case Keep():
+            return None
         case Annotate(pod):
             text = "its annotations name other cards than the NodeLedger, which will repair them"
             rule = RULES["record-differs-from-ledger"]

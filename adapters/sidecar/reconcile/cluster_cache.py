@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from adapters.dialects.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
+from adapters.sidecar.reconcile.departures import Departures
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
 
@@ -47,12 +48,14 @@ class ClusterCache:
         nodes: by name.
         devices: Koordinator's inventories, by the name of their node.
         hardware: reports of our node agents, by the name of their node.
+        departures: of deleted pods.
     """
 
     def __init__(self, *subscribers: NodeChanged) -> None:
         self.nodes: dict[str, KubeNode] = {}
         self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
+        self.departures = Departures()
         self._subscribers = list(subscribers)
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
@@ -92,7 +95,10 @@ class ClusterCache:
                 self._notify(node)
 
     def drop_pod(self, key: ObjectKey) -> None:
-        """Remove a deleted pod; all its containers have ended."""
+        """Remove a deleted pod; its containers may still run."""
+        deleted = self._pods.get((key.namespace, key.name))
+        if deleted is not None and deleted.metadata.uid == key.uid:
+            self.departures.note(deleted)
         self._remove_pod((key.namespace, key.name))
 
     def put_node(self, node: KubeNode) -> None:

@@ -11,19 +11,19 @@ from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.node_reader import NodeReader
-from adapters.sidecar.reconcile.plan import (
+from adapters.sidecar.reconcile.plan import drift, reconcile
+from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
+from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
+from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Annotate,
     Describe,
+    Keep,
     Release,
     ReleaseCause,
     Repair,
-    drift,
-    reconcile,
     repaired,
 )
-from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
-from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
 from adapters.sidecar.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod
@@ -182,6 +182,11 @@ class Reconciler:
                 if why is ReleaseCause.NEVER_BOUND:
                     text = f"Released the GPUs of node {node} reserved for this pod: {why.value}."
                     self._reporter.of_pod(_pod_of(allocation), "CardsReleased", text)
+                elif why is ReleaseCause.UNCONFIRMED:
+                    text = f"Released the GPUs of {allocation.pod}: {why.value} within its grace."
+                    self._reporter.of_node(node, "StopUnconfirmed", text)
+            case Keep():
+                self._reporter.repaired("kept")
             case Annotate(cached):
                 pod = await self._annotator.annotate(cached, node)
                 if pod is not None:

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from adapters.dialects.adopt import FINISHED
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.decide.ports import Clock
+from adapters.sidecar.decide.ports import SECOND, Clock
 from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.reconcile.departures import release_by
 from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.reconcile.plan import NodeView
 from adapters.sidecar.reconcile.ports import LivePods, RepairReporter
-from adapters.wire.hardware import DeviceHolding, NodeHardware
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
+
+NO_AGENT = NodeHardware()
+"""In place of the report of a node without an agent."""
 
 _Sources = tuple[KubeNode, DeviceObject | None, Sequence[Dialect], NodeHardware | None]
 
@@ -81,7 +85,13 @@ class NodeReader:
             return None
         read = self._adoptions[node.name] = AdoptionCache(self._adoptions.get(node.name))
         return NodeView(
-            ledger, node, pods, bound, frozenset(), self._clock.wall(), self._holdings(node), read
+            ledger,
+            node,
+            pods,
+            bound,
+            wall=self._clock.wall(),
+            holdings=self._agent(node).holdings,
+            read=read,
         )
 
     async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
@@ -96,20 +106,40 @@ class NodeReader:
         name = ledger.node.name
         pods = self._cache.holding(name)
         bound = {pod.metadata.uid: name for pod in pods}
+        agent, wall = self._agent(ledger.node), self._clock.wall()
+        lingering: dict[str, int] = {}
         for uid, allocation in ledger.allocations.items():
-            if uid not in bound:
-                pod = await self._live.get(allocation.pod_ref)
-                if pod is not None and pod.metadata.uid == uid and not has_finished(pod):
-                    bound[uid] = pod.spec.node_name or ""
+            if uid in bound:
+                continue
+            pod = await self._live.get(allocation.pod_ref)
+            if pod is None or pod.metadata.uid != uid:
+                until = release_by(
+                    self._cache.departures.of(uid),
+                    has_agent=agent is not NO_AGENT,
+                    now=wall // SECOND,
+                )
+                if until is not None:
+                    lingering[uid] = until
+            elif not has_finished(pod):
+                bound[uid] = pod.spec.node_name or ""
         overdue = frozenset(self._orphans.abandoned(ledger, bound, self._clock.now()))
         read = AdoptionCache(self._adoptions.get(name))
-        holdings = self._holdings(ledger.node)
-        return NodeView(ledger, node, pods, bound, overdue, self._clock.wall(), holdings, read)
+        return NodeView(
+            ledger,
+            node,
+            pods,
+            bound,
+            overdue,
+            lingering,
+            wall,
+            agent.holdings,
+            frozenset(agent.stopped),
+            read,
+        )
 
-    def _holdings(self, node: Node) -> Sequence[DeviceHolding]:
-        """Return the devices that the kubelet assigned, as the node's agent reports them."""
-        agent = self._cache.hardware.get(node.name)
-        return () if agent is None else agent.holdings
+    def _agent(self, node: Node) -> NodeHardware:
+        """Return what the node's agent reports."""
+        return self._cache.hardware.get(node.name, NO_AGENT)
 
 
 def has_finished(pod: Pod) -> bool:

@@ -5,8 +5,7 @@ and where the pods run. ``controller`` reads both and carries out the repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -15,62 +14,21 @@ from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.matching import dialect_of
+from adapters.sidecar.decide.ports import SECOND
+from adapters.sidecar.reconcile.repairs import (
+    Adopt,
+    Annotate,
+    Describe,
+    Keep,
+    Release,
+    ReleaseCause,
+    Repair,
+)
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
 from core.requests.grant import Allocation, Grant, Placement
-
-
-class ReleaseCause(Enum):
-    """Why an allocation is released; the value is part of an Event."""
-
-    GONE = "the pod was deleted or has finished"
-    ELSEWHERE = "the pod runs on another node"
-    NEVER_BOUND = "the pod was not bound in time"
-
-
-@dataclass(frozen=True, slots=True)
-class Describe:
-    """Replace the node's cards in its ledger."""
-
-    node: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Adopt:
-    """Add the allocation of a bound pod that the ledger lacks, or knows less about."""
-
-    allocation: Allocation
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Remove an allocation that no pod will use.
-
-    Attributes:
-        allocation: to remove from the ledger.
-        why: the cause.
-    """
-
-    allocation: Allocation
-    why: ReleaseCause
-
-
-@dataclass(frozen=True, slots=True)
-class Annotate:
-    """Write on a bound pod the cards that the ledger has for it.
-
-    Attributes:
-        pod: before the write.
-        result: annotations and labels to write.
-    """
-
-    pod: Pod
-    result: Result
-
-
-Repair = Describe | Adopt | Release | Annotate
 
 Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
 """Reads the allocation in a bound pod's annotations, as ``adopt`` does; None without one."""
@@ -87,8 +45,10 @@ class NodeView:
         bound: by uid, the node of each pod of ``pods`` and of ``ledger`` that exists and has not
             finished; empty for a pod that is not bound.
         overdue: uids of pods that were not bound for longer than a Binding takes.
+        lingering: by uid, ``release_by`` of pods that do not exist and whose containers may run.
         wall: nanoseconds since 1970.
         holdings: devices that the kubelet assigned, as the node's agent reports them.
+        stopped: uids of deleted pods of which no container runs, as the node's agent reports.
         read: reads a pod's annotations.
     """
 
@@ -97,8 +57,10 @@ class NodeView:
     pods: Sequence[Pod]
     bound: Mapping[str, str]
     overdue: frozenset[str] = frozenset()
+    lingering: Mapping[str, int] = field(default_factory=dict[str, int])
     wall: int = 0
     holdings: Sequence[DeviceHolding] = ()
+    stopped: frozenset[str] = frozenset()
     read: Read = adopt
 
 
@@ -116,10 +78,10 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         for pod in view.pods
         if (allocation := _missing(pod, view, node, dialects))
     )
-    released = tuple(
-        Release(allocation, why)
-        for uid, allocation in view.ledger.allocations.items()
-        if (why := _release_cause(uid, view)) is not None
+    left = tuple(
+        left_behind
+        for allocation in view.ledger.allocations.values()
+        if (left_behind := _leave(allocation, view)) is not None
     )
     annotated = tuple(
         repair
@@ -127,22 +89,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
-    return (*described, *adopted, *released, *annotated)
-
-
-def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
-    """Return the ledger after the repairs; the same object where no repair changes it."""
-    for repair in repairs:
-        match repair:
-            case Describe(node):
-                ledger = ledger.with_node(node)
-            case Adopt(allocation):
-                ledger = ledger.adopt(allocation)
-            case Release(allocation):
-                ledger = ledger.release(allocation.uid)
-            case Annotate():
-                continue
-    return ledger
+    return (*described, *adopted, *left, *annotated)
 
 
 def drift(
@@ -226,6 +173,29 @@ def _missing(
     if allocation is None or (earlier is not None and allocation == replace(earlier, since=0)):
         return None
     return allocation
+
+
+def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
+    """Return what becomes of an allocation whose pod does not use its cards; None for nothing.
+
+    The cards of a deleted pod stay in use as long as its containers may run: until the node's
+    agent reports that they have stopped, at most until ``release_by``.
+    """
+    cause = _release_cause(allocation.uid, view)
+    if cause is not ReleaseCause.GONE or view.node is None:
+        return None if cause is None else Release(allocation, cause)
+    if allocation.release_by is None:
+        until = view.lingering.get(allocation.uid)
+        return (
+            Release(allocation, cause)
+            if until is None
+            else Keep(replace(allocation, release_by=until))
+        )
+    if allocation.uid in view.stopped:
+        return Release(allocation, cause)
+    if view.wall >= allocation.release_by * SECOND:
+        return Release(allocation, ReleaseCause.UNCONFIRMED)
+    return None
 
 
 def _release_cause(uid: str, view: NodeView) -> ReleaseCause | None:

@@ -1,5 +1,6 @@
 """Races between a bind and the reconciler of another service, step by step: see ``world``."""
 
+from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.tests.settling import run_settling
 from adapters.sidecar.tests.world import GRACE, LAG, LIMIT, LIVES, World
 
@@ -102,6 +103,8 @@ def test_a_deleted_pod_that_a_stale_cache_adopts_again_is_released_later() -> No
         adopted = "p0" in world.stored("n0").allocations
         for _ in range(LAG * LIVES):
             await world.tick()
+        await reconcile(world)
+        world.now += DEFAULT_GRACE + MARGIN
         await reconcile(world)
 
         assert (released, adopted) == (True, True)

@@ -25,6 +25,7 @@ from adapters.sidecar.decide.ports import SECOND, BindError, DecisionRecord, Por
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler
+from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
 from adapters.stores.store import Change, Conflict, Stored, StoreError
@@ -165,11 +166,11 @@ class World:
         """Kill all services, wait, reconcile: no allocation without a pod may be left."""
         for life in range(LIVES):
             await self.kill(life)
-        for _ in range(2):
+        for _ in range(3):
             await self.reconcile(0)
             while self.lives[0].gates:
                 await self.open(0, 0, through=True)
-            self.now += GRACE
+            self.now += GRACE + DEFAULT_GRACE + MARGIN
         for name in NODES:
             held = self.stored(name).allocations
             assert held.keys() == self.truth[name].allocations.keys(), f"leaked on {name}"

@@ -12,6 +12,7 @@ from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import LIMIT
 from adapters.sidecar.reconcile.controller import GRACE, Reconciler
+from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.reconcile.tests.pods import (
     NODE,
     a_wish,
@@ -145,15 +146,78 @@ def test_a_pod_that_is_never_bound_is_released_after_the_grace_and_not_before() 
     asyncio.run(tried())
 
 
-def test_a_deleted_pod_is_released_at_once() -> None:
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Pending"])
+def test_a_deleted_pod_whose_containers_do_not_run_is_released_at_once(phase: str) -> None:
     async def tried() -> None:
         rig = await a_rig()
-        await committed(rig, a_wish(0))
+        pod = a_wish(0)
+        await committed(rig, pod)
+        rig.cache.put_pod(bound(pod, "n1", phase=phase))
+        rig.cache.drop_pod(pod.metadata)
 
         assert await rig.reconciler.reconcile("n1")
 
         assert not (await rig.ledger()).allocations
         assert rig.reporter.counts == ["gone"]
+
+    asyncio.run(tried())
+
+
+def test_a_pod_that_was_deleted_unbound_is_released_at_once_beside_an_agent() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.cache.put_hardware("n1", NodeHardware(NODE.cards))
+        pod = a_wish(0)
+        await committed(rig, pod)
+        rig.cache.put_pod(pod)
+        rig.cache.drop_pod(pod.metadata)
+
+        assert await rig.reconciler.reconcile("n1")
+
+        assert not (await rig.ledger()).allocations
+
+    asyncio.run(tried())
+
+
+def test_a_pod_deleted_by_force_keeps_its_cards_until_the_agent_says_that_it_stopped() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.cache.put_hardware("n1", NodeHardware(NODE.cards))
+        pod = a_wish(0)
+        await committed(rig, pod)
+        rig.see(bound(pod, "n1"))
+        rig.cache.drop_pod(pod.metadata)
+        del rig.pods.there["p0"]
+
+        assert not await rig.reconciler.reconcile("n1")
+        assert not await rig.reconciler.reconcile("n1")
+        (kept,) = (await rig.ledger()).allocations.values()
+        assert kept.release_by == rig.clock.wall() // SECOND + DEFAULT_GRACE + MARGIN
+        assert rig.reporter.counts == ["kept"]
+
+        stopped = NodeHardware(NODE.cards, stopped=(pod.metadata.uid,))
+        rig.cache.put_hardware("n1", stopped)
+        assert await rig.reconciler.reconcile("n1")
+        assert not (await rig.ledger()).allocations
+        assert rig.reporter.counts == ["kept", "gone"]
+        assert rig.reporter.events == []
+
+    asyncio.run(tried())
+
+
+def test_without_an_answer_the_cards_of_a_deleted_pod_are_released_after_its_grace() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pod = a_wish(0)
+        await committed(rig, pod)
+
+        assert not await rig.reconciler.reconcile("n1")
+        assert (await rig.ledger()).allocations
+        rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
+        assert await rig.reconciler.reconcile("n1")
+        assert not (await rig.ledger()).allocations
+        assert rig.reporter.events == [("n1", "StopUnconfirmed")]
+        assert rig.reporter.counts == ["kept", "unconfirmed"]
 
     asyncio.run(tried())
 
@@ -187,7 +251,7 @@ def test_a_pod_without_annotations_blocks_cards_and_is_reported_once() -> None:
 
         assert rig.reporter.events == [("p0", "CardsUnknown"), ("n1", "LedgerDrift")]
         assert rig.reconciler.drifting == 1
-        rig.cache.drop_pod(rig.pods.there.pop("p0").metadata)
+        rig.see(bound(a_wish(0), "n1", phase="Failed"))
         await rig.reconciler.reconcile("n1")
         assert rig.reconciler.drifting == 0
 

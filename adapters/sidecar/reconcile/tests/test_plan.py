@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.adopt import adopt
-from adapters.sidecar.reconcile.plan import (
+from adapters.sidecar.decide.ports import SECOND
+from adapters.sidecar.reconcile.plan import NodeView, drift, reconcile
+from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Annotate,
     Describe,
-    NodeView,
+    Keep,
     Release,
     ReleaseCause,
     Repair,
-    drift,
-    reconcile,
     repaired,
 )
 from adapters.sidecar.reconcile.tests.pods import (
@@ -43,6 +43,8 @@ def views(draw: st.DrawFn) -> NodeView:
     pods: list[Pod] = []
     where: dict[str, str] = {}
     overdue: set[str] = set()
+    lingering: dict[str, int] = {}
+    stopped: set[str] = set()
     for number in range(draw(st.integers(0, 6))):
         pod = a_wish(number)
         uid = pod.metadata.uid
@@ -72,9 +74,24 @@ def views(draw: st.DrawFn) -> NodeView:
                 if draw(st.booleans()):
                     overdue.add(uid)
             case _:
-                pass
+                kept = ledger.allocations.get(uid)
+                if draw(st.booleans()):
+                    lingering[uid] = 10
+                if kept is not None and draw(st.booleans()):
+                    ledger = ledger.adopt(replace(kept, release_by=draw(st.integers(5, 10))))
+                    if draw(st.booleans()):
+                        stopped.add(uid)
     node = draw(st.sampled_from((NODE, NODE, SMALLER, None)))
-    return NodeView(ledger, node, tuple(pods), where, frozenset(overdue), 9)
+    return NodeView(
+        ledger,
+        node,
+        tuple(pods),
+        where,
+        frozenset(overdue),
+        lingering,
+        draw(st.integers(5, 9)) * SECOND,
+        stopped=frozenset(stopped),
+    )
 
 
 def carried_out(view: NodeView, repairs: tuple[Repair, ...]) -> NodeView:
@@ -100,7 +117,10 @@ def test_after_one_reconcile_nothing_is_leaked_and_every_bound_pod_is_in_the_led
 
     here = {pod.metadata.uid for pod in view.pods}
     waiting = {uid for uid, node in view.bound.items() if node == "" and uid not in view.overdue}
-    assert here <= after.allocations.keys() <= here | waiting
+    kept = {uid for uid, each in after.allocations.items() if each.release_by is not None}
+    assert here <= after.allocations.keys() <= here | waiting | kept
+    assert not kept & view.stopped
+    assert view.node is not None or not kept
     assert after.node == (view.node or view.ledger.node)
 
 
@@ -189,6 +209,30 @@ def test_each_release_has_its_cause() -> None:
         ("uid-p4", ReleaseCause.ELSEWHERE),
         ("uid-p8", ReleaseCause.NEVER_BOUND),
     ]
+
+
+def test_the_cards_of_a_deleted_pod_stay_in_use_while_its_containers_may_run() -> None:
+    pod = a_wish(0)
+    placement = placed(pod, NodeLedger.of(NODE))
+    assert placement is not None
+    uid, ledger = pod.metadata.uid, NodeLedger.of(NODE)
+    ledger = ledger.reserve(allocated(pod, placement)).commit(uid)
+    view = NodeView(ledger, NODE, (), {}, lingering={uid: 50}, wall=10 * SECOND)
+
+    (kept,) = reconcile(view, DIALECTS)
+    later = replace(view, ledger=repaired(ledger, (kept,)), lingering={uid: 99})
+
+    assert isinstance(kept, Keep)
+    assert kept.allocation.release_by == 50
+    assert later.ledger.usages == ledger.usages
+    assert reconcile(later, DIALECTS) == ()
+    assert _causes(replace(later, stopped=frozenset({uid}))) == [ReleaseCause.GONE]
+    assert _causes(replace(later, wall=50 * SECOND)) == [ReleaseCause.UNCONFIRMED]
+    assert _causes(replace(later, node=None)) == [ReleaseCause.GONE]
+
+
+def _causes(view: NodeView) -> list[ReleaseCause]:
+    return [repair.why for repair in reconcile(view, DIALECTS) if isinstance(repair, Release)]
 
 
 def test_changed_cards_are_described() -> None:

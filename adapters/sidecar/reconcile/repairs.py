@@ -1,0 +1,87 @@
+"""The repairs that make a node's ledger and its pods agree, and what they do to a ledger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from adapters.dialects.dialect import Result
+from adapters.wire.kube import Pod
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+
+
+class ReleaseCause(Enum):
+    """Why an allocation is released; the value is part of an Event."""
+
+    GONE = "the pod was deleted or has finished"
+    UNCONFIRMED = "the pod was deleted, and no agent has reported that its containers stopped"
+    ELSEWHERE = "the pod runs on another node"
+    NEVER_BOUND = "the pod was not bound in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Replace the node's cards in its ledger."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Add the allocation of a bound pod that the ledger lacks, or knows less about."""
+
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Remove an allocation that no pod will use.
+
+    Attributes:
+        allocation: to remove from the ledger.
+        why: the cause.
+    """
+
+    allocation: Allocation
+    why: ReleaseCause
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep an allocation of a deleted pod, whose containers may still run, with ``release_by``."""
+
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """Write on a bound pod the cards that the ledger has for it.
+
+    Attributes:
+        pod: before the write.
+        result: annotations and labels to write.
+    """
+
+    pod: Pod
+    result: Result
+
+
+Repair = Describe | Adopt | Release | Keep | Annotate
+
+
+def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
+    """Return the ledger after the repairs; the same object where no repair changes it."""
+    for repair in repairs:
+        match repair:
+            case Describe(node):
+                ledger = ledger.with_node(node)
+            case Adopt(allocation):
+                ledger = ledger.adopt(allocation)
+            case Release(allocation):
+                ledger = ledger.release(allocation.uid)
+            case Keep(allocation):
+                ledger = ledger.adopt(allocation)
+            case Annotate():
+                continue
+    return ledger
