@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters.cli.configure import koord_scheduler, kube_scheduler, vc_scheduler
+from adapters.cli.configure import extender, koord_scheduler, kube_scheduler, vc_scheduler
 from adapters.cli.configure.document import Configuration, Kind, read
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
@@ -18,12 +18,19 @@ class _Adapter(NamedTuple):
     kind: Kind
     add: Callable[[Configuration, ConfigureOptions], list[str]]
     remove: Callable[[Configuration], list[str]]
+    own_url: Callable[[Configuration], str | None]
 
 
 _ADAPTERS = {
-    Scheduler.KUBE: _Adapter(kube_scheduler.KIND, kube_scheduler.add, kube_scheduler.remove),
-    Scheduler.KOORD: _Adapter(koord_scheduler.KIND, koord_scheduler.add, koord_scheduler.remove),
-    Scheduler.VOLCANO: _Adapter(vc_scheduler.KIND, vc_scheduler.add, vc_scheduler.remove),
+    Scheduler.KUBE: _Adapter(
+        kube_scheduler.KIND, kube_scheduler.add, kube_scheduler.remove, extender.own_url
+    ),
+    Scheduler.KOORD: _Adapter(
+        koord_scheduler.KIND, koord_scheduler.add, koord_scheduler.remove, extender.own_url
+    ),
+    Scheduler.VOLCANO: _Adapter(
+        vc_scheduler.KIND, vc_scheduler.add, vc_scheduler.remove, vc_scheduler.own_url
+    ),
 }
 
 
@@ -100,6 +107,16 @@ def unconfigure(scheduler: Scheduler, source: Source, key: str | None = None) ->
             source.text, source.text, [*notes, f"{found.name}: has nothing of Dragoman"]
         )
     return ConfigureResult(before, after, notes)
+
+
+def own_url(scheduler: Scheduler, source: Source) -> str | None:
+    """The address at which a scheduler with this configuration asks Dragoman; None for none.
+
+    Raises:
+        InputError: the text is no such configuration.
+    """
+    adapter = _ADAPTERS[scheduler]
+    return adapter.own_url(read(source, adapter.kind))
 
 
 def difference(outcome: ConfigureResult, name: str) -> str:

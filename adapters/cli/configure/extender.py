@@ -70,6 +70,16 @@ def own_extender(found: Configuration) -> Body | None:
     return next((each for each in _mappings(found, "extenders") if _is_own(each)), None)
 
 
+def own_url(found: Configuration) -> str | None:
+    """The address at which the scheduler asks Dragoman; None where it does not.
+
+    Raises:
+        InputError: a field has another shape than it must have.
+    """
+    own = own_extender(found)
+    return None if own is None else str(own["urlPrefix"])
+
+
 def set_common(found: Configuration, options: ConfigureOptions) -> None:
     """Set what is outside of the extender: the profile's name, the kubeconfig, the nodes asked.
 

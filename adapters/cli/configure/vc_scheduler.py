@@ -64,6 +64,17 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     return notes
 
 
+def own_url(found: Configuration) -> str | None:
+    """The address at which the scheduler asks Dragoman; None where it does not.
+
+    Raises:
+        InputError: a field has another shape than it must have.
+    """
+    plugins = (plugin for tier in _tiers(found) for plugin in tier)
+    own = (each for each in plugins if each.get("name") == PLUGIN and _is_own(each))
+    return next((str(_arguments(each)["extender.urlPrefix"]) for each in own), None)
+
+
 def remove(found: Configuration) -> list[str]:
     """Take Dragoman out again; notes for the user."""
     for tier in _tiers(found):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -123,6 +124,32 @@ def belong_together(pair: KeyPair, authority: str) -> bool:
         return _key(pair.key).public_key() == certificate.public_key()
     except Exception:
         return False
+
+
+def signed_by_one_of(certificate: str, authorities: str) -> bool:
+    """Whether one of the authorities signed a certificate itself.
+
+    Args:
+        certificate: PEM; of a chain, the first.
+        authorities: certificates, PEM.
+
+    Raises:
+        CertificateError: one of the two texts cannot be read.
+    """
+    leaf = _certificate(certificate)
+    try:
+        signers = x509.load_pem_x509_certificates(authorities.encode())
+    except ValueError as error:
+        raise CertificateError(f"not certificates: {error}") from error
+    return any(_signed(leaf, signer) for signer in signers)
+
+
+def _signed(leaf: x509.Certificate, signer: x509.Certificate) -> bool:
+    try:
+        leaf.verify_directly_issued_by(signer)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
 
 
 def _certificate(text: str) -> x509.Certificate:

@@ -1,0 +1,46 @@
+"""``dragoman doctor``: arguments and exit status."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.cluster_options import Context, Kubeconfig
+
+
+class DoctorFormat(Enum):
+    """The format of the findings."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def doctor(
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: Annotated[
+        DoctorFormat,
+        typer.Option("-o", "--output", metavar="FORMAT", help="table or json."),
+    ] = DoctorFormat.TABLE,
+) -> None:
+    """Find what keeps Dragoman from working in a cluster, and what to do about it.
+
+    Reads the cluster and changes nothing: API server, service, schedulers, webhooks, certificates,
+    permissions, agents, other injectors.
+
+    Exit status: 0 no findings, 1 warnings or errors, 2 bad input or no answer.
+    """
+    from adapters.cli.doctor import command
+    from adapters.cli.doctor.output import as_json, show
+    from adapters.cli.doctor.reader import observe
+    from adapters.cli.input.cluster import ClusterOptions, call, context_of
+
+    with bad_input():
+        findings = command.examine(call(context_of(ClusterOptions(kubeconfig, context)), observe))
+    if output is DoctorFormat.TABLE:
+        show(findings, Console(highlight=False))
+    else:
+        typer.echo(as_json(findings))
+    raise typer.Exit(command.exit_status(findings))

@@ -1,0 +1,1 @@
+"""One file for each subject; each check returns findings."""

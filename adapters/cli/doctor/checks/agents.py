@@ -1,0 +1,101 @@
+"""The node agents: whether each node with cards has one, and NRI."""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from adapters.cli.configure.resources import NAMES
+from adapters.cli.doctor.finding import CheckResult, error, ok, warning
+from adapters.cli.doctor.objects import ProgramNode, ProgramPod, Workload
+from adapters.cli.doctor.observed import AGENT, Observed
+
+CHECK = "agents"
+
+NRI_BY_DEFAULT = (2, 0)
+"""Of containerd. Source: containerd RELEASES.md; 1.7 has NRI and leaves it disabled."""
+
+NRI_SINCE = (1, 7)
+
+
+def check(seen: Observed) -> Iterator[CheckResult]:
+    """The DaemonSet, and each node that needs an agent and has none that is ready."""
+    agents = seen.agents()
+    if not agents:
+        if "daemonsets" not in seen.unreadable:
+            yield error(
+                CHECK,
+                f"no DaemonSet has the labels of the chart's component {AGENT}",
+                "helm upgrade with node.enabled=true; without the agent, containers with a share"
+                " see no card",
+            )
+        return
+    for each in agents:
+        yield _daemon_set(each)
+    if "pods" in seen.unreadable:
+        return
+    pods = {pod.spec.node_name: pod for pod in seen.pods if _is_agent(pod, agents)}
+    reported = {each.metadata.name for each in seen.ledgers if each.status is not UNSET}
+    for node in seen.nodes:
+        if _has_cards(node):
+            yield from _node(node, pods.get(node.metadata.name), reported)
+
+
+def _daemon_set(found: Workload) -> CheckResult:
+    ready, wanted = found.status.number_ready, found.status.desired_number_scheduled
+    name = f"{found.metadata.namespace}/{found.metadata.name}"
+    text = f"{ready} of {wanted} agents of {name} are ready"
+    if wanted == 0:
+        return warning(CHECK, text, "see the nodeSelector and the affinity of node in the values")
+    if ready < wanted:
+        remedy = f"kubectl -n {found.metadata.namespace} describe pods, and the log of the agent"
+        return warning(CHECK, text, remedy)
+    return ok(CHECK, text)
+
+
+def _node(node: ProgramNode, agent: ProgramPod | None, reported: set[str]) -> Iterator[CheckResult]:
+    name, runtime = node.metadata.name, node.status.node_info.container_runtime_version
+    if agent is None:
+        yield error(
+            CHECK,
+            f"node {name} states cards, and no agent runs there",
+            "see the nodeSelector, affinity and tolerations of node in the values",
+        )
+    elif not agent.ready:
+        yield error(
+            CHECK,
+            f"the agent {agent.name} on node {name} is not ready ({runtime})",
+            f"kubectl -n {agent.metadata.namespace} logs {agent.metadata.name}. {_nri(runtime)}",
+        )
+    elif name not in reported:
+        yield warning(
+            CHECK,
+            f"the agent on node {name} has reported no cards in the NodeLedger's status",
+            "see its log; publish.enabled in node's values may be off",
+        )
+
+
+def _nri(runtime: str) -> str:
+    program, _, text = runtime.partition("://")
+    found = re.match(r"v?(\d+)\.(\d+)", text)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if program != "containerd":
+        return f"NRI must be enabled in {program or 'the runtime'}"
+    if version < NRI_SINCE:
+        return "NRI needs containerd 1.7 or later"
+    if version < NRI_BY_DEFAULT:
+        return "NRI is disabled in containerd 1.7 unless its configuration enables it"
+    return "See that containerd's configuration does not disable NRI"
+
+
+def _has_cards(node: ProgramNode) -> bool:
+    amounts = node.status.allocatable or {}
+    return any(str(amounts.get(name, "0")) != "0" for name in NAMES)
+
+
+def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
+    names = [(each.metadata.namespace, each.metadata.name) for each in agents]
+    return any(
+        pod.metadata.namespace == namespace and pod.metadata.name.startswith(f"{name}-")
+        for namespace, name in names
+    )

@@ -1,0 +1,56 @@
+"""The API server, and the kind of the ledgers."""
+
+import re
+from collections.abc import Iterator
+
+from adapters.cli.doctor.finding import CheckResult, error, ok, warning
+from adapters.cli.doctor.objects import has
+from adapters.cli.doctor.observed import Observed
+
+CHECK = "cluster"
+OLDEST = (1, 30)
+"""Since then, matchConditions of webhooks and admission policies are stable."""
+
+VERSION = "v1alpha1"
+
+
+def check(seen: Observed) -> Iterator[CheckResult]:
+    """The version of the API server, the definition of NodeLedger, and what could not be read."""
+    text = seen.version
+    found = re.match(r"v?(\d+)\.(\d+)", text)
+    if found is None:
+        yield warning(
+            CHECK, f"the API server's version is {text!r}", "use Kubernetes 1.30 or later"
+        )
+    elif (int(found[1]), int(found[2])) < OLDEST:
+        remedy = "upgrade the cluster: the chart's policies need 1.30"
+        yield error(CHECK, f"the API server is Kubernetes {text}", remedy)
+    else:
+        yield ok(CHECK, f"the API server is Kubernetes {text}")
+    yield from _definition(seen)
+    for kind, why in sorted(seen.unreadable.items()):
+        yield warning(
+            CHECK, f"{kind} cannot be read: {why}", f"run doctor as a user that may read {kind}"
+        )
+
+
+def _definition(seen: Observed) -> Iterator[CheckResult]:
+    definition = seen.definition
+    if definition is None:
+        if "customresourcedefinitions" not in seen.unreadable:
+            yield error(
+                CHECK,
+                "the kind NodeLedger is not defined, so no allocation can be written",
+                "kubectl apply -f configs/crd, or install the chart with crd.install=true",
+            )
+        return
+    served = {each.name for each in definition.spec.versions if each.served}
+    if VERSION not in served:
+        names = ", ".join(sorted(served)) or "none"
+        remedy = "kubectl apply -f configs/crd of this version of Dragoman"
+        yield error(CHECK, f"NodeLedger is served in {names}, not in {VERSION}", remedy)
+    elif not has(definition.status.conditions, "Established"):
+        remedy = "kubectl describe crd nodeledgers.dragoman.dev"
+        yield error(CHECK, "the definition of NodeLedger is not established", remedy)
+    else:
+        yield ok(CHECK, f"NodeLedger is defined; {len(seen.ledgers)} nodes have a ledger")

@@ -1,0 +1,65 @@
+"""The service: whether it runs, and whether the API server reaches it."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from adapters.cli.doctor.finding import CheckResult, error, ok, warning
+from adapters.cli.doctor.objects import ProgramPod
+from adapters.cli.doctor.observed import NAME, SERVICE, HttpAnswer, Installation, Observed
+
+CHECK = "service"
+
+
+def check(seen: Observed) -> Iterator[CheckResult]:
+    """The Deployment of each installation, and the answer of its ``/readyz``."""
+    releases = seen.releases()
+    if not releases and any(map(_is_sidecar, seen.pods)):
+        yield ok(CHECK, "no Deployment, but sidecars of schedulers; doctor does not call these")
+    elif not releases and "deployments" not in seen.unreadable:
+        yield error(
+            CHECK,
+            f"no Deployment has the labels of the chart's component {SERVICE}",
+            "helm install dragoman charts/dragoman, as docs/install.md says",
+        )
+    for release in releases:
+        yield from _replicas(seen, release)
+        yield from _readiness(seen, release)
+
+
+def _replicas(seen: Observed, release: Installation) -> Iterator[CheckResult]:
+    own = (release.namespace, release.name)
+    metas = ((each.metadata.namespace, each.metadata.name) for each in seen.deployments)
+    found = seen.deployments[list(metas).index(own)]
+    ready, wanted = found.status.ready_replicas, found.spec.replicas
+    text = f"{ready} of {wanted} replicas of {release} are ready"
+    if ready >= wanted > 0:
+        yield ok(CHECK, text)
+        return
+    remedy = f"kubectl -n {release.namespace} describe pods, and the log of the service"
+    yield error(CHECK, text, remedy) if ready == 0 else warning(CHECK, text, remedy)
+
+
+def _readiness(seen: Observed, release: Installation) -> Iterator[CheckResult]:
+    status, text = seen.ready.get(str(release), HttpAnswer(0, "not asked"))
+    text = " ".join(text.split())
+    if status == HTTPStatus.OK:
+        yield ok(CHECK, f"the API server reaches {release}, which is ready")
+    elif status == HTTPStatus.FORBIDDEN:
+        yield warning(
+            CHECK,
+            f"whether {release} answers is not known: {text}",
+            "run doctor as a user that may get services/proxy",
+        )
+    else:
+        yield error(
+            CHECK,
+            f"/readyz of {release} through the API server: {status or 'no answer'} {text}",
+            "see what it waits for; without an answer, check its pods, and that NetworkPolicies let"
+            " the API server reach port http",
+        )
+
+
+def _is_sidecar(pod: ProgramPod) -> bool:
+    return any(
+        each.image_name.startswith(NAME) and "serve" in each.words for each in pod.spec.containers
+    )

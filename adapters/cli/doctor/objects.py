@@ -1,0 +1,297 @@
+"""Kubernetes objects, with only the fields that the checks read.
+
+Source: k8s.io/api core/v1, apps/v1 and admissionregistration/v1 types.go;
+k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import UNSET, Raw, UnsetType, field
+
+from adapters.wire.budget import Selector
+from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
+
+
+class VolumeMount(Wire, frozen=True, gc=False):
+    """Of a container."""
+
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+
+
+class EnvironmentVariable(Wire, frozen=True, gc=False):
+    """Of a container's environment."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ProgramContainer(Wire, frozen=True, gc=False):
+    """A container with what it runs."""
+
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvironmentVariable, ...] | None = None
+    volume_mounts: tuple[VolumeMount, ...] | None = None
+    resources: Resources = Resources()
+
+    @property
+    def words(self) -> list[str]:
+        """The command line, also that of a shell's argument, in words."""
+        return " ".join((*(self.command or ()), *(self.args or ()))).split()
+
+    @property
+    def image_name(self) -> str:
+        """The last part of the image's name, without tag and digest."""
+        return self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+class KeyToPath(Wire, frozen=True, gc=False):
+    """A key of a ConfigMap and its file in the volume."""
+
+    key: str = ""
+    path: str = ""
+
+
+class ConfigMapVolume(Wire, frozen=True, gc=False):
+    """A volume of a ConfigMap's keys."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] | None = None
+
+
+class SecretVolume(Wire, frozen=True, gc=False):
+    """A volume of a Secret's keys."""
+
+    secret_name: str = ""
+
+
+class Volume(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    name: str = ""
+    config_map: ConfigMapVolume | None = None
+    secret: SecretVolume | None = None
+
+
+class ProgramSpec(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    containers: tuple[ProgramContainer, ...] = ()
+    init_containers: tuple[ProgramContainer, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    host_network: bool = False
+    dns_policy: str = "ClusterFirst"
+    node_name: str = ""
+    service_account_name: str = ""
+
+
+class Condition(Wire, frozen=True, gc=False):
+    """Of any object."""
+
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class ProgramStatus(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] | None = None
+
+
+class ProgramPod(Wire, frozen=True, gc=False):
+    """A pod with what it runs."""
+
+    metadata: Metadata = Metadata()
+    spec: ProgramSpec = ProgramSpec()
+    status: ProgramStatus = ProgramStatus()
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of its containers are ready."""
+        return has(self.status.conditions, "Ready")
+
+    def resources(self) -> Iterator[str]:
+        """Names of all extended resources that a container requests, perhaps repeated."""
+        for each in (*self.spec.containers, *(self.spec.init_containers or ())):
+            for amounts in (each.resources.limits, each.resources.requests):
+                yield from (name for name in amounts or () if "/" in name)
+
+
+class Template(Wire, frozen=True, gc=False):
+    """Of the pods of a workload."""
+
+    spec: ProgramSpec = ProgramSpec()
+
+
+class WorkloadSpec(Wire, frozen=True, gc=False):
+    """Of a Deployment or DaemonSet."""
+
+    replicas: int = 1
+    template: Template = Template()
+
+
+class WorkloadStatus(Wire, frozen=True, gc=False):
+    """Of a Deployment or DaemonSet."""
+
+    ready_replicas: int = 0
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+
+
+class Workload(Wire, frozen=True, gc=False):
+    """A Deployment or DaemonSet."""
+
+    metadata: Metadata = Metadata()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class ServicePort(Wire, frozen=True, gc=False):
+    """Of a Service."""
+
+    name: str = ""
+    port: int = 0
+
+
+class ServiceSpec(Wire, frozen=True, gc=False):
+    """Of a Service."""
+
+    cluster_ip: str = field(default="", name="clusterIP")
+    ports: tuple[ServicePort, ...] | None = None
+
+
+class KubeService(Wire, frozen=True, gc=False):
+    """A Service."""
+
+    metadata: Metadata = Metadata()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Named(Wire, frozen=True, gc=False):
+    """Any object, with only its metadata."""
+
+    metadata: Metadata = Metadata()
+
+
+class ServiceReference(Wire, frozen=True, gc=False):
+    """The Service of a webhook."""
+
+    name: str = ""
+    namespace: str = ""
+    port: int = 443
+
+
+class WebhookClientConfig(Wire, frozen=True, gc=False):
+    """How the API server reaches a webhook; ``ca_bundle`` is base64 of PEM."""
+
+    service: ServiceReference | None = None
+    ca_bundle: str = ""
+
+
+class Webhook(Wire, frozen=True, gc=False):
+    """One webhook of a configuration."""
+
+    name: str = ""
+    client_config: WebhookClientConfig = WebhookClientConfig()
+    failure_policy: str = "Fail"
+    namespace_selector: Selector | None = None
+
+
+class WebhookConfiguration(Wire, frozen=True, gc=False):
+    """A MutatingWebhookConfiguration."""
+
+    metadata: Metadata = Metadata()
+    webhooks: tuple[Webhook, ...] | None = None
+
+
+class NodeInfo(Wire, frozen=True, gc=False):
+    """What runs on a node."""
+
+    container_runtime_version: str = ""
+
+
+class ProgramNodeStatus(Wire, frozen=True, gc=False):
+    """Of a node."""
+
+    node_info: NodeInfo = NodeInfo()
+    allocatable: dict[str, Amount] | None = None
+
+
+class ProgramNode(Wire, frozen=True, gc=False):
+    """A node with what runs on it."""
+
+    metadata: Metadata = Metadata()
+    status: ProgramNodeStatus = ProgramNodeStatus()
+
+
+class DefinitionVersion(Wire, frozen=True, gc=False):
+    """One version of a kind."""
+
+    name: str = ""
+    served: bool = False
+
+
+class DefinitionSpec(Wire, frozen=True, gc=False):
+    """Of a kind."""
+
+    versions: tuple[DefinitionVersion, ...] = ()
+
+
+class DefinitionStatus(Wire, frozen=True, gc=False):
+    """Of a kind."""
+
+    conditions: tuple[Condition, ...] | None = None
+
+
+class Definition(Wire, frozen=True, gc=False):
+    """A CustomResourceDefinition."""
+
+    metadata: Metadata = Metadata()
+    spec: DefinitionSpec = DefinitionSpec()
+    status: DefinitionStatus = DefinitionStatus()
+
+
+class LedgerState(Wire, frozen=True, gc=False):
+    """A NodeLedger, with what its node agent reported."""
+
+    metadata: Metadata = Metadata()
+    status: Raw | UnsetType = UNSET
+
+
+class Version(Wire, frozen=True, gc=False):
+    """Of the API server."""
+
+    git_version: str = ""
+
+
+class ReviewStatus(Wire, frozen=True, gc=False):
+    """The answer to an access review."""
+
+    allowed: bool = False
+
+
+class Review(Wire, frozen=True, gc=False):
+    """An access review."""
+
+    status: ReviewStatus = ReviewStatus()
+
+
+def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
+    """Whether a condition is true."""
+    return any(each.type == kind and each.status == "True" for each in conditions or ())
+
+
+def labels(item: Workload | Named | ProgramPod) -> Text:
+    """An object's labels, empty where it has none."""
+    return item.metadata.labels or {}
