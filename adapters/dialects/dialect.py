@@ -163,6 +163,14 @@ class Dialect(Protocol):
         """Resources of other dialects that a pod may name too, without any effect there."""
         ...
 
+    @property
+    def claims(self) -> frozenset[str]:
+        """Resources that another dialect has too: in a pod that ``matches``, they are this one's.
+
+        A companion must stand beside a resource of this dialect in its container, these need not.
+        """
+        ...
+
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""
         ...

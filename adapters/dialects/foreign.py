@@ -6,8 +6,10 @@ record is always the same annotation. NVIDIA's device plugin renames shared card
 (k8s-device-plugin api/config/v1/replicas.go, README "mixed" strategy); it writes no record.
 """
 
+from collections.abc import Sequence
+
 from adapters.dialects.bound import adopted_allocation, unread_allocation
-from adapters.dialects.containers import pod_containers, resource_names
+from adapters.dialects.containers import PodContainer, pod_containers, resource_names
 from adapters.dialects.device_list import list_owners, listed_grant, read_device_lists
 from adapters.dialects.dialect import AdoptedAllocation, DialectError
 from adapters.dialects.hami_record import NVIDIA_ALLOCATED, check_node
@@ -51,11 +53,17 @@ def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
     return unread_allocation(pod, node, PLUGIN, cards, f"runs on {node.name} without a record")
 
 
-def read_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
+def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> tuple[Grant, ...]:
     """Grants by HAMi's record.
 
     For a partitioned card the record names the slice by HAMi's own tables, which are not read:
     the grant then has no slice.
+
+    Args:
+        pod: the pod.
+        node: where it runs.
+        requesting: its containers that request cards, where that is known: HAMi v2.10 omits the
+            lists of the others.
 
     Raises:
         DialectError: the record cannot be parsed, or is for another node.
@@ -64,7 +72,8 @@ def read_hami(pod: Pod, node: Node) -> tuple[Grant, ...]:
     field = f"metadata.annotations[{NVIDIA_ALLOCATED}]"
     lists = read_device_lists(field, annotations(pod).get(NVIDIA_ALLOCATED, ""))
     containers = tuple(pod_containers(pod))
-    owners = list_owners(lists, containers, (one for one in containers if one.phase is Phase.MAIN))
+    main = [one for one in containers if one.phase is Phase.MAIN]
+    owners = list_owners(lists, containers, requesting, main)
     return tuple(
         listed_grant(field, listed, owner, node, MIB)
         for owner, devices in zip(owners, lists, strict=True)

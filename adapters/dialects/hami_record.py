@@ -6,14 +6,14 @@ pkg/device/metax/protocol.go:67-144.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.wire.kube import Text
+from adapters.wire.kube import KubeNode, Text, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant
@@ -28,15 +28,40 @@ BEST_EFFORT = "best-effort"
 """The policy of a pod that sets none: pkg/device/metax/sdevice.go:107-126."""
 QOS_POLICIES = (BEST_EFFORT, "fixed-share", "burst-share")
 
-# HAMi v2.10.0 pkg/device/nvidia/device.go; the same since v2.4
+# HAMi v2.10.0 pkg/device/nvidia/device.go, InitNvidiaDevice; the same since v2.4
 NVIDIA_ALLOCATED = "hami.io/vgpu-devices-allocated"
+NVIDIA_TO_ALLOCATE = "hami.io/vgpu-devices-to-allocate"
+NVIDIA_KIND = "NVIDIA"
+"""HAMi's name of the type of card in records of NVIDIA cards."""
+
+# HAMi v2.10.0 pkg/device/nvidia/mig_allocations.go:26
+MIG_ALLOCATIONS = "hami.io/vgpu-mig-allocations"
+
+# HAMi v2.10.0 pkg/device/nvidia/device.go, RegisterAnnos; the same since v2.4
+NODE_DEVICES = "hami.io/node-nvidia-register"
+"""NVIDIA cards of a node, as HAMi's device plugin describes them."""
 
 # HAMi v2.10.0 pkg/util/types.go:21; a label too: pkg/util/util.go:188
 NODE_KEY = "hami.io/vgpu-node"
 """The node of the record. HAMi's vGPUmonitor finds the pods of its node by the label."""
 
-# int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73
-_MAX_MIB = 2**31 - 1
+# HAMi v2.10.0 pkg/util/types.go:20-29
+TIME = "hami.io/vgpu-time"
+BIND_TIME = "hami.io/bind-time"
+BIND_PHASE = "hami.io/bind-phase"
+ALLOCATING = "allocating"
+"""The bind phase that the scheduler writes; the device plugin writes the next ones."""
+
+BIND_KEYS = frozenset({NODE_KEY, TIME, BIND_TIME, BIND_PHASE})
+"""What HAMi's scheduler writes on each pod that it binds, whichever its cards."""
+
+_SECOND = 10**9
+_MAX_LABEL_LENGTH = 63
+"""Characters that Kubernetes allows in the value of a label."""
+
+# int32 in HAMi v2.10.0 pkg/device/metax/protocol.go:67-73 and pkg/device/devices.go:163-175
+MAX_MIB = 2**31 - 1
+"""The largest amount of memory that a record can contain."""
 # Printable ASCII without the separators of devices and fields.
 _UUID = re.compile("(?:(?![,:;])[!-~])+")
 _NUMBER = re.compile("[0-9]{1,10}", re.ASCII)
@@ -66,12 +91,21 @@ class _MetaxShare(
 ):
     uuid: str
     compute: Annotated[int, msgspec.Meta(ge=0, le=FULL)] = 0
-    v_ram: Annotated[int, msgspec.Meta(ge=0, le=_MAX_MIB)] = 0
+    v_ram: Annotated[int, msgspec.Meta(ge=0, le=MAX_MIB)] = 0
 
 
 def is_card_uuid(uuid: str) -> bool:
     """Whether both formats can contain this uuid."""
     return _UUID.fullmatch(uuid) is not None
+
+
+def serves_node(node: KubeNode) -> bool:
+    """Whether HAMi's device plugin for NVIDIA cards describes a node.
+
+    It finds the pod that it serves by the lock of its node, and by nothing else where several pods
+    wait. Source: HAMi v2.10.0 pkg/util/util.go, GetPendingPod.
+    """
+    return NODE_DEVICES in annotations(node)
 
 
 def check_node(texts: Text, node: Node) -> None:
@@ -83,6 +117,31 @@ def check_node(texts: Text, node: Node) -> None:
     if texts.get(NODE_KEY, node.name) != node.name:
         field = f"metadata.annotations[{NODE_KEY}]"
         raise DialectError(field, texts[NODE_KEY], f"the pod is bound to {node.name}")
+
+
+def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[str, str]:
+    """What HAMi's scheduler writes on a pod that it binds.
+
+    Source: HAMi v2.10.0 pkg/scheduler/scheduler.go:1024-1027, 1124-1126.
+
+    Args:
+        node: name of the node.
+        devices: the annotations that name the cards of the pod.
+        now: nanoseconds since 1970.
+    """
+    seconds = str(now // _SECOND)
+    return {
+        NODE_KEY: node,
+        TIME: seconds,
+        **devices,
+        BIND_PHASE: ALLOCATING,
+        BIND_TIME: seconds,
+    }
+
+
+def bind_labels(node: str) -> dict[str, str]:
+    """The label of a pod that HAMi's scheduler binds; none for a name too long for a label."""
+    return {NODE_KEY: node} if len(node) <= _MAX_LABEL_LENGTH else {}
 
 
 def encode_metax(containers: Sequence[Sequence[Grant]]) -> str:
@@ -173,7 +232,7 @@ def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -
         for share in shares:
             if not is_card_uuid(share.card):
                 raise DialectError(field, text, f"{share.card!r} is not a valid card uuid")
-            if share.compute > FULL or share.memory > _MAX_MIB * MIB:
+            if share.compute > FULL or share.memory > MAX_MIB * MIB:
                 raise DialectError(
                     field, text, f"card {share.card} has less than this record states"
                 )

@@ -17,7 +17,7 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
     """
     matching = [dialect for dialect in dialects if dialect.matches(pod)]
     for dialect in matching:
-        plain = _without(pod, dialect.companions)
+        plain = _without(pod, dialect)
         if not any(other.matches(plain) for other in matching if other is not dialect):
             return dialect
     if not matching:
@@ -29,23 +29,23 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
     )
 
 
-def _without(pod: Pod, companions: frozenset[str]) -> Pod:
+def _without(pod: Pod, dialect: Dialect) -> Pod:
+    """The pod without resources of other dialects that are a dialect's own in it."""
+    companions, claims = dialect.companions, dialect.claims
+
     def strip(container: Container) -> Container:
         resources = container.resources
         named = {*(resources.limits or ()), *(resources.requests or ())}
-        if not named - companions:
-            return container
+        gone = companions | claims if named - companions else claims
         return msgspec.structs.replace(
             container,
             resources=Resources(
-                limits={k: v for k, v in (resources.limits or {}).items() if k not in companions},
-                requests={
-                    k: v for k, v in (resources.requests or {}).items() if k not in companions
-                },
+                limits={k: v for k, v in (resources.limits or {}).items() if k not in gone},
+                requests={k: v for k, v in (resources.requests or {}).items() if k not in gone},
             ),
         )
 
-    if not companions:
+    if not companions and not claims:
         return pod
     spec = msgspec.structs.replace(
         pod.spec,

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from adapters.dialects import hami_node
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode
@@ -25,7 +24,7 @@ def read_node(
     dialects: Sequence[Dialect],
     agent: NodeHardware | None = None,
 ) -> tuple[Node, tuple[str, ...]]:
-    """Merge what all dialects, HAMi, and our agent on the node report about it.
+    """Merge what all dialects and our agent on the node report about it.
 
     Where two sources state the memory of a card and the difference is more than the coarser one
     rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
@@ -47,7 +46,6 @@ def read_node(
         the node, and as sentences what could not be parsed or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
-    described.append(hami_node.read_hami_node(node))
     finest_first = sorted(described, key=lambda one: one.precision)
     if agent is not None:
         described_by_agent = _agent_description(agent)

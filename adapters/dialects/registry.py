@@ -6,12 +6,13 @@ the package that depends on the dialect reads its ``DialectInfo``.
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
+from adapters.dialects.hami.info import INFO as HAMI
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.koordinator.info import INFO as KOORDINATOR
 from adapters.dialects.metax.info import INFO as METAX
 from adapters.dialects.volcano.info import INFO as VOLCANO
 
-DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX)
+DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI)
 """The registry. Its order is the order of lists and legends.
 
 Read it as ``registry.DIALECTS`` or by the functions below, when it is needed and not at import.

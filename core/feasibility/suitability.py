@@ -12,7 +12,7 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
     total = len(node.cards)
     if not total:
         return Reason(node.name, 0, cause=Cause.NO_CARDS)
-    if not any(request.dialect in card.dialects for card in node.cards):
+    if not any(map(request.described, node.cards)):
         return Reason(node.name, total, cause=Cause.NO_DIALECT)
     if request.isolation is not None and request.isolation != node.isolation:
         return Reason(node.name, total, cause=Cause.ISOLATION)
@@ -24,7 +24,7 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
 
 def unsuitable(request: Request, card: Card) -> Cause | None:
     """Why a card never suits a request, free or not; None where it suits."""
-    if request.dialect not in card.dialects:
+    if not request.described(card):
         return Cause.DIALECT
     if not card.healthy:
         return Cause.UNHEALTHY
@@ -65,6 +65,8 @@ def _type_allowed(request: Request, card: Card) -> bool:
     if request.allow_types is None and not request.deny_types:
         return True
     names = [name.lower() for name in (*card.names, card.model)]
-    if request.allow_types is not None:
-        return any(allowed.lower() in name for allowed in request.allow_types for name in names)
+    if request.allow_types is not None and not any(
+        allowed.lower() in name for allowed in request.allow_types for name in names
+    ):
+        return False
     return not any(denied.lower() in name for denied in request.deny_types for name in names)

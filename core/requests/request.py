@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from core.hardware.card import Level, Mode
+from core.hardware.card import Card, Level, Mode
 from core.hardware.quantity import FULL, bytes_of_percent
 
 
@@ -162,6 +162,7 @@ class Request:
         uid: the pod's, unique for ever.
         pod: ``namespace/name``, for people.
         dialect: the dialect of the pod; only cards that it describes are allowed.
+        alternatives: other dialects whose cards are allowed as well.
         containers: one for each container that asks for cards, in start order: init containers
             and sidecars as in the manifest, then main containers. Never empty.
         modes: the card modes that are allowed.
@@ -169,8 +170,8 @@ class Request:
         allow_uuids: the only cards that are allowed; None for no demand.
         deny_uuids: cards that are not allowed, even where ``allow_uuids`` has them.
         allow_types: a card's name must contain one of these, in any case; None for no demand.
-        deny_types: a card's name must contain none of these, in any case; without effect where
-            ``allow_types`` is given.
+        deny_types: a card's name must contain none of these, in any case, even where
+            ``allow_types`` has one that it contains.
         isolation: the isolation provider that the node must have; None for no demand.
         group: the pod shares no card with a member of this group; None for no demand.
         member_of: the group that the pod is a member of, whether it has such a demand or not; None
@@ -189,6 +190,7 @@ class Request:
     pod: str
     dialect: str
     containers: tuple[ContainerRequest, ...]
+    alternatives: frozenset[str] = frozenset()
     modes: frozenset[Mode] = frozenset({Mode.SHARED})
     vendor: str | None = None
     allow_uuids: frozenset[str] | None = None
@@ -205,6 +207,10 @@ class Request:
     topology: TopologyConstraint = TopologyConstraint()
     priority: int = 0
     notes: tuple[str, ...] = ()
+
+    def described(self, card: Card) -> bool:
+        """Whether a dialect of the request describes a card."""
+        return self.dialect in card.dialects or not self.alternatives.isdisjoint(card.dialects)
 
     def totals(self) -> Totals:
         """The pod's needs at their peak: init containers by the maximum, the others by the sum."""

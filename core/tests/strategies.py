@@ -113,6 +113,7 @@ def a_random_request(seed: Random, uid: str, containers: int) -> Request:
         return request
     return replace(
         request,
+        alternatives=seed.choice((frozenset(), frozenset({OTHER}))),
         vendor=seed.choice((None, None, "nvidia")),
         allow_uuids=some if seed.random() < 0.2 else None,
         deny_uuids=some if seed.random() < 0.2 else frozenset(),

@@ -10,7 +10,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS
+from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, serves_node
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.adopted import read_adopted
 from adapters.dialects.koordinator.node import read_cards, resources
@@ -61,6 +61,11 @@ class Koordinator:
         """The resource that makes the kubelet call MetaX's device plugin; Koordinator decides."""
         return frozenset({keys.METAX_TRIGGER})
 
+    @property
+    def claims(self) -> frozenset[str]:
+        """None: ``nvidia.com/gpu`` is HAMi's where the pod says so."""
+        return frozenset()
+
     def matches(self, pod: Pod) -> bool:
         """Whether a pod names a resource of Koordinator, or whole cards in an amount above 0."""
         return matches(pod)
@@ -85,9 +90,9 @@ class Koordinator:
         """As koord-manager adds them up; see ``Dialect``."""
         return resources(cards)
 
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Never: Koordinator's node components read the pod itself."""
-        return False
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
+        """For whole cards that HAMi's device plugin serves; Koordinator's components need none."""
+        return bool(request.alternatives) and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod has ``device-allocated``."""
@@ -107,7 +112,7 @@ class Koordinator:
         request: Request,
         placement: Placement,
         node: Node,
-        now: int,  # noqa: ARG002 - Koordinator's record has no time
+        now: int,
     ) -> Result:
         """Write the record of a placement; see ``Dialect``."""
-        return result.write_result(pod, request, placement, node)
+        return result.write_result(pod, request, placement, node, now)

@@ -2,7 +2,12 @@
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY, NVIDIA_ALLOCATED
+from adapters.dialects.hami_record import (
+    BIND_KEYS,
+    METAX_ALLOCATED,
+    NVIDIA_ALLOCATED,
+    NVIDIA_TO_ALLOCATE,
+)
 
 NAME = "koordinator"
 
@@ -18,6 +23,11 @@ FPGA = "koordinator.sh/fpga"
 
 WHOLE_CARDS = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon"}
 """Resources that count whole cards, and the vendor of the cards."""
+
+HAMI = "hami"
+"""The dialect whose cards a request of whole NVIDIA cards may use too; HAMi means whole cards by
+it as well, unless it names memory (HAMi v2.10 pkg/device/nvidia/device.go,
+defaultExclusiveCoreIfNeeded)."""
 
 # apis/extension/deprecated.go:21-60
 DEPRECATED = {
@@ -84,9 +94,10 @@ ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
 MINORS = "scheduling.koordinator.sh/gpu-minors"
 
-RESULT_KEYS = frozenset(
-    (ALLOCATED, BIND_TIMESTAMP, MINORS, NODE_KEY, METAX_ALLOCATED, NVIDIA_ALLOCATED, record.KEY)
-)
+RESULT_KEYS = BIND_KEYS | {
+    *(ALLOCATED, BIND_TIMESTAMP, MINORS, record.KEY),
+    *(METAX_ALLOCATED, NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
+}
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
 
 # --- settings -------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
+        alternatives=frozenset({keys.HAMI}) if _means_hami_too(found) else frozenset(),
         containers=tuple(
             replace(request, exclusive=request.exclusive or hints.exclusive) for request in requests
         ),
@@ -59,6 +60,11 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         priority=pod.spec.priority or 0,
         notes=hints.notes,
     )
+
+
+def _means_hami_too(found: Sequence[tuple[PodContainer, ContainerAmounts | None]]) -> bool:
+    """Whether all that a pod requests are whole NVIDIA cards, by the name that HAMi has too."""
+    return {amounts.vendor for _, amounts in found if amounts is not None} == {keys.NVIDIA}
 
 
 def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from adapters.dialects import record
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED, NODE_KEY, encode_metax
+from adapters.dialects.hami_record import METAX_ALLOCATED, bind_labels, encode_metax
+from adapters.dialects.hami_result import write_nvidia
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import AllocatedCard
 from adapters.dialects.koordinator.annotation import annotation_path
@@ -18,12 +19,12 @@ from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
-MAX_LABEL_LENGTH = 63
-"""Characters in the value of a Kubernetes label."""
 
-
-def write_result(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
+def write_result(pod: Pod, request: Request, placement: Placement, node: Node, now: int) -> Result:
     """Write the record of a placement.
+
+    Whole cards that HAMi describes get HAMi's record, for its device plugin; Koordinator's too
+    where it describes them as well.
 
     If several containers request cards, Dragoman's own record distinguishes them, and
     ``device-allocated`` states the pod's peak use of each card. For MetaX cards the result also
@@ -35,7 +36,19 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node) -
         request: what it requests.
         placement: the cards that it gets.
         node: the node of the placement.
+        now: nanoseconds since 1970.
     """
+    cards = [card for card in node.cards if card.uuid in {g.card for g in placement.grants}]
+    if not any(request.alternatives & card.dialects for card in cards):
+        return _own_record(pod, request, placement, node)
+    of_hami = write_nvidia(pod, placement, now)
+    if not all(keys.NAME in card.dialects for card in cards):
+        return of_hami
+    own = _own_record(pod, request, placement, node)
+    return Result({**own.annotations, **of_hami.annotations}, {**own.labels, **of_hami.labels})
+
+
+def _own_record(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
     written = {
         keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))
     }
@@ -44,8 +57,8 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node) -
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
         written[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
-    measured = request.isolation == keys.HAMI_CORE and len(node.name) <= MAX_LABEL_LENGTH
-    return Result(written, {NODE_KEY: node.name} if measured else {})
+    measured = request.isolation == keys.HAMI_CORE
+    return Result(written, bind_labels(node.name) if measured else {})
 
 
 def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -6,6 +6,7 @@ containers only.
 
 from collections.abc import Iterable, Sequence
 
+from adapters.dialects.annotation_values import annotation_path
 from adapters.dialects.containers import pod_containers, requests_any
 from adapters.dialects.device_list import (
     DeviceLists,
@@ -22,7 +23,6 @@ from adapters.dialects.hami_record import (
     decode_metax,
 )
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import annotation_path
 from adapters.dialects.metax.settings import MetaxConfig
 from adapters.dialects.metax.shares import TASK_CLASSES
 from adapters.wire.kube import Pod, Text, annotations

@@ -1,7 +1,7 @@
 """Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import METAX_ALLOCATED, METAX_QOS, NODE_KEY
+from adapters.dialects.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
 
 NAME = "metax"
 """The dialect, and the vendor of its cards."""
@@ -16,14 +16,6 @@ GPU = "metax-tech.com/gpu"
 
 # --- what a pod may set ----------------------------------------------------------------------
 
-# pkg/util/types.go:87
-NODE_POLICY = "hami.io/node-scheduler-policy"
-# pkg/util/types.go:89
-CARD_POLICY = "hami.io/gpu-scheduler-policy"
-# pkg/util/device_scoring_weights.go:43
-WEIGHTS = "hami.io/device-scoring-weights"
-# pkg/scheduler/scheduler.go:642
-NUMA_BIND = "nvidia.com/numa-bind"
 QOS = METAX_QOS
 # pkg/device/metax/protocol.go:36
 APP_CLASS = "metax-tech.com/sgpu-app-class"
@@ -45,8 +37,6 @@ GAINS = "metax-tech.com/gpu.topology.scores"
 
 # --- what a placed pod gets -----------------------------------------------------------------
 
-# pkg/util/types.go:20
-TIME = "hami.io/vgpu-time"
 # pkg/device/metax/sdevice.go:76
 SGPU_TO_ALLOCATE = "hami.io/metax-sgpu-devices-to-allocate"
 # pkg/device/metax/sdevice.go:77
@@ -57,29 +47,20 @@ GPU_TO_ALLOCATE = "hami.io/metax-gpu-devices-to-allocate"
 GPU_ALLOCATED = "hami.io/metax-gpu-devices-allocated"
 # pkg/device/metax/protocol.go:29
 PREDICATE_TIME = "metax-tech.com/predicate-time"
-# pkg/util/types.go:24
-BIND_TIME = "hami.io/bind-time"
-# pkg/util/types.go:25
-BIND_PHASE = "hami.io/bind-phase"
-ALLOCATING = "allocating"
 
 # pkg/device/metax/sdevice.go:41
 SGPU_KIND = "Metax-SGPU"
 # pkg/device/metax/device.go:38
 GPU_KIND = "Metax-GPU"
 
-RESULT_KEYS = frozenset(
+RESULT_KEYS = BIND_KEYS | frozenset(
     {
-        NODE_KEY,
-        TIME,
         SGPU_TO_ALLOCATE,
         SGPU_ALLOCATED,
         GPU_TO_ALLOCATE,
         GPU_ALLOCATED,
         METAX_ALLOCATED,
         PREDICATE_TIME,
-        BIND_TIME,
-        BIND_PHASE,
     }
 )
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""

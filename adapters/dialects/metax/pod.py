@@ -3,12 +3,12 @@
 Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
 """
 
+from adapters.dialects.annotation_values import annotation_path, names
 from adapters.dialects.containers import pod_containers, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.hami_policies import read_policies
 from adapters.dialects.metax import keys, shares
 from adapters.dialects.metax.amount import MAX_AMOUNT
-from adapters.dialects.metax.annotations import annotation_path, names
-from adapters.dialects.metax.ranking import read_policies
 from adapters.dialects.metax.settings import MetaxConfig
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Mode

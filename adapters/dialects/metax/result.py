@@ -6,13 +6,15 @@ pkg/device/metax/{device,sdevice}.go.
 
 from dataclasses import dataclass
 
+from adapters.dialects.annotation_values import annotation_path
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.hami_record import (
     METAX_ALLOCATED,
-    NODE_KEY,
     ContainerShares,
     HamiShare,
+    bind_annotations,
+    bind_labels,
     check_node,
     decode_devices,
     decode_metax,
@@ -20,17 +22,11 @@ from adapters.dialects.hami_record import (
     encode_metax,
 )
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import annotation_path
 from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
-
-MAX_LABEL_LENGTH = 63
-"""Characters that Kubernetes allows in the value of a label."""
-
-SECOND = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +59,12 @@ def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> 
         for member in pod_containers(pod)
     ]
     devices = encode_devices(record.kind, containers)
-    seconds = str(now // SECOND)
-    written = {
-        NODE_KEY: placement.node,
-        keys.TIME: seconds,
-        record.to_allocate: devices,
-        record.allocated: devices,
-        keys.BIND_PHASE: keys.ALLOCATING,
-        keys.BIND_TIME: seconds,
-    }
+    lists = {record.to_allocate: devices, record.allocated: devices}
+    written = bind_annotations(placement.node, lists, now)
     if record is _SHARES:
         written[METAX_ALLOCATED] = encode_metax(containers)
         written[keys.PREDICATE_TIME] = str(now)
-    fits = len(placement.node) <= MAX_LABEL_LENGTH
-    return Result(written, {NODE_KEY: placement.node} if fits else {})
+    return Result(written, bind_labels(placement.node))
 
 
 def has_result(pod: Pod) -> bool:

@@ -48,6 +48,10 @@ class Acme:
     def companions(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def claims(self) -> frozenset[str]:
+        return frozenset()
+
     def matches(self, pod: Pod) -> bool:
         return RESOURCE in resource_names(pod)
 

@@ -108,6 +108,7 @@ requested = st.sampled_from(
         "metax-tech.com/vcore",
         "metax-tech.com/gpu",
         "nvidia.com/gpu",
+        "nvidia.com/gpumem",
         "koordinator.sh/gpu",
         "koordinator.sh/rdma",
     ]

@@ -18,7 +18,7 @@ def test_every_dialect_names_the_settings_that_it_reads() -> None:
 
 
 def test_every_entry_describes_its_configured_dialect() -> None:
-    assert registry.names() == ("volcano", "koordinator", "metax")
+    assert registry.names() == ("volcano", "koordinator", "metax", "hami")
     assert [(each.name, each.result_keys) for each in ALL] == [
         (info.name, info.result_keys) for info in registry.DIALECTS
     ]
@@ -38,6 +38,7 @@ def test_only_a_scheduler_may_write_an_annotation_that_marks_an_allocation() -> 
         "scheduling.koordinator.sh/device-allocated",
         "hami.io/metax-sgpu-devices-allocated",
         "hami.io/metax-gpu-devices-allocated",
+        "hami.io/vgpu-devices-allocated",
     }
     assert registry.allocation_annotations() <= protected
 

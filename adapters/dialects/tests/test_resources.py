@@ -22,6 +22,7 @@ EXPECTED = {
         "koordinator.sh/gpu.shared": 200,
     },
     "metax": {"metax-tech.com/sgpu": 32},
+    "hami": {},
 }
 
 

@@ -60,6 +60,11 @@ class Volcano:
         """None: the dialect ignores no resource of another dialect."""
         return frozenset()
 
+    @property
+    def claims(self) -> frozenset[str]:
+        """None: no resource of this dialect is another one's too."""
+        return frozenset()
+
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""
         return self.pods.matches(pod)

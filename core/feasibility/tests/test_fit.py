@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from core.feasibility import fit as fit_module
 from core.feasibility.fit import distinct_choices, fit
-from core.feasibility.suitability import required_memory, unsuitable
+from core.feasibility.suitability import node_rejection, required_memory, unsuitable
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
-from core.hardware.node import Partition
+from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
@@ -176,10 +176,21 @@ def test_any_of_a_cards_names_may_be_allowed_or_denied_in_any_case() -> None:
     assert unsuitable(replace(a_request(), deny_types=("H100",)), card) is None
 
 
-def test_a_list_of_allowed_types_decides_alone() -> None:
-    both = replace(a_request(), allow_types=("A100",), deny_types=("A100",))
+def test_a_card_must_be_allowed_and_not_be_denied() -> None:
+    both = replace(a_request(), allow_types=("A100",), deny_types=("80GB",))
 
     assert unsuitable(both, a_card()) is None
+    assert unsuitable(both, replace(a_card(), model="A100 80GB")) is Cause.TYPE
+
+
+def test_a_card_of_another_dialect_is_allowed_where_the_request_names_that_dialect() -> None:
+    request = replace(a_request(), alternatives=frozenset({"other"}))
+    other, third = (replace(a_card(), dialects=frozenset({name})) for name in ("other", "third"))
+
+    assert unsuitable(request, a_card()) is None
+    assert unsuitable(request, other) is None
+    assert unsuitable(request, third) is Cause.DIALECT
+    assert node_rejection(request, Node("n", (other,))) is None
 
 
 # --- one container --------------------------------------------------------------------------------

@@ -84,7 +84,11 @@ def test_what_a_scheduler_alone_may_write_is_named() -> None:
                 "scheduling.koordinator.sh/bind-timestamp",
                 "scheduling.koordinator.sh/gpu-minors",
                 "hami.io/vgpu-node",
+                "hami.io/vgpu-time",
+                "hami.io/bind-phase",
+                "hami.io/bind-time",
                 "hami.io/vgpu-devices-allocated",
+                "hami.io/vgpu-devices-to-allocate",
                 "metax-tech.com/gpu-devices-allocated",
                 "dragoman.dev/allocation",
             }

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from adapters.dialects import hami_policies
 from adapters.dialects.dialect import Defaults, DialectError, Documents
+from adapters.dialects.metax import keys
 from adapters.dialects.metax.dialect import Metax
 from adapters.wire.kube import (
     Amount,
@@ -28,6 +30,12 @@ from core.requests.request import Request
 GOLDEN = Path(__file__).parent / "golden"
 METAX = Metax.configured({}, Defaults())
 _serial = count()
+
+
+def constant(name: str) -> str:
+    """An annotation, by the name of its constant."""
+    module = keys if hasattr(keys, name) else hami_policies
+    return str(getattr(module, name))
 
 
 def a_metax(settings: Documents | None = None, defaults: Defaults | None = None) -> Metax:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.dialects import hami_policies
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.keys import DEVICE_CONFIG
@@ -11,6 +12,7 @@ from adapters.dialects.metax.tests.builders import (
     a_container,
     a_metax,
     a_pod,
+    constant,
     read,
     request_or_error,
 )
@@ -22,9 +24,7 @@ SLICE = {"sgpu": 1, "vcore": 60, "vmemory": 4}
 
 def annotated_pod(**annotations: str) -> Pod:
     """Annotations by the name of their constant."""
-    return a_pod(
-        SLICE, annotations={getattr(keys, key): value for key, value in annotations.items()}
-    )
+    return a_pod(SLICE, annotations={constant(key): value for key, value in annotations.items()})
 
 
 def ranking(defaults: Defaults | None = None, **annotations: str) -> Ranking:
@@ -193,7 +193,7 @@ def test_links_count_by_the_pod_then_the_operator_then_the_cluster() -> None:
 
 
 def test_links_come_before_use_and_only_for_full_compute() -> None:
-    texts = {keys.TOPOLOGY_AWARE: "true", keys.NODE_POLICY: "spread"}
+    texts = {keys.TOPOLOGY_AWARE: "true", hami_policies.NODE_POLICY: "spread"}
 
     full = read(a_pod({"sgpu": 4}, annotations=texts))
     part = read(a_pod(SLICE, annotations=texts))
@@ -208,7 +208,7 @@ def test_an_invalid_boolean_is_rejected() -> None:
 
 def test_whole_cards_are_ordered_by_stated_loss_or_gain() -> None:
     packed = read(a_pod({"gpu": 2}))
-    spread = read(a_pod({"gpu": 2}, annotations={keys.NODE_POLICY: "spread"}))
+    spread = read(a_pod({"gpu": 2}, annotations={hami_policies.NODE_POLICY: "spread"}))
 
     assert packed.ranking.nodes == (NodeKey.LEAST_LOSS, NodeKey.FULLEST)
     assert spread.ranking.nodes == (NodeKey.MOST_GAIN, NodeKey.EMPTIEST)
@@ -290,10 +290,10 @@ def test_online_and_offline_tasks_have_one_card_in_all_their_containers(app_clas
 # --- anything at all -------------------------------------------------------------------------
 
 READ_KEYS = (
-    keys.NODE_POLICY,
-    keys.CARD_POLICY,
-    keys.WEIGHTS,
-    keys.NUMA_BIND,
+    hami_policies.NODE_POLICY,
+    hami_policies.CARD_POLICY,
+    hami_policies.WEIGHTS,
+    hami_policies.NUMA_BIND,
     keys.QOS,
     keys.APP_CLASS,
     keys.TOPOLOGY_AWARE,

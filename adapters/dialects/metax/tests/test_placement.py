@@ -2,12 +2,14 @@
 
 import pytest
 
+from adapters.dialects import hami_policies
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     a_container,
     a_device,
     a_kube_node,
     a_pod,
+    constant,
     golden_node,
     indexes,
     place,
@@ -39,7 +41,7 @@ def a_task(app_class: str = "normal", *, vcore: int = 30, vmemory: int = 4, **te
         texts["APP_CLASS"] = app_class
     return a_pod(
         {"sgpu": 1, "vcore": vcore, "vmemory": vmemory},
-        annotations={getattr(keys, key): value for key, value in texts.items()},
+        annotations={constant(key): value for key, value in texts.items()},
     )
 
 
@@ -347,7 +349,7 @@ def test_shares_and_whole_cards_do_not_mix() -> None:
 def table_value(policy: str, losses: str | None = None, scores: str | None = None) -> int:
     """The value of a node with these tables for a pod of two containers with a card each."""
     both = (a_container({"gpu": 1}, "left"), a_container({"gpu": 1}, "right"))
-    pod = a_pod(*both, annotations={keys.NODE_POLICY: policy})
+    pod = a_pod(*both, annotations={hami_policies.NODE_POLICY: policy})
     ledger = NodeLedger.of(whole_node(2, losses=losses, scores=scores))
     return node_value(read(pod).ranking.nodes[0], read(pod), ledger, place(pod, ledger))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.hami_record import METAX_ALLOCATED
+from adapters.dialects.hami_record import METAX_ALLOCATED, TIME
 from adapters.dialects.hami_record import NODE_KEY as NODE_OF_RECORD
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
@@ -34,7 +34,7 @@ JSON = '[[{"uuid":"GPU-3","compute":30,"vRam":4096}]]'
 
 def with_record(pod: Pod, **record: str) -> Pod:
     """The pod with more annotations, by the name of their constant."""
-    others = {"JSON": METAX_ALLOCATED, "NODE": NODE_OF_RECORD}
+    others = {"JSON": METAX_ALLOCATED, "NODE": NODE_OF_RECORD, "TIME": TIME}
     texts = {others.get(key) or getattr(keys, key): value for key, value in record.items()}
     metadata = msgspec.structs.replace(
         pod.metadata, annotations={**(pod.metadata.annotations or {}), **texts}

@@ -6,12 +6,28 @@ from hypothesis import strategies as st
 
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.hami_node import NODE_DEVICES, read_hami_node
+from adapters.dialects.hami.node import read_node as read_hami
+from adapters.dialects.hami.settings import HamiConfig
+from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
+from adapters.dialects.hami.tests.builders import (
+    a_device,
+    a_kube_node,
+    a_mig_device,
+    a_pod,
+    place,
+    rejection,
+    run,
+    the_node,
+)
+from adapters.dialects.hami_record import NODE_DEVICES
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
-from adapters.wire.kube import KubeNode, Metadata
-from core.hardware.card import Card, Mode
+from adapters.wire.kube import KubeNode, Metadata, NodeStatus
+from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+
+HAMI = frozenset({"hami"})
 
 # volcano-sh/volcano issue 4511: a node with HAMi's plugin of 2025
 OLDER = (
@@ -22,6 +38,10 @@ OLDER = (
 
 def kube(text: str) -> KubeNode:
     return KubeNode(Metadata(name="n", annotations={NODE_DEVICES: text}))
+
+
+def read_hami_node(node: KubeNode) -> NodeDescription:
+    return read_hami(node, HamiConfig())
 
 
 def described(*entries: object) -> NodeDescription:
@@ -45,11 +65,15 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
         Card(
             *("GPU-a", "n", 0, "nvidia", "NVIDIA A100", 8192 * MIB, 10),
             mode=Mode.MIG,
+            links=(Scope(Level.NUMA, "0"),),
+            dialects=HAMI,
             names=("NVIDIA A100",),
         ),
         Card(
             *("GPU-b", "n", 1, "nvidia", "Tesla V100-PCIE-32GB", 8192 * MIB, 10),
             numa=1,
+            links=(Scope(Level.NUMA, "1"),),
+            dialects=HAMI,
             names=("NVIDIA-Tesla V100-PCIE-32GB",),
         ),
     )
@@ -152,10 +176,15 @@ def test_a_pod_of_hami_has_its_share_of_a_card_that_only_hami_describes() -> Non
     assert [(g.card, g.memory, g.compute) for g in found.grants] == [("GPU-a", 3000 * MIB, 30)]
 
 
-def test_no_dialect_can_request_a_card_that_only_hami_describes() -> None:
-    node, _ = read_node(kube(json.dumps([entry()])), None, ALL)
+def test_no_pod_can_request_a_card_whose_device_plugin_is_gone() -> None:
+    gone = KubeNode(
+        Metadata(name="n", annotations={NODE_DEVICES: json.dumps([entry()])}),
+        status=NodeStatus(allocatable={"nvidia.com/gpu": "0"}),
+    )
+    node, problems = read_node(gone, None, ALL)
 
-    assert [card.dialects for card in node.cards] == [frozenset()]
+    assert [(card.dialects, card.healthy) for card in node.cards] == [(frozenset(), True)]
+    assert problems == ("allocatable nvidia.com/gpu is 0: HAMi's device plugin does not run",)
 
 
 def test_hami_and_a_dialect_describe_one_card() -> None:
@@ -173,7 +202,7 @@ def test_hami_and_a_dialect_describe_one_card() -> None:
 
     (card,) = node.cards
     assert (card.index, card.slots, card.memory) == (0, 4, 8000 * MIB)
-    assert card.dialects == {"volcano"}
+    assert card.dialects == {"volcano", "hami"}
     assert problems == ("card GPU-a: volcano states 8 GiB, HAMi 8000 MiB; the smaller counts",)
 
 
@@ -194,7 +223,7 @@ def test_garbage_gives_valid_cards_and_problems_and_nothing_else(text: str) -> N
 
     assert len({card.uuid for card in found.cards}) == len(found.cards)
     assert all(card.memory > 0 and card.slots > 0 and card.index >= 0 for card in found.cards)
-    assert all(card.dialects == frozenset() for card in found.cards)
+    assert all(card.dialects == {"hami"} for card in found.cards)
 
 
 shapes = st.tuples(
@@ -219,3 +248,119 @@ def test_both_texts_of_a_card_say_the_same(
     assert read_hami_node(kube(text)) == described(
         {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **fields}
     )
+
+
+# --- links, cordons, slices -----------------------------------------------------------------------
+
+SCORES = "hami.io/node-nvidia-score"
+
+
+def scored(*rows: tuple[str, dict[str, int]]) -> str:
+    """The scores of pairs, as HAMi's plugin writes them."""
+    return json.dumps([{"uuid": uuid, "score": score} for uuid, score in rows])
+
+
+def scopes(text: str) -> dict[str, set[tuple[Level, str]]]:
+    devices = (a_device(number) for number in range(4))
+    found = HAMI_DIALECT.read_node(a_kube_node(*devices, annotations={SCORES: text}), None)
+    return {card.uuid: {(one.level, one.name) for one in card.links[1:]} for card in found.cards}
+
+
+def test_nvlinks_and_switches_are_read_from_the_scores_of_pairs() -> None:
+    text = scored(
+        ("GPU-0", {"GPU-1": 450, "GPU-2": 20, "GPU-3": 10}),
+        ("GPU-1", {"GPU-0": 450, "GPU-2": 120, "GPU-3": 10}),
+        ("GPU-2", {"GPU-0": 20, "GPU-1": 120, "GPU-3": 60}),
+        ("GPU-3", {"GPU-0": 10, "GPU-1": 10, "GPU-2": 60}),
+    )
+
+    assert scopes(text) == {
+        "GPU-0": {(Level.PCIE, "GPU-0"), (Level.LINK, "GPU-0")},
+        "GPU-1": {(Level.PCIE, "GPU-0"), (Level.LINK, "GPU-0")},
+        "GPU-2": {(Level.PCIE, "GPU-2"), (Level.LINK, "GPU-0")},
+        "GPU-3": {(Level.PCIE, "GPU-2")},
+    }
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '[{"uuid":"GPU-0"}]'])
+def test_without_scores_no_card_is_linked(text: str) -> None:
+    assert scopes(text) == {f"GPU-{number}": set() for number in range(4)}
+
+
+@pytest.mark.parametrize("text", ["", "{}", '"\ud800"'])
+def test_scores_that_cannot_be_parsed_are_reported(text: str) -> None:
+    found = HAMI_DIALECT.read_node(a_kube_node(a_device(), annotations={SCORES: text}), None)
+
+    assert found.problems[0].startswith(f"{SCORES} is not a list of scores: ")
+    assert len(found.cards) == 1
+
+
+def test_a_topology_aware_pod_gets_linked_cards() -> None:
+    pairs = scored(("GPU-1", {"GPU-3": 200}), ("GPU-3", {"GPU-1": 200}))
+    devices = (a_device(number) for number in range(4))
+    node = the_node(a_kube_node(*devices, annotations={SCORES: pairs}))
+    policy = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+
+    placement = place(a_pod({"gpu": 2, "gpumem": 1}, annotations=policy), node)
+
+    assert {grant.card for grant in placement.grants} == {"GPU-1", "GPU-3"}
+
+
+def test_a_pod_that_binds_to_a_numa_node_gets_cards_of_one() -> None:
+    node = the_node(a_kube_node(*(a_device(number, numa=number % 2) for number in range(4))))
+    bind = {"nvidia.com/numa-bind": "true"}
+
+    placement = place(a_pod({"gpu": 2, "gpumem": 1}, annotations=bind), node)
+
+    assert len({int(grant.card[-1]) % 2 for grant in placement.grants}) == 1
+    assert rejection(a_pod({"gpu": 3, "gpumem": 1}, annotations=bind), node).text()
+
+
+def test_a_cordoned_card_gets_no_pod_and_is_named() -> None:
+    cordon = {"hami.io/device-cordon": "GPU-1, GPU-9,"}
+
+    found = HAMI_DIALECT.read_node(a_kube_node(a_device(0), a_device(1), annotations=cordon), None)
+
+    assert [card.healthy for card in found.cards] == [True, False]
+    assert found.problems == ("hami.io/device-cordon: no pod gets card GPU-1 any more",)
+
+
+def test_slices_are_where_nvml_says_and_begin_at_the_end_as_hami_places_them() -> None:
+    (card,) = the_node(a_kube_node(a_mig_device())).cards
+
+    found = {
+        layout.name: [(s.start, s.size, s.memory // MIB, s.compute) for s in layout.slices]
+        for layout in card.geometry.layouts
+    }
+
+    assert found == {
+        "1g.5gb": [(start, 1, 4864, 15) for start in range(6, -1, -1)],
+        "2g.10gb": [(start, 2, 9856, 29) for start in (0, 2, 4)],
+        "3g.20gb": [(start, 4, 19968, 43) for start in (4, 0)],
+    }
+
+
+def test_pods_fill_a_partitioned_card_slice_by_slice() -> None:
+    ledger = NodeLedger.of(the_node(a_kube_node(a_mig_device())))
+    small, large = {"gpu": 1, "gpumem": 4000}, {"gpu": 1, "gpumem": 15000}
+
+    ledger = run(ledger, a_pod(large), a_pod(small), a_pod(small))
+
+    held = [g.slice for a in ledger.allocations.values() for g in a.grants if g.slice]
+    assert [(each.profile, each.start) for each in held] == [
+        ("3g.20gb", 4),
+        ("1g.5gb", 3),
+        ("1g.5gb", 2),
+    ]
+    assert rejection(a_pod(large), ledger).text()
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{"name": "", "memoryMB": 1}, {"name": "1g.5gb", "memoryMB": 0}, {"memoryMB": 1}, "1g.5gb"],
+)
+def test_a_card_with_an_invalid_profile_is_reported(profile: object) -> None:
+    found = described(entry(mode="mig", migProfiles=[profile]))
+
+    assert found.cards == ()
+    assert "migProfiles" in found.problems[0]

@@ -1,4 +1,4 @@
-"""Translates HAMi's policies into an order of cards and nodes.
+"""Translates HAMi's policies, for cards of any vendor, into an order of cards and nodes.
 
 Source: HAMi v2.10.0 pkg/scheduler/policy/{gpu,node}_policy.go and
 pkg/device/metax/{device,sdevice}.go.
@@ -8,11 +8,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from adapters.dialects.annotation_values import annotation_path, boolean, one_word, several_words
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
-from adapters.dialects.metax import keys
-from adapters.dialects.metax.annotations import annotation_path, boolean, one_word, several_words
 from adapters.wire.kube import Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
+
+# pkg/util/types.go:87
+NODE_POLICY = "hami.io/node-scheduler-policy"
+# pkg/util/types.go:89
+CARD_POLICY = "hami.io/gpu-scheduler-policy"
+# pkg/util/device_scoring_weights.go:43
+WEIGHTS = "hami.io/device-scoring-weights"
+# pkg/scheduler/scheduler.go:642
+NUMA_BIND = "nvidia.com/numa-bind"
 
 BINPACK = SchedulingPolicy.BINPACK.value
 SPREAD = SchedulingPolicy.SPREAD.value
@@ -39,12 +47,14 @@ class Policies:
         node: ``binpack`` or ``spread``.
         cards: criteria by name, most important first; never empty.
         numa_first: the NUMA node counts before ``cards``.
+        linked: ``topology-aware`` is one of the policies.
         weights: of slots, compute and memory in the use of a card or node.
     """
 
     node: str
     cards: tuple[str, ...]
     numa_first: bool
+    linked: bool
     weights: Weights
 
     @property
@@ -96,24 +106,25 @@ def read_policies(annotations: Text, defaults: Defaults) -> Policies:
     Raises:
         DialectError: a policy or a weight is invalid.
     """
-    node = one_word(annotations, keys.NODE_POLICY, BINPACK, SPREAD)
-    requested = several_words(annotations, keys.CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+    node = one_word(annotations, NODE_POLICY, BINPACK, SPREAD)
+    requested = several_words(annotations, CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
     default = SPREAD if requested or not defaults.card_policy else defaults.card_policy.value
     return Policies(
         node=node or (defaults.node_policy or SchedulingPolicy.BINPACK).value,
         cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
-        numa_first=boolean(annotations, keys.NUMA_BIND) or False,
+        numa_first=boolean(annotations, NUMA_BIND) or False,
+        linked=TOPOLOGY in requested,
         weights=_weights(annotations),
     )
 
 
 def _weights(annotations: Text) -> Weights:
-    value = annotations.get(keys.WEIGHTS)
+    value = annotations.get(WEIGHTS)
     if value is None:
         return Weights()
     items = [_WEIGHT.fullmatch(item) for item in value.split(",")]
     found = {item[1]: int(item[2]) for item in items if item}
     if len(items) != 3 or len(found) != 3 or not any(found.values()):
         problem = "must be slot=1,core=1,memory=1 with numbers of 0 or more, not all 0"
-        raise DialectError(annotation_path(keys.WEIGHTS), value, problem)
+        raise DialectError(annotation_path(WEIGHTS), value, problem)
     return Weights(found["slot"], found["core"], found["memory"])

@@ -1,0 +1,126 @@
+"""HAMi's dialect on NVIDIA cards."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from adapters.dialects.dialect import (
+    AdoptedAllocation,
+    Defaults,
+    Documents,
+    NodeDescription,
+    Result,
+)
+from adapters.dialects.hami import keys, result
+from adapters.dialects.hami import node as nodes
+from adapters.dialects.hami import pod as pods
+from adapters.dialects.hami import settings as files
+from adapters.dialects.hami.adopted import read_adopted
+from adapters.dialects.hami_record import NVIDIA_ALLOCATED, serves_node
+from adapters.dialects.hami_result import write_nvidia
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Hami:
+    """The dialect with its settings.
+
+    Attributes:
+        config: HAMi's device configuration.
+        defaults: of the operator.
+    """
+
+    config: files.HamiConfig
+    defaults: Defaults
+
+    @classmethod
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+        """Create the dialect with the settings files.
+
+        Raises:
+            DialectError: a settings file has an invalid value.
+        """
+        return cls(files.read_config(settings), defaults)
+
+    @property
+    def name(self) -> str:
+        """The name that requests and cards carry."""
+        return keys.NAME
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """Annotations and labels that only a scheduler may write."""
+        return keys.RESULT_KEYS
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """None: the dialect ignores no resource of another dialect."""
+        return frozenset()
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """The number of cards, which alone is a whole card of other dialects."""
+        return frozenset({self.config.count})
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether a pod means HAMi; see ``pods.matches``."""
+        return pods.matches(pod, self.config)
+
+    def read_request(self, pod: Pod) -> Request:
+        """Read what a pod that ``matches`` requests.
+
+        Raises:
+            DialectError: the request is invalid.
+        """
+        return pods.read_request(pod, self.config, self.defaults)
+
+    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
+        """Empty: HAMi's webhook adds no annotation."""
+        return {}
+
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+        """Read the cards of a node, from the node object alone."""
+        return nodes.read_node(node, self.config)
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """The number of possible sharers; see ``Dialect``."""
+        return nodes.resources(cards, self.config)
+
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
+        """Where HAMi's device plugin describes the node: it finds its pod by the lock."""
+        return serves_node(node)
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod has a record of an allocation."""
+        return NVIDIA_ALLOCATED in annotations(pod)
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """Read the grants of a pod, in start order of its containers.
+
+        Raises:
+            DialectError: the record cannot be parsed.
+        """
+        return result.read_result(pod, request, node)
+
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+        """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
+
+        Raises:
+            DialectError: the record cannot be parsed.
+        """
+        return read_adopted(pod, node, self.config)
+
+    def write_result(
+        self,
+        pod: Pod,
+        request: Request,  # noqa: ARG002
+        placement: Placement,
+        node: Node,  # noqa: ARG002
+        now: int,
+    ) -> Result:
+        """Write the record of a placement."""
+        return write_nvidia(pod, placement, now)

@@ -1,0 +1,25 @@
+"""HAMi's entry in the registry."""
+
+from adapters.dialects.dialect import Defaults, Dialect, Documents
+from adapters.dialects.hami import keys
+from adapters.dialects.hami_record import NVIDIA_ALLOCATED
+from adapters.dialects.info import DialectInfo, DialectStyle
+
+
+def _configure(settings: Documents, defaults: Defaults) -> Dialect:
+    # Imported here because the node agent reads this entry and does not need the implementation.
+    from adapters.dialects.hami.dialect import Hami
+
+    return Hami.configured(settings, defaults)
+
+
+INFO = DialectInfo(
+    name=keys.NAME,
+    style=DialectStyle("#b8912f", "gold3", "▞", "H"),
+    result_keys=keys.RESULT_KEYS,
+    allocation_annotations=frozenset({NVIDIA_ALLOCATED}),
+    documents=frozenset({keys.DEVICE_CONFIG}),
+    configure=_configure,
+    vendor=keys.VENDOR,
+    uses_node_lock=True,
+)

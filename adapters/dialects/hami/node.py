@@ -1,0 +1,218 @@
+"""NVIDIA's cards as HAMi's device plugin describes them in an annotation of the node.
+
+The text is a JSON list that omits values of 0 and false; older plugins write
+``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. Compute is 100
+unless the operator overcommits it, which Dragoman ignores.
+Source: pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go and pkg/device/devices.go,
+DeviceInfo, MarshalNodeDevices, and DecodeNodeDevices for the older text (a whole one stands in
+volcano-sh/volcano issue 4511).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import msgspec
+
+from adapters.dialects.containers import is_zero
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.hami import keys
+from adapters.dialects.hami.links import links, read_pair_scores
+from adapters.dialects.hami.settings import HamiConfig
+from adapters.dialects.hami_record import NODE_DEVICES, is_card_uuid
+from adapters.wire.kube import KubeNode, annotations
+from core.hardware.card import Card, Mode
+from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
+from core.hardware.quantity import FULL, MIB
+
+# nvidia/device.go:56-58; mps is shared by the driver, by memory and compute too.
+_MODES = {
+    "": Mode.SHARED,
+    keys.HAMI_CORE: Mode.SHARED,
+    keys.MPS: Mode.SHARED,
+    keys.MIG: Mode.MIG,
+}
+_NVIDIA = "NVIDIA"
+_MAX = 2**31 - 1
+_NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_FLAGS = {"true": True, "false": False}
+_SHORT, _LONG = 7, 9
+_FROM_THE_END = ("1g.", "3g.")
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX)]
+_Many = Annotated[int, msgspec.Meta(ge=1, le=_MAX)]
+
+
+class _Placement(msgspec.Struct, frozen=True):
+    size: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    start: Annotated[int, msgspec.Meta(ge=0, le=64)] = 0
+
+
+class _Profile(msgspec.Struct, frozen=True):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    memory: _Many = msgspec.field(name="memoryMB")
+    core: Annotated[int, msgspec.Meta(ge=0, le=FULL)] = 0
+    placements: tuple[_Placement, ...] | None = None
+
+
+class _NvidiaDevice(msgspec.Struct, frozen=True):
+    id: str
+    count: _Many
+    devmem: _Many
+    type: str
+    index: _Number = 0
+    numa: int = 0
+    mode: str = ""
+    health: bool = False
+    profiles: tuple[_Profile, ...] | None = msgspec.field(default=None, name="migProfiles")
+
+
+def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
+    """Read the cards of a node; an invalid entry becomes a problem.
+
+    HAMi also writes NUMA node 0 where it does not know the NUMA node, so 0 means unknown.
+
+    A node with 0 of the resource that counts cards has no device plugin any more, which leaves its
+    annotation behind: the cards are known then, and pods of this dialect get none of them.
+
+    Args:
+        node: the node.
+        config: the settings of this dialect.
+    """
+    texts = annotations(node)
+    entries, problems = _entries(texts.get(NODE_DEVICES, "").strip())
+    scores, unread = read_pair_scores(texts.get(keys.PAIR_SCORES))
+    problems += unread
+    cards: dict[str, Card] = {}
+    for position, entry in enumerate(entries):
+        found = _card(node.metadata.name, entry)
+        if isinstance(found, Card) and found.uuid not in cards:
+            cards[found.uuid] = found
+            continue
+        problem = f"card {found.uuid} is listed twice" if isinstance(found, Card) else found
+        problems.append(f"{NODE_DEVICES}, entry {position}: {problem}; ignored")
+    withdrawn = is_zero((node.status.allocatable or {}).get(config.count, ""))
+    cordoned = {uuid.strip() for uuid in texts.get(keys.CORDON, "").split(",")} & cards.keys()
+    if cards and withdrawn:
+        problems.append(f"allocatable {config.count} is 0: HAMi's device plugin does not run")
+    problems += [f"{keys.CORDON}: no pod gets card {uuid} any more" for uuid in sorted(cordoned)]
+    return NodeDescription(
+        cards=tuple(
+            replace(
+                card,
+                healthy=card.healthy and card.uuid not in cordoned,
+                links=links(card, scores),
+                dialects=frozenset() if withdrawn else frozenset({keys.NAME}),
+            )
+            for card in sorted(cards.values(), key=lambda card: (card.index, card.uuid))
+        ),
+        precision=MIB,
+        problems=tuple(problems),
+        source="HAMi",
+    )
+
+
+def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
+    """What HAMi's device plugin registers for the cards of a node: the number of sharers.
+
+    The kubelet ignores resources that a node does not publish, so the others need no sum.
+
+    Args:
+        cards: of one node.
+        config: the settings of this dialect.
+    """
+    own = [card for card in cards if keys.NAME in card.dialects]
+    return {config.count: sum(card.slots for card in own if card.healthy)} if own else {}
+
+
+def _entries(text: str) -> tuple[Sequence[object], list[str]]:
+    """The entries of the text, one for each card, not yet validated, and problems."""
+    if not text.startswith(("[", "null")):
+        return [_fields(entry) for entry in text.split(":") if entry.strip()], []
+    try:
+        return msgspec.json.decode(text, type=list[object] | None) or [], []
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return [], [f"{NODE_DEVICES} is not a list of cards: {error}"]
+
+
+def _fields(entry: str) -> dict[str, object] | str:
+    """An entry of the older format, with the keys of the newer one; or what is wrong with it."""
+    fields = [field.strip() for field in entry.split(",")]
+    if len(fields) not in (_SHORT, _LONG):
+        return f"has {len(fields)} fields, not {_SHORT} or {_LONG}"
+    uuid, count, memory, _, kind, numa, health = fields[:_SHORT]
+    index, mode = fields[_SHORT:] or ("0", "")
+    if health not in _FLAGS:
+        return f"has health {health!r}, not true or false"
+    found: dict[str, object] = {"id": uuid, "type": kind, "mode": mode, "health": _FLAGS[health]}
+    for name, number in (("count", count), ("devmem", memory), ("numa", numa), ("index", index)):
+        if _NUMBER.fullmatch(number) is None:
+            return f"has {name} {number!r}, not a whole number"
+        found[name] = int(number)
+    return found
+
+
+def _card(node: str, entry: object) -> Card | str:
+    if isinstance(entry, str):
+        return entry
+    try:
+        device = msgspec.convert(entry, _NvidiaDevice)
+    except msgspec.ValidationError as error:
+        return str(error)
+    if not is_card_uuid(device.id):
+        return f"{device.id!r} is not a valid card uuid"
+    if _NVIDIA not in device.type:
+        return f"has type {device.type!r}, which is not an {_NVIDIA} card"
+    if device.mode not in _MODES:
+        return f"has mode {device.mode!r}, not {', '.join(mode for mode in _MODES if mode)}"
+    return Card(
+        uuid=device.id,
+        node=node,
+        index=device.index,
+        vendor=keys.VENDOR,
+        model=device.type.removeprefix(f"{_NVIDIA}-"),
+        memory=device.devmem * MIB,
+        slots=device.count,
+        healthy=device.health,
+        mode=_MODES[device.mode],
+        numa=device.numa if device.numa > 0 else None,
+        names=(device.type,),
+        geometry=_geometry(device),
+    )
+
+
+def _geometry(device: _NvidiaDevice) -> Geometry:
+    """One layout for each profile: all places where NVML says that it may be.
+
+    HAMi places slices of one and three compute slices from the end of the card.
+    Source: nvidia/mig_topology.go, orderedMigPlacements.
+    """
+    if _MODES[device.mode] is not Mode.MIG:
+        return NO_GEOMETRY
+    return Geometry(
+        tuple(
+            MigLayout(
+                profile.name,
+                tuple(
+                    Slice(
+                        profile=profile.name,
+                        start=place.start,
+                        size=place.size,
+                        memory=profile.memory * MIB,
+                        compute=profile.core,
+                        layout=profile.name,
+                        position=position,
+                    )
+                    for position, place in enumerate(
+                        sorted(
+                            profile.placements or (),
+                            key=lambda place: place.start,
+                            reverse=profile.name.startswith(_FROM_THE_END),
+                        )
+                    )
+                ),
+            )
+            for profile in device.profiles or ()
+        )
+    )

@@ -1,0 +1,85 @@
+"""Reads the record of an allocation back."""
+
+from collections.abc import Mapping, Sequence
+
+from adapters.dialects.annotation_values import annotation_path
+from adapters.dialects.containers import pod_containers
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.hami_record import (
+    NVIDIA_ALLOCATED,
+    NVIDIA_KIND,
+    HamiShare,
+    check_node,
+    decode_devices,
+)
+from adapters.dialects.hami_slices import MigPlaces, read_mig_allocations
+from adapters.wire.kube import Pod, annotations
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.requests.grant import Grant
+from core.requests.request import ContainerRequest, Request
+
+_FIELD = annotation_path(NVIDIA_ALLOCATED)
+
+
+def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+    """Read the grants of a pod, in start order of its containers.
+
+    Args:
+        pod: a pod that has a record.
+        request: what it requests.
+        node: the node that it runs on.
+
+    Raises:
+        DialectError: the record is for another node, or contradicts itself, the pod or the node.
+    """
+    texts = annotations(pod)
+    check_node(texts, node)
+    text = texts[NVIDIA_ALLOCATED]
+    lists = decode_devices(NVIDIA_KIND, _FIELD, text)
+    members = [member.container.name for member in pod_containers(pod)]
+    if len(lists) != len(members):
+        problem = f"covers {len(lists)} containers, the pod has {len(members)}"
+        raise DialectError(_FIELD, text, problem)
+    places = read_mig_allocations(texts)
+    cards = {card.uuid: card for card in node.cards}
+    wanted = {each.name: each for each in request.containers}
+    grants: list[Grant] = []
+    for index, (name, shares) in enumerate(zip(members, lists, strict=True)):
+        count = wanted[name].count if name in wanted else 0
+        if len(shares) != count:
+            problem = f"has {len(shares)} cards for {name}, which requests {count}"
+            raise DialectError(_FIELD, text, problem)
+        if count:
+            grants += _grants(wanted[name], index, shares, places, cards)
+    return tuple(grants)
+
+
+def _grants(
+    wanted: ContainerRequest,
+    index: int,
+    shares: Sequence[HamiShare],
+    places: MigPlaces,
+    cards: Mapping[str, Card],
+) -> list[Grant]:
+    grants: list[Grant] = []
+    for position, share in enumerate(shares):
+        card = cards.get(share.card)
+        part = None
+        if card is not None and card.mode is Mode.MIG:
+            part = places.slice(index, position, card)
+        grants.append(_grant(wanted, share, part))
+    return grants
+
+
+def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None) -> Grant:
+    return Grant(
+        container=wanted.name,
+        card=share.card,
+        memory=share.memory if part is None else part.memory,
+        compute=share.compute if part is None else part.compute,
+        exclusive=wanted.exclusive,
+        phase=wanted.phase,
+        slice=part,
+    )
