@@ -162,7 +162,6 @@ class Request:
         uid: the pod's, unique for ever.
         pod: ``namespace/name``, for people.
         dialect: the dialect of the pod; only cards that it describes are allowed.
-        alternatives: other dialects whose cards are allowed as well.
         containers: one for each container that asks for cards, in start order: init containers
             and sidecars as in the manifest, then main containers. Never empty.
         modes: the card modes that are allowed.
@@ -184,13 +183,13 @@ class Request:
         topology: for containers that are ``linked``.
         priority: a higher one may preempt a lower one.
         notes: what the dialect asks for and this value cannot express, as sentences.
+        alternatives: other dialects whose cards are allowed as well.
     """
 
     uid: str
     pod: str
     dialect: str
     containers: tuple[ContainerRequest, ...]
-    alternatives: frozenset[str] = frozenset()
     modes: frozenset[Mode] = frozenset({Mode.SHARED})
     vendor: str | None = None
     allow_uuids: frozenset[str] | None = None
@@ -207,6 +206,7 @@ class Request:
     topology: TopologyConstraint = TopologyConstraint()
     priority: int = 0
     notes: tuple[str, ...] = ()
+    alternatives: frozenset[str] = frozenset()
 
     def described(self, card: Card) -> bool:
         """Whether a dialect of the request describes a card."""

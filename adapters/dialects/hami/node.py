@@ -185,7 +185,8 @@ def _card(node: str, entry: object) -> Card | str:
 def _geometry(device: _NvidiaDevice) -> Geometry:
     """One layout for each profile: all places where NVML says that it may be.
 
-    HAMi places slices of one and three compute slices from the end of the card.
+    HAMi's device plugin makes instances one by one, of any profile. Its scheduler places those of
+    one and three compute slices from the end of the card.
     Source: nvidia/mig_topology.go, orderedMigPlacements.
     """
     if _MODES[device.mode] is not Mode.MIG:
@@ -214,5 +215,6 @@ def _geometry(device: _NvidiaDevice) -> Geometry:
                 ),
             )
             for profile in device.profiles or ()
-        )
+        ),
+        mixed=bool(device.profiles),
     )
