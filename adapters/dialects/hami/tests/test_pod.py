@@ -168,7 +168,7 @@ def test_the_clusters_defaults_apply_to_what_is_not_named() -> None:
     assert "omitted: 5000 MiB" in zero.notes[0]
 
 
-def test_amounts_without_a_number_of_cards_get_one_card_and_the_author_is_told_so() -> None:
+def test_amounts_without_a_number_of_cards_get_one_card_and_the_author_is_warned() -> None:
     request = read(a_pod({"gpumem": 4000}))
 
     assert request.containers[0].count == 1
