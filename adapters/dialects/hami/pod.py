@@ -78,6 +78,6 @@ def _modes(texts: Text) -> frozenset[Mode]:
     """
     words = several_words(texts, keys.MODE, keys.HAMI_CORE, keys.MIG, keys.MPS)
     if words == (keys.MPS,):
-        problem = f"must be {keys.HAMI_CORE}, {keys.MIG} or both; cards of MPS count as cards of hami-core"
+        problem = f"must be {keys.HAMI_CORE}, {keys.MIG} or both; MPS is not selectable"
         raise DialectError(annotation_path(keys.MODE), texts[keys.MODE], problem)
     return frozenset(_MODES[word] for word in words if word in _MODES) or frozenset(_MODES.values())
