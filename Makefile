@@ -47,7 +47,7 @@ chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e inc
 e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG
 	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
 
-e2e-kind: .venv/.stamp  ## the same in a cluster that kind creates; needs Docker
+e2e-kind: .venv/.stamp  ## the documentation's commands in a cluster in containers
 	$(BIN)/python -m e2e.kind
 
 demo: .venv/.run-stamp  ## run the service on SQLite and drive it as the schedulers do; no cluster

@@ -11,10 +11,16 @@ import sys
 import time
 from collections.abc import Iterable
 
-from e2e.testbed import cache, debian, golang
+from e2e.testbed import cache, debian, debian_root, golang
 from e2e.testbed.golang import BuildError
 from e2e.testbed.verify import verify
-from e2e.testbed.versions import Component, DebianComponent, GoComponent, components
+from e2e.testbed.versions import (
+    Component,
+    DebianComponent,
+    GoComponent,
+    RootComponent,
+    components,
+)
 
 MIB = 2**20
 
@@ -27,6 +33,10 @@ def main(names: list[str]) -> int:
         print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         return 2
     wanted = [component for name, component in known.items() if not names or name in names]
+    if why := debian_root.obstacle():
+        for part in [each for each in wanted if isinstance(each, RootComponent)]:
+            _say(f"  {part.name}: left out, make e2e-kind needs it: {why}")
+            wanted.remove(part)
     missing = [component for component in wanted if not cache.is_built(component)]
     print(f"test bed in {cache.root()}: {len(wanted) - len(missing)} of {len(wanted)} built")
     failed: dict[str, str] = {}
@@ -34,6 +44,12 @@ def main(names: list[str]) -> int:
         if isinstance(component, GoComponent):
             _attempt(component, failed)
     _fetch([part for part in missing if isinstance(part, DebianComponent)], failed)
+    for component in missing:
+        if isinstance(component, RootComponent):
+            _say(
+                f"  {component.name}: Debian {component.suite}, {len(component.packages)} packages"
+            )
+            _attempt(component, failed)
     for component in wanted:
         if component.name not in failed:
             _check(component, failed)
@@ -55,6 +71,8 @@ def _attempt(component: Component, failed: dict[str, str], apt: debian.Apt | Non
                     golang.build(component, command, folder / "bin" / command)
                 golang.copy_assets(component, folder)
                 facts["version"] = component.version
+            elif isinstance(component, RootComponent):
+                facts["version"] = debian_root.build(component, folder)
             elif apt is not None:
                 facts["version"] = apt.fetch(component, folder)
             verify(component, folder)

@@ -46,12 +46,12 @@ def apt(suites: Iterable[str]) -> Iterator[Apt]:
     """
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise BuildError("apt-get and dpkg-deb are not installed")
-    mirror = _mirror()
+    archive = mirror()
     with TemporaryDirectory(prefix="dragoman-apt-") as name:
         folder = Path(name)
         for part in ("lists/partial", "archives/partial"):
             (folder / part).mkdir(parents=True)
-        lines = [f"deb {mirror} {suite} main\n" for suite in sorted(set(suites))]
+        lines = [f"deb {archive} {suite} main\n" for suite in sorted(set(suites))]
         (folder / "sources.list").write_text("".join(lines))
         settings = {
             "Dir::Etc::sourcelist": folder / "sources.list",
@@ -68,7 +68,7 @@ def apt(suites: Iterable[str]) -> Iterator[Apt]:
         yield Apt(options=tuple(options), folder=folder)
 
 
-def _mirror() -> str:
+def mirror() -> str:
     """Where this machine gets Debian's main archive from."""
     rows = _call(
         "apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)",

@@ -1,10 +1,11 @@
 """Ask each binary what it is, and compare with what it should be."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.testbed.golang import BuildError, modules
-from e2e.testbed.versions import Component, GoComponent
+from e2e.testbed.versions import ROOT, Component, GoComponent, RootComponent
 
 # As long as a program may take to say its version.
 PATIENCE = 30
@@ -18,23 +19,24 @@ def verify(component: Component, folder: Path) -> None:
     """
     for name, relative in component.binaries.items():
         path = folder / relative
-        said = _answer(path, component.ask.get(name, ("--version",)))
+        words = (str(path), *component.ask.get(name, ("--version",)))
+        if isinstance(component, RootComponent):
+            words = ("chroot", str(folder / ROOT), relative.removeprefix(ROOT), *words[1:])
+        said = _answer(words)
         if component.says not in said:
             raise BuildError(f"{name} should say {component.says!r} and says {said[:200]!r}")
         if isinstance(component, GoComponent):
             _compare_modules(component, path)
 
 
-def _answer(path: Path, question: tuple[str, ...]) -> str:
+def _answer(words: Sequence[str]) -> str:
     try:
-        done = subprocess.run(
-            [path, *question], capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{path.name} does not run: {error}") from error
+        raise BuildError(f"{words[0]} does not run: {error}") from error
     said = done.stdout + done.stderr
     if done.returncode:
-        raise BuildError(f"{path.name} {' '.join(question)} fails: {said[-300:]}")
+        raise BuildError(f"{' '.join(words)} fails: {said[-300:]}")
     return said
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+# Where a Debian root is, below its component's place.
+ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,28 @@ class DebianComponent:
     says: str
 
 
-Component = GoComponent | DebianComponent
+@dataclass(frozen=True, slots=True)
+class RootComponent:
+    """A small Debian with some packages, in a folder of the component's place.
+
+    Attributes:
+        name: ours.
+        suite: Debian's release.
+        packages: what it has besides the essential ones.
+        binaries: of some programs, the path below the component's place.
+        ask: for a binary, the arguments after which it says its version.
+        says: what it then says.
+    """
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+    binaries: Mapping[str, str]
+    ask: Mapping[str, tuple[str, ...]]
+    says: str
+
+
+Component = GoComponent | DebianComponent | RootComponent
 
 
 def components() -> dict[str, Component]:
@@ -74,6 +97,7 @@ def components() -> dict[str, Component]:
     table = tomllib.loads((HERE / "versions.toml").read_text())
     found: dict[str, Component] = {name: _go(name, row) for name, row in table["go"].items()}
     found |= {name: _debian(name, row) for name, row in table["debian"].items()}
+    found |= {name: _root(name, row) for name, row in table["root"].items()}
     return found
 
 
@@ -103,6 +127,17 @@ def _debian(name: str, row: Mapping[str, Any]) -> DebianComponent:
         package=row["package"],
         suite=row["suite"],
         binaries=row["binaries"],
+        ask=_questions(row),
+        says=row["says"],
+    )
+
+
+def _root(name: str, row: Mapping[str, Any]) -> RootComponent:
+    return RootComponent(
+        name=name,
+        suite=row["suite"],
+        packages=tuple(row["packages"]),
+        binaries={key: f"{ROOT}/{path}" for key, path in row["binaries"].items()},
         ask=_questions(row),
         says=row["says"],
     )

@@ -16,6 +16,18 @@ def create(folder: Path) -> str:
     return f"/{name_of(folder)}"
 
 
+def enter(folder: Path) -> list[Path]:
+    """Make the run's groups so that processes can join them, and return their paths."""
+    create(folder)
+    groups = [mount / name_of(folder) for mount in _mounts()]
+    for group in groups:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            file = group / name  # empty in a new group of version 1, and no process can join
+            if file.exists() and not file.read_text().strip():
+                file.write_text((group.parent / name).read_text())
+    return groups
+
+
 def remove(folder: Path, patience: float = 10) -> None:
     """Remove the run's group when its last process has gone.
 

@@ -1,0 +1,49 @@
+"""Stand-ins of cards on the cluster's nodes: device nodes, HAMi-core's library, a list of cards."""
+
+import subprocess
+
+import yaml
+
+CARDS = 2
+MEMORY_MIB = 24576
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+# Empty in effect: the workload's one static program loads no library.
+PRELOAD = "/usr/local/vgpu/ld.so.preload"
+DEVICES = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+
+
+def uuid(node: str, index: int) -> str:
+    """Of a card of a node."""
+    return f"GPU-{node}-{index}"
+
+
+def inventory(node: str) -> str:
+    """What the agent reads, with ``node.inventory.source: file``."""
+    rows = [
+        {
+            "uuid": uuid(node, index),
+            "index": index,
+            "vendor": "nvidia",
+            "model": "NVIDIA A10",
+            "memoryMiB": MEMORY_MIB,
+            "devices": [f"/dev/nvidia{index}"],
+        }
+        for index in range(CARDS)
+    ]
+    return yaml.safe_dump({"cards": rows})
+
+
+def install(node: str) -> None:
+    """Put them on a node, as its driver does at each start of the machine."""
+    lines = [
+        "set -e",
+        *(f"test -c /dev/{name} || mknod -m 666 /dev/{name} c 1 3" for name in DEVICES),
+        "mkdir -p /etc/dragoman /usr/local/vgpu",
+        f"touch {LIBRARY}; echo {LIBRARY} > {PRELOAD}",
+        "cat > /etc/dragoman/cards.yaml",
+    ]
+    subprocess.run(
+        ["docker", "exec", "--interactive", node, "bash", "-c", "\n".join(lines)],
+        input=inventory(node).encode(),
+        check=True,
+    )

@@ -1,0 +1,33 @@
+"""What the documentation's ``docker build`` needs: the base image that our Dockerfile names."""
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from e2e.kind import images
+from e2e.kind.engine import Engine
+
+BASE = "python:3.11-slim-bookworm"
+HERE = Path(__file__).parent / "product"
+TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def provide_base(engine: Engine) -> None:
+    """Give our own engine Debian's Python under the base image's name; others fetch it.
+
+    Raises:
+        EngineError: it cannot be built.
+    """
+    if not engine.own:
+        return
+    root = images.debian(engine, "python")
+    dockerfile = HERE / "Dockerfile"
+    image = f"{images.PREFIX}/python:{images.digest(root, dockerfile, TRUSTED)}"
+    if not engine.has(image):
+        with TemporaryDirectory(prefix="dragoman-kind-") as context:
+            shutil.copy2(TRUSTED, Path(context) / TRUSTED.name)
+            engine.docker(
+                *("build", f"--file={dockerfile}", f"--build-arg=ROOT={root}"),
+                *(f"--tag={image}", context),
+            )
+    engine.docker("tag", image, BASE)
