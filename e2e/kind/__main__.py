@@ -20,7 +20,11 @@ from e2e.kind.node_image import node_image
 from e2e.testbed import cache
 from e2e.testbed.cache import NotBuiltError
 
-TESTS = [sys.executable, "-m", "pytest", "e2e/kind/tests", "--quiet", "-rs", "--durations=15"]
+# Steps in the order of their numbers, and after a failure none that builds on it.
+TESTS = [
+    *(sys.executable, "-m", "pytest", "e2e/kind/tests", "--quiet", "-rs", "--exitfirst"),
+    *("-p", "no:randomly", "--timeout=900", "--durations=15"),
+]
 # Programs that tests and documentation call, each with the part of the test bed that has it.
 TOOLS = {"kind": "kind", "helm": "helm", "kubectl": "kubernetes"}
 

@@ -6,13 +6,15 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import yaml
+
 from e2e.kind import images
 from e2e.kind.engine import Engine, EngineError
 from e2e.testbed import cache
 from e2e.testbed.versions import ROOT, GoComponent, components
 
 HERE = Path(__file__).parent / "node"
-PARTS = ("node", "kind", "kubernetes", "etcd", "coredns", "containerd", "busybox")
+PARTS = ("node", "kind", "kubernetes", "etcd", "coredns", "containerd", "busybox", "volcano")
 BUSYBOX = f"{images.PREFIX}/busybox:1"
 WORKLOAD = "busybox:1.37"
 """The image of the documentation's pods; the program is the test bed's."""
@@ -51,6 +53,11 @@ PLAIN = {
     "etcd": "etcd",
     "coredns": "coredns",
 }
+# As Volcano's chart names its images; the entry points are those of its Dockerfiles.
+VOLCANO = {
+    "volcanosh/vc-scheduler": "vc-scheduler",
+    "volcanosh/vc-controller-manager": "vc-controller-manager",
+}
 
 
 def node_image(engine: Engine) -> str:
@@ -63,7 +70,7 @@ def node_image(engine: Engine) -> str:
     image = f"{images.PREFIX}/node:{images.digest(*images.made_of(*PARTS), Path(__file__), *own)}"
     if not engine.has(image):
         base = _base(engine)
-        _commit(engine, base, kubeadm_images(engine), image)
+        _commit(engine, base, [*kubeadm_images(engine), *volcano_images(engine)], image)
     return image
 
 
@@ -130,6 +137,18 @@ def kubeadm_images(engine: Engine) -> list[str]:
             images.scratch(engine, name, files, entrypoint)
         names.append(name)
     return names
+
+
+def volcano_images(engine: Engine) -> list[str]:
+    """Import what Volcano's chart names; returns the names."""
+    values = yaml.safe_load((cache.asset("volcano", "chart") / "values.yaml").read_text())
+    tag = values["basic"]["image_tag_version"]
+    return [
+        images.scratch(
+            engine, f"{name}:{tag}", {program: cache.binary("volcano", program)}, [f"/{program}"]
+        )
+        for name, program in VOLCANO.items()
+    ]
 
 
 def _kube_proxy(engine: Engine, name: str) -> None:

@@ -12,7 +12,9 @@ from e2e.kind.shell import CommandError, get, sh
 Pod = dict[str, Any]
 
 
-def pod(name: str, limits: Mapping[str, int], *, node: str = "", app: str = "") -> Pod:
+def pod(
+    name: str, limits: Mapping[str, int], *, node: str = "", app: str = "", scheduler: str = ""
+) -> Pod:
     """A pod of one container, called ``main``, that sleeps.
 
     Args:
@@ -20,6 +22,7 @@ def pod(name: str, limits: Mapping[str, int], *, node: str = "", app: str = "") 
         limits: of the container, also as its requests.
         node: on which it must run; any if empty.
         app: a label.
+        scheduler: that binds it; the default one if empty.
     """
     spec: dict[str, Any] = {
         "terminationGracePeriodSeconds": 1,
@@ -34,6 +37,8 @@ def pod(name: str, limits: Mapping[str, int], *, node: str = "", app: str = "") 
     }
     if node:
         spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+    if scheduler:
+        spec["schedulerName"] = scheduler
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,6 +1,7 @@
 """kubeadm's kube-scheduler: a static pod of the control plane's node, and its configuration."""
 
 import subprocess
+from typing import Any
 
 import yaml
 
@@ -24,17 +25,36 @@ def configure(text: str) -> None:
     pod["spec"]["volumes"].append(
         {"name": "configuration", "hostPath": {"path": CONFIGURATION, "type": "File"}}
     )
-    # The kubelet reads every file of the folder: the new one appears there whole.
-    _write("/etc/kubernetes/new", yaml.safe_dump(pod))
-    _run("mv", "/etc/kubernetes/new", MANIFEST)
+    _replace(pod)
 
 
-def runs_configured() -> bool:
-    """Whether the pod with the configuration is ready."""
+def restore() -> None:
+    """Let the static pod be as kubeadm made it."""
+    pod = yaml.safe_load(_run("cat", MANIFEST))
+    (container,) = pod["spec"]["containers"]
+    container["command"].remove(f"--config={CONFIGURATION}")
+    container["volumeMounts"].pop()
+    pod["spec"]["volumes"].pop()
+    _replace(pod)
+
+
+def is_ready(*, configured: bool) -> bool:
+    """Whether the pod is ready, with or without the configuration."""
     found = get(POD, "--namespace=kube-system")
     command = found["spec"]["containers"][0]["command"]
     ready = [row["ready"] for row in found["status"].get("containerStatuses", ())]
-    return f"--config={CONFIGURATION}" in command and ready == [True]
+    return (f"--config={CONFIGURATION}" in command) is configured and ready == [True]
+
+
+def configuration() -> str:
+    """What the node has."""
+    return _run("cat", CONFIGURATION)
+
+
+def _replace(pod: dict[str, Any]) -> None:
+    # The kubelet reads every file of the folder: the new one appears there whole.
+    _write("/etc/kubernetes/new", yaml.safe_dump(pod))
+    _run("mv", "/etc/kubernetes/new", MANIFEST)
 
 
 def _write(path: str, text: str) -> None:

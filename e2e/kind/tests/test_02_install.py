@@ -77,4 +77,4 @@ def test_kubeadms_scheduler_runs_with_what_configure_prints(tmp_path: Path) -> N
 
     static_pod.configure(file.read_text())
 
-    eventually(120, static_pod.runs_configured)
+    eventually(120, lambda: static_pod.is_ready(configured=True))

@@ -1,0 +1,141 @@
+"""Restarts and outages: of our components under load, of all nodes at once, of one node."""
+
+import subprocess
+from collections.abc import Sequence
+
+from e2e.kind import cards
+from e2e.kind.node_image import WORKLOAD
+from e2e.kind.pods import Pod, create, delete, granted, koordinator, pod, used, volcano
+from e2e.kind.shell import eventually, get, sh, wait_for
+
+MIB = 2**20
+SERVICE = "deployment/dragoman --namespace=dragoman-system"
+AGENT = "daemonset/dragoman-node --namespace=dragoman-system"
+
+
+def load(prefix: str, count: int) -> list[Pod]:
+    """Pods of two dialects in turn, which fit on the cards of two nodes."""
+    shares = (volcano(3000, cores=10), koordinator(12))
+    return [pod(f"{prefix}-{index}", shares[index % 2], app=prefix) for index in range(count)]
+
+
+def names(pods: Sequence[Pod]) -> list[str]:
+    return [each["metadata"]["name"] for each in pods]
+
+
+def test_service_and_agents_restart_under_load_without_a_lost_or_doubled_share() -> None:
+    before, during = load("before", 8), load("during", 16)
+    create(*before)
+    wait_for("pod", "--for=condition=Ready", "--selector=app=before")
+    granted_before = granted()
+
+    sh(f"kubectl rollout restart {SERVICE}; kubectl rollout restart {AGENT}")
+    for each in during:
+        create(each)
+    sh(
+        f"kubectl rollout status {SERVICE} --timeout=3m; kubectl rollout status {AGENT}",
+        timeout=400,
+    )
+
+    wait_for("pod", "--for=condition=Ready", "--selector=app=during", seconds=180)
+    after = granted()
+    assert {name: after[name] for name in granted_before} == granted_before
+    assert after.keys() == {*names(before), *names(during)}
+    assert max(used().values()) <= cards.MEMORY_MIB * MIB
+    restarts = [
+        row["restartCount"]
+        for each in get("pods", "--selector=app=before")
+        for row in each["status"]["containerStatuses"]
+    ]
+    assert set(restarts) == {0}
+    delete(*names(before), *names(during))
+    eventually(30, lambda: used() == {})
+
+
+def test_without_a_replica_plain_pods_are_bound_as_the_webhook_says() -> None:
+    sh(f"kubectl scale {SERVICE} --replicas=0")
+    replicas = "--selector=app.kubernetes.io/component=service"
+    eventually(60, lambda: get("pods", "--namespace=dragoman-system", replicas) == [])
+    (hooks,) = get("mutatingwebhookconfigurations")
+    policies = {hook["name"]: hook["failurePolicy"] for hook in hooks["webhooks"]}
+
+    sh(f"kubectl -n kube-system run system --image={WORKLOAD} -- sleep infinity")
+    create(pod("plain", {}))
+    wait_for("pod/system --namespace=kube-system", "--for=condition=Ready")
+    if policies["bindings.dragoman.dev"] == "Ignore":
+        wait_for("pod/plain", "--for=condition=Ready")
+    sh(f"kubectl scale {SERVICE} --replicas=2")
+    sh(f"kubectl rollout status {SERVICE} --timeout=3m", timeout=200)
+
+    wait_for("pod/plain", "--for=condition=Ready")
+    delete("plain")
+    sh("kubectl -n kube-system delete pod system --grace-period=1")
+
+
+def test_all_nodes_restart_at_once_and_shares_stay_where_they_were(workers: list[str]) -> None:
+    create(pod("stays", volcano(8000)), pod("also-stays", koordinator(25)))
+    wait_for("pod/stays pod/also-stays", "--for=condition=Ready")
+    before = granted()
+
+    nodes = _by_address()
+    subprocess.run(["docker", "stop", "--time=5", *nodes], check=True)
+    subprocess.run(["docker", "start", *nodes], check=True)
+    for node in workers:
+        cards.install(node)
+
+    eventually(120, lambda: get("nodes") != [])
+    sh(f"kubectl rollout status {SERVICE} --timeout=4m", timeout=250)
+    sh(f"kubectl rollout status {AGENT} --timeout=2m", timeout=130)
+    wait_for("pod/stays pod/also-stays", "--for=condition=Ready", seconds=180)
+    assert granted() == before
+    create(pod("new", volcano(4000)))
+    wait_for("pod/new", "--for=condition=Ready")
+    delete("stays", "also-stays", "new")
+    eventually(60, lambda: used() == {})
+
+
+def _by_address() -> list[str]:
+    """The cluster's containers in the order of their addresses, so that they get them again."""
+    form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}} {{.Name}}"
+    found = subprocess.run(
+        ["docker", "ps", "--quiet"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    rows = subprocess.run(
+        ["docker", "inspect", f"--format={form}", *found],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return [
+        row.split("/")[-1]
+        for row in sorted(rows, key=lambda row: int(row.split()[0].split(".")[-1]))
+    ]
+
+
+def test_a_drained_node_gives_its_cards_back(workers: list[str]) -> None:
+    drained, other = workers[1], workers[0]
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "moves"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "moves"}},
+            "template": {key: pod("moves", volcano(20000))[key] for key in ("metadata", "spec")},
+        },
+    }
+    del deployment["spec"]["template"]["metadata"]["name"]
+    sh(f"kubectl cordon {other}")
+    create(deployment)
+    eventually(90, lambda: len(granted(drained)) == 2)
+    sh(f"kubectl uncordon {other}")
+
+    sh(f"kubectl drain {drained} --ignore-daemonsets --timeout=3m", timeout=240)
+
+    eventually(60, lambda: granted(drained) == {})
+    sh("kubectl rollout status deployment/moves --timeout=2m")
+    assert len(granted(other)) == 2
+    sh(f"kubectl uncordon {drained}")
+    sh(f"kubectl rollout status {SERVICE} --timeout=2m")
+    sh("kubectl delete deployment moves")
+    eventually(60, lambda: used() == {})
