@@ -114,6 +114,7 @@ def _by_address() -> list[str]:
 
 def test_a_drained_node_gives_its_cards_back(workers: list[str]) -> None:
     drained, other = workers[1], workers[0]
+    template = pod("moves", volcano(20000))
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -121,10 +122,9 @@ def test_a_drained_node_gives_its_cards_back(workers: list[str]) -> None:
         "spec": {
             "replicas": 2,
             "selector": {"matchLabels": {"app": "moves"}},
-            "template": {key: pod("moves", volcano(20000))[key] for key in ("metadata", "spec")},
+            "template": {"metadata": {"labels": {"app": "moves"}}, "spec": template["spec"]},
         },
     }
-    del deployment["spec"]["template"]["metadata"]["name"]
     sh(f"kubectl cordon {other}")
     create(deployment)
     eventually(90, lambda: len(granted(drained)) == 2)
