@@ -12,6 +12,10 @@ from core.requests.request import Request
 CACHED_PODS = 20_000
 """Pods that are cached; the least recently used one is evicted first."""
 
+CACHED_CHARACTERS = 64 << 20
+"""Characters of their annotations and labels together. A pod may have 256 KiB of them, and a
+scheduler sends any number of pods; a common pod with a share has less than 1 KiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
@@ -44,6 +48,7 @@ class PodRequestCache:
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
+        self._characters = 0
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -55,6 +60,7 @@ class PodRequestCache:
         self._dialects = tuple(dialects)
         pods = [each.pod for each in self._by_uid.values()]
         self._by_uid.clear()
+        self._characters = 0
         for pod in pods:
             try:
                 self.read(pod)
@@ -74,10 +80,11 @@ class PodRequestCache:
             return cached
         pod_request = read(pod, self._dialects)
         if pod_request is not None and uid:
+            self.forget(uid)
             self._by_uid[uid] = pod_request
-            self._by_uid.move_to_end(uid)
-            if len(self._by_uid) > CACHED_PODS:
-                self._by_uid.popitem(last=False)
+            self._characters += _characters(pod)
+            while len(self._by_uid) > CACHED_PODS or self._characters > CACHED_CHARACTERS:
+                self.forget(next(iter(self._by_uid)))
         return pod_request
 
     def get(self, uid: str) -> PodRequest | None:
@@ -86,4 +93,11 @@ class PodRequestCache:
 
     def forget(self, uid: str) -> None:
         """Drop a pod that was deleted."""
-        self._by_uid.pop(uid, None)
+        forgotten = self._by_uid.pop(uid, None)
+        if forgotten is not None:
+            self._characters -= _characters(forgotten.pod)
+
+
+def _characters(pod: Pod) -> int:
+    texts = (pod.metadata.annotations, pod.metadata.labels, pod.spec.node_selector)
+    return sum(len(key) + len(value) for text in texts if text for key, value in text.items())
