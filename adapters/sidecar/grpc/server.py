@@ -32,6 +32,20 @@ POLL = 0.2
 SHUTDOWN_GRACE = 2.0
 """Seconds that calls in progress may take when the service stops."""
 
+CALLS = 256
+"""Calls at a time, the streams of WatchLedger included."""
+
+LIMITS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4 << 20),
+    ("grpc.max_metadata_size", 16 << 10),
+    ("grpc.absolute_max_metadata_size", 64 << 10),
+    ("grpc.max_concurrent_streams", CALLS),
+    ("grpc.max_allowed_incoming_connections", 256),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+)
+"""Source: grpc/include/grpc/impl/channel_arg_names.h."""
+
 Failed = Callable[[str, Exception], str]
 """Logs an unexpected error of a call; returns the number of the log entry."""
 
@@ -152,7 +166,7 @@ class GrpcServer:
         self._service = service
         self._path = Path(listen.removeprefix(UNIX)) if listen.startswith(UNIX) else None
         self._health = HealthServicer()
-        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=CALLS)
         pb_grpc.add_DragomanServicer_to_server(  # type: ignore[no-untyped-call]
             Servicer(Calls(service), failed), self._server
         )

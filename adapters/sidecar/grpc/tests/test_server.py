@@ -22,7 +22,7 @@ from adapters.sidecar.tests.builders import (
     a_pod,
     a_service,
 )
-from adapters.sidecar.tests.test_serve import serving
+from adapters.sidecar.tests.process import serving
 from adapters.tests.waiting import within
 
 REPOSITORY = Path(__file__).parents[4]
