@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -21,7 +22,7 @@ from adapters.sidecar.certificates.tls_context import (
 )
 from adapters.sidecar.compose import Composition, Task, in_cluster, without_cluster
 from adapters.sidecar.observe.decision_log import Logger, logger
-from adapters.sidecar.runtime import ServiceRuntime, Tasks
+from adapters.sidecar.runtime import ServiceRuntime, Tasks, limits_of
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.standalone.seed import StaticInventory
 from adapters.sidecar.web import server
@@ -31,6 +32,9 @@ from adapters.wire.ledger import LedgerRecordError
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""
+
+OPEN_FILES = 1 << 18
+"""Open files for two ports with the most connections that can be set."""
 
 
 class StartError(RuntimeError):
@@ -71,6 +75,7 @@ def serve(options: StartOptions) -> None:
         StartError: the service cannot start, or cannot go on.
     """
     sys.setswitchinterval(0.0005)
+    _allow_open_files()
     try:
         settings = options.settings()
         log = logger(settings.log.level, settings.log.format)
@@ -166,11 +171,13 @@ def _http_servers(
         options.announce(address)
 
     webhooks = app.restricted_to(WEBHOOK_PATHS)
+    limits = limits_of(settings)
     return [
         server.server(
             webhooks if port.webhooks_only else app,
             port.certificate,
             partial(started, port.address),
+            limits,
         )
         for port in ports
     ]
@@ -247,6 +254,14 @@ def _modified(file: Path | None) -> int | None:
         return None if file is None else file.stat().st_mtime_ns
     except OSError:
         return None
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files, of which each connection is one, as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

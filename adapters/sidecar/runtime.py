@@ -27,6 +27,8 @@ from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
+from adapters.sidecar.web.body_budget import BodyBudget
+from adapters.sidecar.web.limits import MIB, PortLimits
 from adapters.sidecar.web.routes import people, schedulers
 from adapters.stores.store import Store
 
@@ -114,7 +116,8 @@ class ServiceRuntime:
             **people(self.service, self._metrics, self.decision_log.latest),
             **(more or {}),
         }
-        return App(routes, self.decision_log)
+        budget = BodyBudget(limits_of(self._settings).body_bytes, monotonic)
+        return App(routes, self.decision_log, budget)
 
     def configure(self, settings: Settings) -> None:
         """Apply the settings that need no restart.
@@ -239,6 +242,18 @@ class Tasks:
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)
+
+
+def limits_of(settings: Settings) -> PortLimits:
+    """The limits of the HTTP ports."""
+    limits = settings.limits
+    return PortLimits(
+        limits.connections,
+        limits.head_seconds,
+        limits.body_seconds,
+        limits.response_seconds,
+        limits.body_mib * MIB,
+    )
 
 
 def settle() -> None:

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.environment import PREFIX, VariableError, override
+from adapters.sidecar.limit_settings import LimitSettings
 from adapters.sidecar.section import ADDRESS, SPLIT_AT_COMMAS, Section
 from adapters.sidecar.tls_settings import GrpcTls, Tls
 
@@ -100,6 +101,7 @@ class Settings(Section):
             is away; empty for no annotation.
         peer_metrics: whether cards are exported under the names of HAMi's and Volcano's metrics
             too.
+        limits: of the HTTP ports.
         policy: placement of pods that do not choose it themselves.
         log: the log on standard error.
     """
@@ -116,6 +118,7 @@ class Settings(Section):
     node_lock: Literal["auto", "never"] = "auto"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = True
+    limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     log: Log = Log()
 

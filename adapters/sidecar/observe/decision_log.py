@@ -95,6 +95,10 @@ class StructuredDecisionLog:
         """Return a timer of one request; it measures nothing without an endpoint."""
         return _Call(verb, self._metrics) if verb else RequestTimer()
 
+    def refused(self, reason: str) -> None:
+        """Count a request or a connection that a limit of the port refused."""
+        self._metrics.refused(reason)
+
     def failed(self, path: str, error: Exception) -> str:
         """Log an unexpected error with its traceback; return the number of the log line."""
         number = self._number()

@@ -59,6 +59,12 @@ class Metrics:
             registry=self.registry,
         )
         self._size = cache(sizes.labels)
+        self._refused = Counter(
+            "dragoman_http_refused",
+            "HTTP requests and connections that a limit of the port refused, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
         self._conflicts = Counter(
             "dragoman_ledger_conflicts",
             "Ledger writes rejected because the resourceVersion had changed.",
@@ -89,6 +95,10 @@ class Metrics:
         self._call(verb).observe(seconds)
         self._size(verb).inc(size)
         self._answer(verb, str(status)).inc()
+
+    def refused(self, reason: str) -> None:
+        """Count a request or a connection that a limit refused."""
+        self._refused.labels(reason).inc()
 
     def watch(self, name: str, staleness: Callable[[], float]) -> None:
         """Export the staleness of a watch, in seconds; computed at each scrape."""

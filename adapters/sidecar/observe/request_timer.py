@@ -28,6 +28,10 @@ class RequestMetrics(Protocol):
         """A timer for one request; ``verb`` is the label of its endpoint."""
         ...
 
+    def refused(self, reason: str) -> None:
+        """Count a request or a connection that a limit of the port refused."""
+        ...
+
     def failed(self, path: str, error: Exception) -> str:
         """Log an unexpected error.
 

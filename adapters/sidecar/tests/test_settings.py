@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from adapters.sidecar import settings as settings_module
+from adapters.sidecar.runtime import limits_of
 from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.web.limits import PortLimits
 
 
 def test_the_example_settings_are_valid(tmp_path: Path) -> None:
@@ -18,6 +20,10 @@ def test_the_example_settings_are_valid(tmp_path: Path) -> None:
     assert tmp_path.exists()
 
 
+def test_the_default_limits_are_those_of_the_server() -> None:
+    assert limits_of(Settings()) == PortLimits()
+
+
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("holdSeconds: 7\npolicy: {node: spread}\ntls:\n")
@@ -25,12 +31,14 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         "DRAGOMAN_HOLDSECONDS": "9",
         "DRAGOMAN_POLICY_NODE": "binpack",
         "DRAGOMAN_POLICY_TOPOLOGYAWARE": "true",
+        "DRAGOMAN_LIMITS_BODYMIB": "512",
         "PATH": "/bin",
     }
 
     found = settings_module.read(file, environment)
 
     assert found.hold_seconds == 9
+    assert limits_of(found).body_bytes == 512 << 20
     assert found.policy.node is not None
     assert (found.policy.node.value, found.policy.topology_aware) == ("binpack", True)
 
@@ -52,6 +60,11 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("tls: {managed: {secret: a, names: [b], leafSeconds: 60}}", "6 times overlapSeconds"),
         ("tls: {managed: {secret: a, names: [b], authoritySeconds: 999}}", "2 times leafSeconds"),
         ("store: postgres", "store"),
+        ("limits: {connections: 15}", "limits.connections"),
+        ("limits: {headSeconds: 61}", "limits.headSeconds"),
+        ("limits: {bodySeconds: 0}", "limits.bodySeconds"),
+        ("limits: {responseSeconds: 601}", "limits.responseSeconds"),
+        ("limits: {bodyMiB: 8}", "limits.bodyMiB"),
         ("requiredPlugin: two words", "requiredPlugin"),
         ("[1]", "mapping"),
         ("a: [", "YAML"),
@@ -94,6 +107,11 @@ EVERY = {
     "NODELOCK": "never",
     "REQUIREDPLUGIN": "dragoman",
     "PEERMETRICS": "false",
+    "LIMITS_CONNECTIONS": "16",
+    "LIMITS_HEADSECONDS": "1",
+    "LIMITS_BODYSECONDS": "2",
+    "LIMITS_RESPONSESECONDS": "3",
+    "LIMITS_BODYMIB": "16",
     "POLICY_NODE": "spread",
     "POLICY_CARD": "binpack",
     "POLICY_TOPOLOGYAWARE": "false",

@@ -1,13 +1,18 @@
 """The ASGI application: reads a body, calls a handler, responds. Every failure is a response."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from io import BytesIO
+from time import monotonic
 from urllib.parse import parse_qsl
 
 import orjson
 
 from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.observe.request_timer import RequestMetrics, RequestTimer
+from adapters.sidecar.web.body_budget import BodyBudget, BudgetError, HeldBody
+from adapters.sidecar.web.limits import DROP, MIB, PortLimits
 from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
 
@@ -15,7 +20,6 @@ Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[Mapping[str, object]], Awaitable[None]]
 
-MIB = 1 << 20
 JSON = "application/json"
 
 
@@ -36,11 +40,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response."""
+    """A response; ``closes`` the connection, of which the rest of the body is not read."""
 
     body: bytes
     status: int = 200
     kind: str = JSON
+    closes: bool = False
+
+
+class TooLongError(Exception):
+    """A body is longer than its route reads; the text says how long it may be."""
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -64,15 +73,32 @@ class Route:
 class App:
     """All routes by path and method; one that ends in a slash matches every path below it."""
 
-    def __init__(self, routes: Mapping[tuple[str, str], Route], metrics: RequestMetrics) -> None:
+    def __init__(
+        self,
+        routes: Mapping[tuple[str, str], Route],
+        metrics: RequestMetrics,
+        budget: BodyBudget | None = None,
+    ) -> None:
+        """Compose the application.
+
+        Args:
+            routes: by method and path.
+            metrics: of requests.
+            budget: of all bodies in memory; None for the default limit.
+        """
         self._routes = dict(routes)
         self._prefixes = tuple(path for _, path in routes if path.endswith("/") and path != "/")
         self._metrics = metrics
+        self._budget = budget or BodyBudget(PortLimits().body_bytes, monotonic)
 
     def restricted_to(self, paths: Collection[str]) -> "App":
         """An application with those routes only whose path is one of ``paths``."""
         kept = {at: route for at, route in self._routes.items() if at[1] in paths}
-        return App(kept, self._metrics)
+        return App(kept, self._metrics, self._budget)
+
+    def refused(self, reason: str) -> None:
+        """Count a request or connection that a limit refused."""
+        self._metrics.refused(reason)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, as ASGI defines it."""
@@ -85,6 +111,8 @@ class App:
             (b"content-type", answer.kind.encode()),
             (b"content-length", str(len(answer.body)).encode()),
         ]
+        if answer.closes:
+            headers.append((b"connection", b"close"))
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -109,20 +137,38 @@ class App:
     async def _handle(
         self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
     ) -> Answer | None:
-        try:
-            body = await _read(receive, route.max_body)
-            if body is None:
-                return None
-            timing.size = len(body)
-            query = dict(parse_qsl(_text(scope.get("query_string"))))
-            return await route.handler(Call(body, query, rest))
-        except BodyError as error:
-            return problem(400, str(error))
-        except NotReady as error:
-            return problem(503, str(error))
-        except Exception as error:
-            number = self._metrics.failed(str(scope["path"]), error)
-            return problem(500, f"internal error {number}; nothing was decided")
+        with self._budget.hold(partial(self._displaced, scope)) as held:
+            try:
+                body = await _read(receive, min(route.max_body, self._budget.limit), held)
+                if body is None:
+                    return None
+                timing.size = len(body)
+                query = dict(parse_qsl(_text(scope.get("query_string"))))
+                return await route.handler(Call(body, query, rest))
+            except TooLongError as error:
+                self.refused("body_bytes")
+                return replace(problem(413, str(error)), closes=True)
+            except BudgetError:
+                self.refused("body_budget")
+                return replace(problem(503, self._busy), closes=True)
+            except BodyError as error:
+                return problem(400, str(error))
+            except NotReady as error:
+                return problem(503, str(error))
+            except Exception as error:
+                number = self._metrics.failed(str(scope["path"]), error)
+                return problem(500, f"internal error {number}; nothing was decided")
+
+    def _displaced(self, scope: Scope) -> None:
+        """Close the connection of a request whose body gave way to others."""
+        self.refused("body_budget")
+        extensions = scope.get("extensions")
+        if isinstance(extensions, Mapping) and callable(drop := extensions.get(DROP)):
+            drop()
+
+    @property
+    def _busy(self) -> str:
+        return f"request bodies in memory have {self._budget.limit} bytes, the limit; try again"
 
 
 def problem(status: int, text: str) -> Answer:
@@ -140,23 +186,24 @@ def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else ""
 
 
-async def _read(receive: Receive, max_body: int) -> bytes | None:
+async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None:
     """The whole body; None where the client disconnected before its end.
 
     Raises:
-        BodyError: the body is too long.
+        TooLongError: the body is too long.
+        BudgetError: there is no memory for it now.
     """
-    parts: list[bytes] = []
-    size = 0
+    read = BytesIO()  # getvalue returns its buffer, where a join would need the memory twice
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
         part = message.get("body", b"")
         if isinstance(part, bytes):
-            parts.append(part)
-            size += len(part)
-        if size > max_body:
-            raise BodyError(f"the body is longer than {max_body} bytes")
+            if read.tell() + len(part) > max_body:
+                raise TooLongError(f"the body is longer than {max_body} bytes")
+            held.grow(len(part))
+            read.write(part)
         if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            held.arrived()
+            return read.getvalue()

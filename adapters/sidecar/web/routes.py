@@ -13,7 +13,8 @@ from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
-from adapters.sidecar.web.app import JSON, MIB, Answer, Call, Route, pod_named, problem
+from adapters.sidecar.web.app import JSON, Answer, Call, Route, pod_named, problem
+from adapters.sidecar.web.limits import MIB
 from adapters.wire import body
 from adapters.wire.kube import Pod, full_name
 
@@ -42,18 +43,19 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
     kube, volcano = KubeExtender(service), VolcanoExtender(service)
     admission = Admission(service, required_plugin)
     return {
-        # A body with 5,000 whole nodes has 64 MiB.
+        # A body with 5,000 whole nodes has 64 MiB, one with 12,500 has 160 MiB.
         ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),
         ("POST", "/extender/prioritize"): _endpoint(kube.prioritize, "prioritize", 256),
         ("POST", "/extender/preempt"): _endpoint(kube.preempt, "preempt", 256),
         ("POST", "/extender/bind"): _endpoint(kube.bind, "bind", 1),
         ("POST", "/volcano/predicate"): _endpoint(volcano.predicate, "predicate", 64),
-        # All nodes that passed, each with all its pods.
+        # All nodes that passed, each with all its pods; the budget of body bytes is a bound too.
         ("POST", "/volcano/prioritize"): _endpoint(volcano.prioritize, "prioritize", 1024),
         ("POST", "/volcano/allocate"): _endpoint(volcano.allocate, "allocate", 8),
         ("POST", "/volcano/deallocate"): _endpoint(volcano.deallocate, "deallocate", 8),
         ("POST", "/volcano/preemptable"): _endpoint(volcano.preemptable, "preemptable", 256),
         ("POST", "/volcano/reclaimable"): _endpoint(volcano.reclaimable, "reclaimable", 256),
+        # An object and the object before it, 1.5 MiB each in etcd, as JSON.
         ("POST", "/admission/pods"): _endpoint(admission.pods, "admit", 8),
         ("POST", "/admission/bindings"): _endpoint(admission.bindings, "binding", 8),
     }

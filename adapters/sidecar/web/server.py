@@ -9,21 +9,29 @@ import uvicorn
 
 from adapters.sidecar import settings
 from adapters.sidecar.certificates.tls_context import CertificateFiles, ServingCertificate
+from adapters.sidecar.web.acceptor import Acceptor
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.limits import PortLimits
 
 KEEP_ALIVE = 120
 """Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
+
+DEFAULT_LIMITS = PortLimits()
 
 SHUTDOWN_GRACE = 10
 """Seconds that calls in progress may take when the service stops."""
 
 
 class WebServer(uvicorn.Server):
-    """A server that leaves signals to the composition root, and reports when it listens."""
+    """A server that leaves signals to the composition root, and accepts connections itself."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, acceptor: Acceptor, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
+        self._acceptor = acceptor
         self._started = started
+        self._accepting: list[asyncio.Task[None]] = []
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -32,8 +40,19 @@ class WebServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
-        await super().startup(sockets)
+        await super().startup([])
+        for each in sockets or ():
+            accepting = self._acceptor.run(each, self.config, self.server_state)
+            self._accepting.append(asyncio.create_task(accepting))
+        await asyncio.sleep(0)  # each socket listens from the first step of its task
         self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no further connection, and let the requests in progress end."""
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await super().shutdown(sockets)
 
 
 def listener(listen: str) -> socket.socket:
@@ -62,7 +81,10 @@ def address(listening: socket.socket, certificate: ServingCertificate | None) ->
 
 
 def server(
-    app: App, certificate: ServingCertificate | None, started: Callable[[], None]
+    app: App,
+    certificate: ServingCertificate | None,
+    started: Callable[[], None],
+    limits: PortLimits = DEFAULT_LIMITS,
 ) -> WebServer:
     """A server for an application.
 
@@ -70,21 +92,23 @@ def server(
         app: the application.
         certificate: for TLS; None for plain HTTP.
         started: called when the server listens.
+        limits: of the port.
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        ws="none",
         lifespan="off",
         interface="asgi3",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=SHUTDOWN_GRACE,
         backlog=2048,
         ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
     )
-    return WebServer(config, started)
+    return WebServer(config, Acceptor(limits, app.refused), started)
 
 
 async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:

@@ -93,5 +93,5 @@ def test_a_route_for_one_pod_reads_no_more_than_a_pod_can_have(
     got = run(partial(work, 2 << 20)())
 
     assert got is not None
-    assert got.status == 400
+    assert got.status == 413
     assert "longer than" in got.json["error"]
