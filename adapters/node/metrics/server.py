@@ -1,9 +1,8 @@
 """An HTTP server for ``/metrics``, ``/livez`` and ``/readyz``."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from adapters.node.log import log_event
 from adapters.node.metrics.exposition import CONTENT_TYPE, Family, render
@@ -11,20 +10,26 @@ from adapters.node.metrics.exposition import CONTENT_TYPE, Family, render
 REQUEST_TIMEOUT = 5.0
 """Seconds for a request and its answer."""
 
+CONNECTIONS = 64
+"""Open connections; beyond it, the one whose request has not arrived for longest is closed."""
+
 _MAX_HEAD = 8 << 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MetricsServer:
     """The server.
 
     Attributes:
-        families: collects the metrics; called on another thread.
+        families: collects the metrics; called on another thread, by one request at a time.
         ready: whether the runtime calls the agent.
     """
 
     families: Callable[[], list[Family]]
     ready: Callable[[], bool]
+    _open: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
+    _incomplete: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
+    _collecting: "asyncio.Task[list[Family]] | None" = None
 
     async def run(self, listen: str) -> None:
         """Serve until cancelled.
@@ -43,19 +48,44 @@ class MetricsServer:
             await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS:
+            self._close_oldest()
+        self._open[writer] = self._incomplete[writer] = None
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head))
-                await writer.drain()
+            await self._serve_one(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError):
             pass
         except Exception as error:
             log_event("metrics.failed", reason=repr(error))
         finally:
+            self._forget(writer)
+            writer.transport.abort()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)  # drain then waits for the last byte
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            head = await reader.readuntil(b"\r\n\r\n")
+            self._incomplete.pop(writer, None)
+            writer.write(await self._answer(head))
+            await writer.drain()
             writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await writer.wait_closed()
+
+    def _close_oldest(self) -> None:
+        """Close the connection whose request has not arrived for longest, else the oldest one."""
+        oldest = next(iter(self._incomplete or self._open))
+        self._forget(oldest)
+        oldest.transport.abort()
+
+    def _forget(self, writer: asyncio.StreamWriter) -> None:
+        self._incomplete.pop(writer, None)
+        self._open.pop(writer, None)
+
+    async def _collect(self) -> list[Family]:
+        """The metrics; requests at the same time share them."""
+        if self._collecting is None or self._collecting.done():
+            self._collecting = asyncio.create_task(asyncio.to_thread(self.families))
+        return await asyncio.shield(self._collecting)
 
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
@@ -64,8 +94,7 @@ class MetricsServer:
             return _response("405 Method Not Allowed", "only GET is supported\n")
         match path:
             case b"/metrics":
-                families = await asyncio.to_thread(self.families)
-                return _response("200 OK", render(families), CONTENT_TYPE)
+                return _response("200 OK", render(await self._collect()), CONTENT_TYPE)
             case b"/livez":
                 return _response("200 OK", "ok\n")
             case b"/readyz":

@@ -191,6 +191,79 @@ def test_without_the_service_only_the_service_account_itself_can_bind(plane: Con
     bind(own, "bound", "n1")
 
 
+HOOKS = f"{CONFIGURATIONS}/dragoman"
+SELECTOR = {"matchLabels": {"a": "b"}}
+OTHER_FIELDS: dict[str, object] = {
+    "admissionReviewVersions": ["v1", "v1beta1"],
+    "clientConfig": {"url": "https://example.com"},
+    "failurePolicy": "Ignore",
+    "matchConditions": [],
+    "matchPolicy": "Exact",
+    "name": "other.dragoman.dev",
+    "namespaceSelector": {},
+    "objectSelector": SELECTOR,
+    "reinvocationPolicy": "IfNeeded",
+    "rules": [],
+    "sideEffects": "None",
+    "timeoutSeconds": 1,
+}
+
+
+def test_the_list_of_a_webhooks_fields_is_whole(plane: ControlPlane) -> None:
+    schemas = plane.api.get("/openapi/v3/apis/admissionregistration.k8s.io/v1")["components"]
+    of_api = schemas["schemas"]["io.k8s.api.admissionregistration.v1.MutatingWebhook"]["properties"]
+    of_client = schemas["schemas"]["io.k8s.api.admissionregistration.v1.WebhookClientConfig"][
+        "properties"
+    ]
+    listed = (chart.CHART / "files" / "webhook-fields.txt").read_text().split()
+
+    assert {*listed, "name", "clientConfig"} == set(of_api) == set(OTHER_FIELDS)
+    assert set(of_client) == {"caBundle", "service", "url"}
+
+
+def test_the_service_may_change_the_authorities_of_its_webhooks_and_nothing_else(
+    plane: ControlPlane,
+) -> None:
+    own = as_account(plane, "dragoman")
+
+    def replaced(api: Api, change: Callable[[Object], object]) -> str:
+        found = plane.api.get(HOOKS)
+        change(found)
+        try:
+            api.replace(f"{HOOKS}?dryRun=All", found)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    def field(key: str, value: object) -> Callable[[Object], object]:
+        return lambda found: found["webhooks"][1].update({key: value})
+
+    def service(key: str, value: object) -> Callable[[Object], object]:
+        return lambda found: found["webhooks"][1]["clientConfig"]["service"].update({key: value})
+
+    def authorities(found: Object) -> None:
+        for hook in found["webhooks"]:
+            hook["clientConfig"]["caBundle"] = AUTHORITY
+
+    forbidden = "may change nothing but caBundle"
+    within(20, lambda: forbidden in replaced(own, field("timeoutSeconds", 1)))
+    for key, value in OTHER_FIELDS.items():
+        assert forbidden in replaced(own, field(key, value)), key
+    for key, value in (("name", "other"), ("namespace", "default"), ("path", "/"), ("port", 444)):
+        assert forbidden in replaced(own, service(key, value)), key
+    for part in ("labels", "annotations"):
+        said = replaced(own, lambda found, part=part: found["metadata"].update({part: {"a": "b"}}))  # type: ignore[misc]
+        assert forbidden in said, part
+    assert forbidden in replaced(own, lambda found: found["webhooks"].pop())
+    more = {"name": "more.dragoman.dev"}
+    assert forbidden in replaced(
+        own, lambda found: found["webhooks"].append({**found["webhooks"][0], **more})
+    )
+
+    assert replaced(own, authorities) == ""
+    assert replaced(plane.api, field("timeoutSeconds", 1)) == ""
+
+
 def annotate(api: Api, name: str, key: str, text: str | None, part: str = "") -> None:
     api.merge(f"{PODS}/{name}{part}", {"metadata": {"annotations": {key: text}}})
 
