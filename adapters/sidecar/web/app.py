@@ -194,13 +194,15 @@ async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None
         BudgetError: there is no memory for it now.
     """
     read = BytesIO()  # getvalue returns its buffer, where a join would need the memory twice
+    size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
         part = message.get("body", b"")
         if isinstance(part, bytes):
-            if read.tell() + len(part) > max_body:
+            size += len(part)
+            if size > max_body:
                 raise TooLongError(f"the body is longer than {max_body} bytes")
             held.grow(len(part))
             read.write(part)
