@@ -7,7 +7,7 @@ import msgspec
 
 from adapters.cli.configure.resources import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod, Webhook, labels
+from adapters.cli.doctor.objects import ProgramPod, Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
 from adapters.wire.budget import Selector, matches
 
@@ -40,14 +40,20 @@ def check(seen: Observed) -> Iterator[CheckResult]:
 
 
 def webhooks_of(seen: Observed, release: Installation) -> dict[str, Webhook]:
-    """The webhooks that call a release, by name."""
+    """The webhooks that call a release, by name: its Service, or a URL in its configuration."""
     return {
         each.name: each
         for configuration in seen.webhooks
         for each in configuration.webhooks or ()
-        if (service := each.client_config.service) is not None
-        and (service.namespace, service.name) == (release.namespace, release.name)
+        if _calls(configuration, each, release)
     }
+
+
+def _calls(configuration: WebhookConfiguration, found: Webhook, release: Installation) -> bool:
+    service = found.client_config.service
+    if service is None:
+        return configuration.metadata.name == release.name
+    return (service.namespace, service.name) == (release.namespace, release.name)
 
 
 def _webhook(seen: Observed, found: Webhook) -> Iterator[CheckResult]:

@@ -237,6 +237,15 @@ def test_an_agent_that_is_not_ready_on_containerd_1_7_gets_the_remedy_for_nri() 
     assert "NRI is disabled in containerd 1.7 unless" in found.remedy
 
 
+def test_a_webhook_may_call_the_service_by_a_url() -> None:
+    cluster = a_sound_cluster()
+    for webhook in of_webhooks(cluster):
+        client = webhook["clientConfig"]
+        webhook["clientConfig"] = {"url": "https://x/", "caBundle": client["caBundle"]}
+
+    assert cluster.problems() == []
+
+
 def test_a_right_that_both_accounts_lack_is_a_finding_for_each() -> None:
     cluster = a_sound_cluster()
     missing_right(cluster)

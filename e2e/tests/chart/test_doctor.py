@@ -1,0 +1,159 @@
+"""``dragoman doctor`` on a real API server, in which helm has installed the chart."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.cluster import chart
+from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.ready_cluster import pod
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import NAMESPACE, RELEASE
+from e2e.harness.processes.ports import free_ports
+from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import Service
+
+pytestmark = pytest.mark.local
+
+COMMAND = (sys.executable, "-c", "from adapters.cli.main import main; main()")
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+SYSTEM = "/api/v1/namespaces/kube-system"
+Findings = list[dict[str, str]]
+
+
+def dragoman(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        timeout=100,
+    )
+
+
+def doctor(config: Path, status: int = 1) -> Findings:
+    done = dragoman("doctor", "--kubeconfig", config, "-o", "json")
+    assert done.returncode == status, done.stderr
+    found: Findings = json.loads(done.stdout)["findings"]
+    return found
+
+
+def of(findings: Findings, check: str) -> list[tuple[str, str]]:
+    return [(each["level"], each["text"]) for each in findings if each["check"] == check]
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """The chart is installed; no controller makes pods of it."""
+    with run() as this:
+        plane = start_control_plane(this)
+        config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
+        namespace = f"--namespace={NAMESPACE}"
+        chart.helm("install", RELEASE, chart.CHART, namespace, "--create-namespace", config)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Path:
+    return plane.kubeconfig("admin", "system:masters")
+
+
+def test_an_installation_without_pods_has_its_rights_and_its_kind_and_nothing_else(
+    admin: Path,
+) -> None:
+    found = doctor(admin)
+
+    assert {level for level, _ in of(found, "cluster")} == {"ok"}
+    assert [level for level, _ in of(found, "permissions")] == ["ok", "ok"]
+    service = of(found, "service")
+    assert ("error", f"0 of 2 replicas of {NAMESPACE}/{RELEASE} are ready") in service
+    assert any("/readyz" in text and level == "error" for level, text in service)
+    assert any("failed calling webhook" in text for _, text in of(found, "webhooks"))
+    assert of(found, "certificates") == [
+        ("error", f"the Secret {NAMESPACE}/{RELEASE}-tls has no tls.crt yet")
+    ]
+
+
+def test_a_role_binding_that_was_deleted_is_found(plane: ControlPlane, admin: Path) -> None:
+    path = f"{BINDINGS}/{RELEASE}-service"
+    before = plane.api.get(path)
+    plane.api.delete(path)
+    missing = ("error", f"the service account {NAMESPACE}/{RELEASE} may not create pods/binding")
+
+    within(60, lambda: missing in of(doctor(admin), "permissions"))
+
+    before["metadata"] = {"name": before["metadata"]["name"]}
+    plane.api.create(BINDINGS, before)
+    within(60, lambda: of(doctor(admin), "permissions")[0][0] == "ok")
+
+
+def test_a_user_without_rights_gets_warnings_and_no_error(plane: ControlPlane) -> None:
+    found = doctor(account(plane, "default", "default"))
+
+    assert {each["level"] for each in found} == {"ok", "warning"}
+    assert any("pods cannot be read" in text for _, text in of(found, "cluster"))
+
+
+def test_a_scheduler_is_judged_by_its_config_map(plane: ControlPlane, admin: Path) -> None:
+    text = dragoman("configure", "vc-scheduler", "--new").stdout
+    name, key = "volcano-scheduler-configmap", "volcano-scheduler.conf"
+    config = {"metadata": {"name": name}, "data": {key: text}}
+    made = plane.api.create(f"{SYSTEM}/configmaps", config)
+    volumes = [{"name": "conf", "configMap": {"name": name}}]
+    scheduler = pod("vc-scheduler", "none", {}, volumes=volumes)
+    scheduler["spec"]["containers"][0] |= {
+        "image": "example.org/vc-scheduler:v1",
+        "args": [f"--scheduler-conf=/conf/{key}"],
+        "volumeMounts": [{"name": "conf", "mountPath": "/conf"}],
+    }
+    plane.api.create(f"{SYSTEM}/pods", scheduler)
+    who = "vc-scheduler (kube-system/vc-scheduler)"
+
+    asking = of(doctor(admin), "schedulers")
+    undone = dragoman("configure", "vc-scheduler", "--undo", "-f", _file(plane, text)).stdout
+    plane.api.replace(f"{SYSTEM}/configmaps/{name}", made | {"data": {key: undone}})
+    silent = of(doctor(admin), "schedulers")
+
+    assert asking == [("ok", f"{who} asks Dragoman at {RELEASE}.{NAMESPACE}.svc:9595")]
+    assert silent[0][0] == "warning"
+    assert f"{who} does not ask Dragoman" in silent[0][1]
+    assert silent[1] == ("error", "no scheduler asks Dragoman as it must")
+
+
+def _file(plane: ControlPlane, text: str) -> Path:
+    file = plane.run.folder / "scheduler.conf"
+    file.write_text(text)
+    return file
+
+
+def test_the_services_own_certificate_and_its_webhooks_are_sound(
+    plane: ControlPlane, admin: Path
+) -> None:
+    clear, secure = free_ports(2)
+    managed = {
+        "secret": f"{RELEASE}-tls",
+        "names": ["127.0.0.1", f"{RELEASE}.{NAMESPACE}.svc"],
+        "webhooks": [RELEASE],
+    }
+    tls = {"listen": f"127.0.0.1:{secure}", "managed": managed}
+    configuration = plane.api.get(f"{CONFIGURATIONS}/{RELEASE}")
+    for hook in configuration["webhooks"]:
+        path = hook["clientConfig"]["service"]["path"]
+        hook["clientConfig"] = {"url": f"https://127.0.0.1:{secure}{path}"}
+    plane.api.replace(f"{CONFIGURATIONS}/{RELEASE}", configuration)
+
+    Service(plane, "dragoman", clear, secure, more={"tls": tls}).start()
+
+    def sound() -> bool:
+        found = doctor(admin)
+        rows = [*of(found, "webhooks"), *of(found, "certificates")]
+        return {level for level, _ in rows} == {"ok"} and len(rows) == 6
+
+    within(60, sound)
