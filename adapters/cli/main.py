@@ -14,6 +14,7 @@ from rich.progress import track
 from adapters.cli.commands.audit import audit
 from adapters.cli.commands.configure import configure
 from adapters.cli.commands.doctor import doctor
+from adapters.cli.commands.explain import explain
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
@@ -192,6 +193,7 @@ def _demo(
 app.command("configure")(configure)
 app.command("audit")(audit)
 app.command("doctor")(doctor)
+app.command("explain")(explain)
 app.command("top")(top)
 app.command("who")(who)
 app.command("pending")(pending)

@@ -1,0 +1,89 @@
+"""``dragoman explain``: arguments and exit status."""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.cluster_options import Context, Files, Kubeconfig, Namespace
+
+if TYPE_CHECKING:
+    from adapters.cli.fleet import Fleet
+    from adapters.wire.kube import Pod
+
+
+class ExplainFormat(Enum):
+    """The format of an explanation."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+DOES_NOT_FIT = 1
+"""Exit status where the pod is pending and fits no node, or its cards are unknown."""
+
+
+def explain(
+    words: Annotated[
+        list[str], typer.Argument(metavar="pod NAME", help="Or pod/NAME.", show_default=False)
+    ],
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Namespace = None,
+    output: Annotated[
+        ExplainFormat, typer.Option("-o", "--output", metavar="FORMAT", help="text, json or yaml.")
+    ] = ExplainFormat.TEXT,
+) -> None:
+    """Say why a pod is pending, or why it is where it is, and what would make it fit.
+
+    Counts cards, schedulability and nodeSelector; not CPU, affinity, taints or quota.
+
+    Example: dragoman explain pod training -n ml
+
+    Exit status: 0 the pod has its cards or fits, 1 it does not fit or its cards are unknown, 2 no
+    such pod, bad input or no answer.
+    """
+    from adapters.cli.explain import text
+    from adapters.cli.explain.explanation import explain as explained
+    from adapters.cli.fleet import read_fleet
+    from adapters.cli.input.origin import Origin
+    from adapters.cli.output.rows import as_json, as_yaml
+    from adapters.dialects.dialect import Defaults
+
+    name = _name(words)
+    with bad_input():
+        origin = Origin(filename or (), kubeconfig, context)
+        chosen = namespace or origin.namespace()
+        fleet = read_fleet(origin.read(), Defaults())
+        found = explained(fleet, _find(fleet, chosen, name))
+    match output:
+        case ExplainFormat.TEXT:
+            typer.echo(text.as_text(found), nl=False)
+        case ExplainFormat.JSON:
+            typer.echo(as_json(text.as_plain(found)), nl=False)
+        case ExplainFormat.YAML:
+            typer.echo(as_yaml(text.as_plain(found)), nl=False)
+    if not found.well:
+        raise typer.Exit(DOES_NOT_FIT)
+
+
+def _name(words: list[str]) -> str:
+    match [word for part in words for word in part.split("/")]:
+        case ["pod" | "pods" | "po", name] if name:
+            return name
+        case _:
+            raise typer.BadParameter("must be: pod NAME", param_hint="pod NAME")
+
+
+def _find(fleet: "Fleet", namespace: str, name: str) -> "Pod":
+    from adapters.cli.input.source import InputError
+
+    pod = fleet.pods.get(f"{namespace}/{name}")
+    if pod is not None:
+        return pod
+    others = [full for full in fleet.pods if full.partition("/")[2] == name]
+    hint = f"; there is {', '.join(others[:5])}, see -n" if others else ""
+    raise InputError(f"pod {name}", f"is not in namespace {namespace}{hint}")

@@ -1,0 +1,1 @@
+"""Why a pod is pending, or why it is where it is."""

@@ -1,0 +1,175 @@
+"""``dragoman explain pod``: pending and placed pods."""
+
+import pytest
+
+from adapters.cli.tests.builders import Plain, ledger_of, node, pod, uuid, volcano, volcano_bound
+from adapters.cli.tests.command import as_plain, command
+
+
+def lines(*words: str, things: list[Plain]) -> list[str]:
+    return command("explain", "pod", *words, things=things).stdout.splitlines()
+
+
+FULL = [node(), volcano_bound("a", 8000), volcano_bound("b", 9000, card=1)]
+
+
+def test_a_bound_pod_has_its_cards_and_its_neighbours() -> None:
+    shown = lines("a", things=[node(), volcano_bound("a", 4000), volcano_bound("b", 2000)])
+
+    assert shown == [
+        "default/a (volcano) is bound to node-a and has its cards",
+        "Request: 1 card: 3.9 GiB",
+        "",
+        "Cards",
+        f"  main: #0 {uuid(0)} (A), 3.9 GiB; shared with default/b",
+    ]
+
+
+def test_a_bound_pod_without_a_record_is_unknown_and_exit_status_1() -> None:
+    things = [node(), pod("a", volcano(1), spec={"nodeName": "node-a"})]
+
+    result = command("explain", "pod", "a", things=things)
+
+    assert result.exit_code == 1
+    assert "which cards it has is unknown: runs on node-a without a record" in result.stdout
+    assert f"  {uuid(1)}: may be in use" in result.stdout.splitlines()
+
+
+def test_a_card_that_the_node_lacks_is_named() -> None:
+    lost = volcano_bound("a", 1000)
+    lost["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-lost,NVIDIA,1000,0:"
+
+    assert "  GPU-lost: 1.0 GiB; the node does not have this card" in lines(
+        "a", things=[node(), lost]
+    )
+
+
+def test_a_pending_pod_gets_reasons_changes_and_evictions() -> None:
+    shown = lines("p", things=[*FULL, pod("p", volcano(3000))])
+
+    assert shown == [
+        "default/p (volcano) is pending: fits none of 1 node",
+        "Request: 1 card: 2.9 GiB",
+        "",
+        "Nodes",
+        "  1 node: 2 of 2 cards: memory 1000 MiB short (node-a)",
+        "",
+        "What would make it fit",
+        "  request less for main: memory, at most 2000 MiB",
+        "  end on node-a: default/b (volcano, priority 0)",
+    ]
+
+
+def test_a_pod_of_higher_priority_may_preempt() -> None:
+    high = pod("p", volcano(3000), spec={"priority": 10})
+
+    (eviction,) = as_plain("explain", "pod", "p", things=[*FULL, high])["evictions"]
+
+    assert (eviction["node"], len(eviction["pods"]), eviction["preemption"]) == ("node-a", 1, True)
+
+
+def test_reasons_are_grouped_and_counted() -> None:
+    nodes = [node(f"n{number}", cards=1) for number in range(7)]
+    shown = lines("p", things=[*nodes, pod("p", volcano(99999))])
+
+    assert (
+        "  7 nodes: 1 of 1 cards: memory 89999 MiB short (n0, n1, n2, n3, n4 and 2 more)" in shown
+    )
+
+
+def test_nodes_that_the_pod_may_not_use_are_named_with_the_cause() -> None:
+    cordoned = node("node-a", more={"spec": {"unschedulable": True}})
+
+    shown = lines("p", things=[cordoned, pod("p", volcano(1))])
+
+    assert "  1 node: unschedulable (node-a)" in shown
+    assert "  let it run on node-a: unschedulable" in shown
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        (volcano(100, number=3), "  request less for main: number of cards, at most 2"),
+        (volcano(100, cores=100), "  request less for main: exclusive use, share the card"),
+    ],
+)
+def test_other_amounts_can_be_lowered_too(limits: Plain, line: str) -> None:
+    held = [volcano_bound("a", 10), volcano_bound("b", 10, card=1)]
+
+    assert line in lines("p", things=[node(), *held, pod("p", limits)])
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    shown = lines("p", things=[node(), pod("p", {"metax-tech.com/sgpu": 1})])
+
+    assert shown[-1] == "  no single change of the request, and no eviction on one node"
+
+
+def test_a_pending_pod_that_fits_is_no_finding() -> None:
+    result = command("explain", "pod/p", things=[node(), pod("p", volcano(1))])
+
+    assert result.exit_code == 0
+    assert "is pending: fits 1 node, best node-a" in result.stdout
+
+
+def test_an_invalid_request_is_named_with_field_and_value() -> None:
+    result = command("explain", "pod", "p", things=[node(), pod("p", volcano(1, cores=101))])
+
+    assert result.exit_code == 1
+    assert "spec.containers[main].resources.limits[volcano.sh/vgpu-cores]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("thing", "text"),
+    [
+        (pod("p"), "default/p is pending: requests no share"),
+        (pod("p", spec={"nodeName": "node-a"}), "is bound to node-a and uses no cards"),
+        (
+            pod("p", volcano(1), spec={"nodeName": "x"}),
+            "is bound to x, which does not exist, and uses no cards",
+        ),
+        (
+            pod("p", volcano(1), status={"phase": "Succeeded"}),
+            "has ended (Succeeded) and uses no cards",
+        ),
+    ],
+)
+def test_a_pod_without_cards_says_why(thing: Plain, text: str) -> None:
+    result = command("explain", "pod", "p", things=[node(), thing])
+
+    assert result.exit_code == 0
+    assert text in result.stdout
+
+
+def test_a_pod_that_is_being_bound_has_cards_and_no_node() -> None:
+    ledger = ledger_of(node(), volcano_bound("a", 1000))
+    waits = pod("a", volcano(1000), metadata={"uid": "uid-a"})
+
+    shown = lines("a", things=[node(), ledger, waits])
+
+    assert "has cards of node-a, and its Binding is not written yet" in shown[0]
+    assert f"  main: #0 {uuid(0)} (A), 1.0 GiB" in shown
+
+
+def test_a_pod_of_another_namespace_is_not_found_and_named() -> None:
+    there = pod("p", metadata={"namespace": "ml"})
+
+    result = command("explain", "pod", "p", things=[node(), there])
+
+    assert result.exit_code == 2
+    assert "pod p: is not in namespace default; there is ml/p, see -n" in result.stderr
+
+
+def test_only_pods_are_explained() -> None:
+    result = command("explain", "deploy", "p", things=[node()])
+
+    assert result.exit_code == 2
+    assert "must be: pod NAME" in result.stderr
+
+
+def test_yaml_has_the_fields_of_json() -> None:
+    words = ("explain", "pod", "a", "-o", "yaml")
+
+    result = command(*words, things=FULL)
+
+    assert "kind: PodExplanation\npod: default/a\n" in result.stdout

@@ -1,0 +1,196 @@
+"""An explanation in words, and as JSON."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from adapters.cli.explain.explanation import NodeEviction, PodExplanation
+from adapters.cli.fleet import NodeState
+from adapters.cli.output.amounts import grant_text, request_text
+from adapters.wire.kube import full_name
+from core.feasibility.relax import ChangeKind, RequestChange
+from core.hardware.quantity import MIB
+from core.requests.grant import Allocation
+from core.requests.request import ContainerRequest
+
+NAMED = 5
+"""Nodes that are named for one reason, at most."""
+
+SHOWN = 3
+"""Evictions that are shown, at most."""
+
+
+def as_text(found: PodExplanation) -> str:
+    """The whole explanation, ending with a newline."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def as_plain(found: PodExplanation) -> dict[str, object]:
+    """The ``PodExplanation``; amounts are MiB and percent."""
+    verdict, allocation = found.verdict, found.allocation
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "PodExplanation",
+        "pod": full_name(found.pod),
+        "dialect": verdict.dialect or (allocation.dialect if allocation else None),
+        "node": found.pod.spec.node_name,
+        "request": None if verdict.request is None else request_text(verdict.request),
+        "summary": headline(found),
+        "cards": [
+            {
+                "container": grant.container or "*",
+                "uuid": grant.card,
+                "memoryMiB": grant.memory // MIB,
+                "compute": grant.compute,
+            }
+            for grant in (allocation.grants if allocation else ())
+        ],
+        "unread": allocation.unread if allocation else None,
+        "fits": list(verdict.fitting),
+        "reasons": {name: reason.text() for name, reason in verdict.reasons.items()},
+        "excluded": dict(verdict.candidates.excluded) if verdict.candidates else {},
+        "changes": [
+            {"what": each.kind.value, "container": each.container or None, "to": _to(each)}
+            for each in found.changes
+        ],
+        "evictions": [
+            {
+                "node": each.node,
+                "pods": [victim.pod for victim in each.pods],
+                "preemption": each.preemption,
+            }
+            for each in found.evictions
+        ],
+    }
+
+
+def headline(found: PodExplanation) -> str:
+    """The state of the pod in a sentence."""
+    pod, allocation = found.pod, found.allocation
+    if found.finished:
+        return f"has ended ({pod.status.phase}) and uses no cards"
+    if pod.spec.node_name:
+        where = f"is bound to {pod.spec.node_name}"
+        if allocation is None:
+            missing = "" if found.node else ", which does not exist,"
+            return f"{where}{missing} and uses no cards"
+        if allocation.unread is not None:
+            return f"{where}; which cards it has is unknown: {allocation.unread}"
+        return f"{where} and has its cards"
+    if allocation is not None:
+        return f"has cards of {allocation.node}, and its Binding is not written yet"
+    return f"is pending: {_pending(found)}"
+
+
+def _pending(found: PodExplanation) -> str:
+    verdict = found.verdict
+    if verdict.request is None or verdict.candidates is None or verdict.fitting:
+        return verdict.summary()
+    nodes = len(verdict.candidates.names) + len(verdict.candidates.excluded)
+    return f"fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
+
+
+def _lines(found: PodExplanation) -> Iterator[str]:
+    verdict = found.verdict
+    name = verdict.dialect or (found.allocation.dialect if found.allocation else "")
+    yield f"{full_name(found.pod)}{f' ({name})' if name else ''} {headline(found)}"
+    if verdict.request is not None:
+        yield f"Request: {request_text(verdict.request)}"
+        yield from (f"Note: {note}" for note in verdict.request.notes)
+    if found.allocation is not None and found.node is not None:
+        yield from _cards(found.allocation, found.node)
+    if not found.pod.spec.node_name and verdict.request is not None and not verdict.fitting:
+        yield from _reasons(found)
+        yield from _remedies(found)
+
+
+def _cards(allocation: Allocation, state: NodeState) -> Iterator[str]:
+    yield ""
+    yield "Cards"
+    indexes = {card.uuid: position for position, card in enumerate(state.node.cards)}
+    for grant in allocation.grants:
+        position = indexes.get(grant.card)
+        if position is None:
+            yield f"  {grant.card}: {grant_text(grant)}; the node does not have this card"
+            continue
+        card = state.node.cards[position]
+        others = [
+            state.ledger.allocations[share.uid].pod
+            for share in state.ledger.usages[position].shares
+            if share.uid != allocation.uid
+        ]
+        container = f"{grant.container}: " if grant.container else ""
+        shared = f"; shared with {', '.join(others)}" if others else ""
+        yield f"  {container}#{card.index} {card.uuid} ({card.model}), {grant_text(grant)}{shared}"
+    for uuid in sorted(allocation.blocked):
+        yield f"  {uuid}: may be in use"
+
+
+def _reasons(found: PodExplanation) -> Iterator[str]:
+    texts = {name: reason.text() for name, reason in found.verdict.reasons.items()}
+    excluded = found.verdict.candidates.excluded if found.verdict.candidates else {}
+    yield ""
+    yield "Nodes"
+    for text, names in _grouped({**texts, **excluded}):
+        yield f"  {len(names)} {'node' if len(names) == 1 else 'nodes'}: {text} ({_named(names)})"
+
+
+def _remedies(found: PodExplanation) -> Iterator[str]:
+    yield ""
+    yield "What would make it fit"
+    lines = [f"  {_change(change)}" for change in found.changes]
+    lines += [f"  {_evicted(eviction)}" for eviction in found.evictions[:SHOWN]]
+    lines += [
+        f"  let it run on {_named(names)}: {cause}"
+        for cause, names in _grouped(found.excluded or {})
+    ]
+    yield from lines or ["  no single change of the request, and no eviction on one node"]
+
+
+def _grouped(texts: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(name)
+    return sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+
+
+def _change(change: RequestChange) -> str:
+    if not change.container:
+        return f"request without: {change.kind.value}"
+    return f"request less for {change.container}: {change.kind.value}, {_to(change)}"
+
+
+def _to(change: RequestChange) -> str | None:
+    for container in change.request.containers:
+        if container.name == change.container:
+            return _amount(change.kind, container)
+    return None
+
+
+def _amount(kind: ChangeKind, container: ContainerRequest) -> str:
+    match kind:
+        case ChangeKind.MEMORY if container.memory is None:
+            return f"at most {container.memory_percent}%"
+        case ChangeKind.MEMORY:
+            return f"at most {(container.memory or 0) // MIB} MiB"
+        case ChangeKind.COMPUTE:
+            return f"at most {container.compute}%"
+        case ChangeKind.COUNT:
+            return f"at most {container.count}"
+        case _:
+            return "share the card"
+
+
+def _evicted(eviction: NodeEviction) -> str:
+    pods = ", ".join(_victims(eviction.pods))
+    by = "preemption would evict" if eviction.preemption else "end"
+    return f"{by} on {eviction.node}: {pods}"
+
+
+def _victims(pods: Iterable[Allocation]) -> Iterator[str]:
+    for victim in pods:
+        yield f"{victim.pod} ({victim.dialect}, priority {victim.priority})"

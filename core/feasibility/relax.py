@@ -1,0 +1,122 @@
+"""Which single change of a request would make it fit: the smallest one of each kind."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+
+from core.hardware.quantity import MIB
+from core.requests.request import ContainerRequest, Request, TopologyConstraint
+
+Fits = Callable[[Request], bool]
+"""Whether a request fits any of the nodes in question."""
+
+
+class ChangeKind(Enum):
+    """What changes; the value is the name of the amount or constraint."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    COUNT = "number of cards"
+    EXCLUSIVE = "exclusive use"
+    TYPES = "card types"
+    UUIDS = "card uuids"
+    ISOLATION = "isolation provider"
+    QOS = "QoS policy"
+    SHARING = "rules about other pods on the card"
+    TOPOLOGY = "topology"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestChange:
+    """A change of one amount of one container, or the removal of one constraint.
+
+    Attributes:
+        kind: what changes.
+        container: of the amount; empty for a constraint of the pod.
+        request: after the change.
+    """
+
+    kind: ChangeKind
+    container: str
+    request: Request
+
+
+def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
+    """The smallest change of each kind that makes a request fit; kinds that do not help are absent.
+
+    Amounts are lowered for one container at a time: memory by whole MiB or percent, compute by
+    percent, cards one by one.
+
+    Args:
+        request: that does not fit.
+        fits: must allow each request that asks for less than one that it allows.
+    """
+    for position, container in enumerate(request.containers):
+        for kind, most, lowered in _lowered(container):
+            amount = _largest(most, partial(_fits_lowered, request, position, lowered, fits))
+            if amount:
+                yield RequestChange(kind, container.name, _with(request, position, lowered(amount)))
+    for kind, free in _unconstrained(request):
+        if free != request and fits(free):
+            yield RequestChange(kind, "", free)
+
+
+def _fits_lowered(
+    request: Request,
+    position: int,
+    lowered: Callable[[int], ContainerRequest],
+    fits: Fits,
+    left: int,
+) -> bool:
+    return fits(_with(request, position, lowered(left)))
+
+
+def _lowered(
+    container: ContainerRequest,
+) -> Iterator[tuple[ChangeKind, int, Callable[[int], ContainerRequest]]]:
+    """By kind, the number of smaller amounts, and the container with the nth of them, ascending."""
+    if container.memory is None:
+        most = (container.memory_percent or 1) - 1
+        yield ChangeKind.MEMORY, most, lambda n: replace(container, memory_percent=n)
+    else:
+        most = (container.memory - 1) // MIB
+        yield ChangeKind.MEMORY, most, lambda n: replace(container, memory=n * MIB)
+    yield ChangeKind.COMPUTE, container.compute, lambda n: replace(container, compute=n - 1)
+    yield ChangeKind.COUNT, container.count - 1, lambda n: replace(container, count=n)
+    if container.exclusive:
+        yield ChangeKind.EXCLUSIVE, 1, lambda _: replace(container, exclusive=False)
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to ``most`` that fits, by bisection; 0 where none does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _unconstrained(request: Request) -> Iterator[tuple[ChangeKind, Request]]:
+    yield ChangeKind.TYPES, replace(request, allow_types=None, deny_types=())
+    yield ChangeKind.UUIDS, replace(request, allow_uuids=None, deny_uuids=frozenset())
+    yield ChangeKind.ISOLATION, replace(request, isolation=None)
+    yield ChangeKind.QOS, replace(request, qos=None)
+    yield ChangeKind.SHARING, replace(request, group=None, exclusions=frozenset())
+    yield (
+        ChangeKind.TOPOLOGY,
+        replace(
+            request,
+            topology=TopologyConstraint(),
+            containers=tuple(replace(each, linked=False) for each in request.containers),
+        ),
+    )
+
+
+def _with(request: Request, position: int, container: ContainerRequest) -> Request:
+    containers = list(request.containers)
+    containers[position] = container
+    return replace(request, containers=tuple(containers))
