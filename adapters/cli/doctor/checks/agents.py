@@ -78,7 +78,7 @@ def _node(node: ProgramNode, agent: ProgramPod | None, reported: set[str]) -> It
 def _nri(runtime: str) -> str:
     program, _, text = runtime.partition("://")
     found = re.match(r"v?(\d+)\.(\d+)", text)
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    version = tuple(map(int, found.groups())) if found else ()
     if program != "containerd":
         return f"NRI must be enabled in {program or 'the runtime'}"
     if version < NRI_SINCE:

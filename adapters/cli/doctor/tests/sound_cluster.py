@@ -21,6 +21,7 @@ from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import examine
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.reader import observe
+from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.tests.server import Reply, Request, client, serving
 from adapters.sidecar.certificates.authority import KeyPair, make_authority, sign
 
@@ -31,6 +32,7 @@ DEFINITION = Path(__file__).parents[4] / "configs" / "crd" / "nodeledgers.yaml"
 NAMESPACE, NAME = "dragoman-system", "dragoman"
 HOST = f"{NAME}.{NAMESPACE}.svc"
 DAY = 86_400
+PATIENT = Timeouts(read=60.0, total=60.0, attempts=1)
 READY = [{"type": "Ready", "status": "True"}]
 
 
@@ -64,7 +66,7 @@ class SoundCluster:
 
     def findings(self) -> list[CheckResult]:
         async def main() -> list[CheckResult]:
-            async with serving(self._answer) as server, client(server) as api:
+            async with serving(self._answer) as server, client(server, PATIENT) as api:
                 return examine(await observe(api))
 
         return asyncio.run(main())
