@@ -15,6 +15,7 @@ from adapters.cli.commands.audit import audit
 from adapters.cli.commands.configure import configure
 from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
+from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
@@ -33,11 +34,15 @@ BAD_INPUT = 2
 LONG = 200
 """Pending pods from which on a terminal shows a progress bar."""
 
+UNLIMITED = 1 << 16
+"""Columns of a line that never wraps."""
+
 app = typer.Typer(
     name="dragoman",
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -51,8 +56,9 @@ class Output(Enum):
 
 
 def main() -> None:
-    """Run the command."""
-    app()
+    """Run the command; as a plugin of kubectl it has the plugin's name."""
+    plugin = Path(sys.argv[0]).name == "kubectl-dragoman"
+    app(prog_name="kubectl dragoman" if plugin else None)
 
 
 def _version(wanted: bool) -> None:
@@ -70,10 +76,10 @@ def _dragoman(
     """One ledger of every GPU share, for the schedulers of several dialects."""
 
 
-@app.command("schedule")
+@app.command("schedule", cls=ShellCommand)
 def _schedule(
     more: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="More files, as for -f.")
+        list[str] | None, typer.Argument(metavar="FILE", help="More files, as for -f.")
     ] = None,
     filename: Annotated[
         list[str] | None,
@@ -135,7 +141,7 @@ def _schedule(
         raise typer.Exit(SOME_NOT_PLACED)
 
 
-@app.command("node")
+@app.command("node", cls=ShellCommand)
 def _node(
     config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
 ) -> None:
@@ -146,7 +152,7 @@ def _node(
     become_agent(config)
 
 
-@app.command("serve")
+@app.command("serve", cls=ShellCommand)
 def _serve(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings; see configs/sidecar.yaml.")
@@ -177,11 +183,11 @@ def _serve(
     serve(config, inventory or (), store, listen)
 
 
-@app.command("demo")
+@app.command("demo", cls=ShellCommand)
 def _demo(
     inventory: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="Nodes, and pods to schedule; default: an example."),
+        typer.Argument(metavar="FILE", help="Nodes, and pods to schedule; default: an example."),
     ] = None,
 ) -> None:
     """Start a service with a SQLite file, and call it as the schedulers do."""
@@ -190,13 +196,13 @@ def _demo(
     demo(inventory)
 
 
-app.command("configure")(configure)
-app.command("audit")(audit)
-app.command("doctor")(doctor)
-app.command("explain")(explain)
-app.command("top")(top)
-app.command("who")(who)
-app.command("pending")(pending)
+app.command("configure", cls=ShellCommand)(configure)
+app.command("audit", cls=ShellCommand)(audit)
+app.command("doctor", cls=ShellCommand)(doctor)
+app.command("explain", cls=ShellCommand)(explain)
+app.command("top", cls=ShellCommand)(top)
+app.command("who", cls=ShellCommand)(who)
+app.command("pending", cls=ShellCommand)(pending)
 
 
 def _progress(pods: Sequence[Pod]) -> Iterable[Pod]:
@@ -214,8 +220,17 @@ def _print(report: ScheduleReport, output: Output) -> None:
             typer.echo(as_yaml(report), nl=False)
         case Output.TABLE:
             console = Console(highlight=False, emoji=False, markup=False)
-            show_report(report, console)
             if console.is_terminal:
+                show_report(report, console)
                 return
+            typer.echo(_unwrapped(report), nl=False)
     for warning in report.warnings:
         typer.echo(f"warning: {warning}", err=True)
+
+
+def _unwrapped(report: ScheduleReport) -> str:
+    """The table for another program: lines have any length, and no blanks at their end."""
+    console = Console(highlight=False, emoji=False, markup=False, width=UNLIMITED)
+    with console.capture() as captured:
+        show_report(report, console)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())

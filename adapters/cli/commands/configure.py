@@ -32,7 +32,7 @@ def configure(
         typer.Option(metavar="URL", help="Of the service, as the scheduler reaches it."),
     ] = None,
     namespace: Annotated[
-        str, typer.Option(help="Of the service, where no --url is given.")
+        str, typer.Option(metavar="NAME", help="Of the service, where no --url is given.")
     ] = "dragoman-system",
     ca_file: Annotated[
         str | None,

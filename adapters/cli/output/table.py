@@ -16,6 +16,9 @@ from core.hardware.quantity import GIB, format_bytes
 WIDE = 120
 """Columns of a terminal that has room for the card's uuid beside its bar."""
 
+WIDEST_BAR = 40
+"""Columns of a bar, at most."""
+
 MAX_NODE_NAMES = 3
 """Nodes with the same reason that are named, at most."""
 
@@ -152,7 +155,7 @@ def _heading(node: str, lines: Sequence[CardLine]) -> Text:
 
 def _node(lines: Sequence[CardLine], console: Console) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
-    width = max(10, console.width // 5)
+    width = min(max(10, console.width // 5), WIDEST_BAR)
     table.add_column(justify="right", min_width=4)
     table.add_column(min_width=width)
     table.add_column(justify="right", min_width=16, no_wrap=True)
