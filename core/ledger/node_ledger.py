@@ -40,6 +40,7 @@ class ProblemKind(Enum):
     SLOTS = "slots-over-allocated"
     CONFLICT = "pods-exclude-each-other"
     DRIFT = "record-differs-from-ledger"
+    EDITED = "edited-record"
 
 
 @dataclass(frozen=True, slots=True)

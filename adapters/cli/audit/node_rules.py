@@ -34,7 +34,9 @@ def node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding
 def _problems(state: NodeState, dialects: Sequence[Dialect]) -> Sequence[Problem]:
     if state.stored is None:
         return state.ledger.problems()
-    return drift(state.ledger, state.pods, dialects)
+    problems = drift(state.ledger, state.pods, dialects)
+    # The record of every pod is compared, not only of those that another scheduler bound.
+    return [problem for problem in problems if problem.kind is not ProblemKind.EDITED]
 
 
 def _of_problem(state: NodeState, problem: Problem) -> Finding:

@@ -139,7 +139,7 @@ class Reconciler:
             await self._write(ledger, stored)
         for repair in repairs:
             await self._finish(repair, name)
-        self._report_drift(name, drift(ledger, view.pods, dialects, view.read))
+        self._report_drift(name, drift(ledger, view.pods, dialects, view.read, view.compare))
         return all(view.bound.get(uid) == name for uid in ledger.allocations)
 
     def _agrees_by_watches(self, name: str) -> bool:
@@ -156,7 +156,7 @@ class Reconciler:
         view = self._reader.cached_view(stored.ledger, node)
         if view is None or reconcile(view, dialects):
             return False
-        self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read))
+        self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
         return True
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:

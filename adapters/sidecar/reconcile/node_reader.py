@@ -92,6 +92,7 @@ class NodeReader:
             wall=self._clock.wall(),
             holdings=self._agent(node).holdings,
             read=read,
+            compare=read.compare,
         )
 
     async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
@@ -135,6 +136,7 @@ class NodeReader:
             agent.holdings,
             frozenset(agent.stopped),
             read,
+            read.compare,
         )
 
     def _agent(self, node: Node) -> NodeHardware:

@@ -12,6 +12,7 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.adopt import adopt
 from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.disagreement import disagreements
 from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.matching import dialect_of
 from adapters.sidecar.decide.ports import SECOND
@@ -33,6 +34,9 @@ from core.requests.grant import Allocation, Grant, Placement
 Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
 """Reads the allocation in a bound pod's annotations, as ``adopt`` does; None without one."""
 
+Compare = Callable[[Pod, Node, Sequence[Dialect]], tuple[str, ...]]
+"""Finds where a bound pod's record differs from its request, as ``disagreements`` does."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
@@ -50,6 +54,7 @@ class NodeView:
         holdings: devices that the kubelet assigned, as the node's agent reports them.
         stopped: uids of deleted pods of which no container runs, as the node's agent reports.
         read: reads a pod's annotations.
+        compare: compares a pod's annotations with its request.
     """
 
     ledger: NodeLedger
@@ -62,6 +67,7 @@ class NodeView:
     holdings: Sequence[DeviceHolding] = ()
     stopped: frozenset[str] = frozenset()
     read: Read = adopt
+    compare: Compare = disagreements
 
 
 def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
@@ -93,7 +99,11 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
 
 
 def drift(
-    ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect], read: Read = adopt
+    ledger: NodeLedger,
+    pods: Sequence[Pod],
+    dialects: Sequence[Dialect],
+    read: Read = adopt,
+    compare: Compare = disagreements,
 ) -> tuple[Problem, ...]:
     """Return the problems that no repair solves, so that an operator must look.
 
@@ -102,19 +112,33 @@ def drift(
         pods: pods that are bound to the node.
         dialects: all dialects.
         read: reads a pod's annotations.
+        compare: finds where a pod's record differs from its request. It is asked about pods that
+            another scheduler bound: of these the larger of both is in use.
     """
-    return ledger.problems() + tuple(
-        Problem(
-            full_name(pod),
-            "its annotations name other cards than its ledger, which stays as it is",
-            ProblemKind.DRIFT,
-        )
+    edited = tuple(
+        Problem(full_name(pod), text, ProblemKind.EDITED)
         for pod in pods
         if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+        and allocation.since == 0
         and allocation.unread is None
-        and allocation.dialect != KUBELET
-        and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
-        and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
+        for text in compare(pod, ledger.node, dialects)
+    )
+    return (
+        ledger.problems()
+        + edited
+        + tuple(
+            Problem(
+                full_name(pod),
+                "its annotations name other cards than its ledger, which stays as it is",
+                ProblemKind.DRIFT,
+            )
+            for pod in pods
+            if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+            and allocation.unread is None
+            and allocation.dialect != KUBELET
+            and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
+            and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
+        )
     )
 
 

@@ -258,6 +258,23 @@ def test_a_pod_without_annotations_blocks_cards_and_is_reported_once() -> None:
     asyncio.run(tried())
 
 
+def test_a_record_of_other_amounts_than_the_request_is_reported_once() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        said = {"volcano.sh/vgpu-ids-new": "GPU-n1-0,NVIDIA,1000,0:", "volcano.sh/vgpu-node": "n1"}
+        rig.see(bound(a_wish(0), "n1", said))
+
+        for _ in range(3):
+            await rig.reconciler.reconcile("n1")
+
+        (allocation,) = (await rig.ledger()).allocations.values()
+        assert allocation.grants[0].memory == 2000 << 20
+        assert rig.reporter.events == [("n1", "LedgerDrift")]
+        assert rig.reconciler.drifting == 1
+
+    asyncio.run(tried())
+
+
 def test_a_pod_of_nvidias_plugin_gets_and_keeps_the_cards_that_the_kubelet_assigned() -> None:
     async def tried() -> None:
         rig = await a_rig()
