@@ -96,6 +96,9 @@ class Settings(Section):
             no device plugin does it.
         node_lock: ``auto`` takes the lock that names to MetaX's device plugin the pod being bound,
             on nodes that the plugin describes, unless ``metax`` is published; ``never`` does not.
+        confirm_stop: ``always``: a pod that was deleted by force keeps its cards until an agent
+            confirms that its containers have stopped, or until its grace period is over;
+            ``agents``: only on nodes whose agent reports, elsewhere they are free at once.
         required_plugin: name of the node agent as an NRI plugin. Admission requires it in an
             annotation, and containerd 2.2 then creates no container with a share while the agent
             is away; empty for no annotation.
@@ -116,6 +119,7 @@ class Settings(Section):
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
     node_lock: Literal["auto", "never"] = "auto"
+    confirm_stop: Literal["always", "agents"] = "always"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = True
     limits: LimitSettings = LimitSettings()

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from adapters.dialects import record, registry
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.koordinator import keys as koordinator_keys
+from adapters.dialects.metax.dialect import Metax
+from adapters.dialects.volcano import keys as volcano_keys
+from adapters.dialects.volcano.dialect import Volcano
 from adapters.sidecar.in_cluster.scheduler_config import config_map_names
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +41,23 @@ def test_the_values_accept_every_dialect() -> None:
     lists = [choices for choices in enums(schema) if "koordinator" in choices]
 
     assert lists == [[*registry.names()]] * 2
+
+
+def test_a_pod_that_requests_a_share_by_any_name_reaches_the_webhook() -> None:
+    values = yaml.safe_load((FILES.parent / "values.yaml").read_text())
+    volcano = Volcano.configured({}, Defaults()).pods.config
+    metax = Metax.configured({}, Defaults()).config
+    names = {
+        *volcano.resources,
+        *volcano_keys.LEGACY,
+        *metax.resources,
+        *koordinator_keys.OWN,
+        *koordinator_keys.WHOLE_CARDS,
+    }
+
+    prefixes = tuple(values["webhooks"]["resourcePrefixes"])
+
+    assert {name for name in names if not name.startswith(prefixes)} == set()
 
 
 def enums(schema: Any) -> Iterator[list[object]]:

@@ -37,12 +37,19 @@ class Resources(Wire, frozen=True, gc=False):
     requests: dict[str, Amount] | None = None
 
 
+class EnvVar(Wire, frozen=True, gc=False):
+    """Of a container; no value is read."""
+
+    name: str = ""
+
+
 class Container(Wire, frozen=True, gc=False):
     """Of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
 
     name: str = ""
     resources: Resources = Resources()
     restart_policy: str | None = None
+    env: tuple[EnvVar, ...] | None = None
 
 
 class SchedulingGroup(Wire, frozen=True, gc=False):
@@ -64,11 +71,20 @@ class PodSpec(Wire, frozen=True, gc=False):
     termination_grace_period_seconds: int | None = None
 
 
+class ContainerStatus(Wire, frozen=True, gc=False):
+    """Of a pod; ``container_id`` is empty until the runtime has created the container."""
+
+    name: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
+
+
 class PodStatus(Wire, frozen=True, gc=False):
     """Of a pod."""
 
     phase: str | None = None
     start_time: str | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
 class Pod(Wire, frozen=True, gc=False):

@@ -41,6 +41,7 @@ class ProblemKind(Enum):
     CONFLICT = "pods-exclude-each-other"
     DRIFT = "record-differs-from-ledger"
     EDITED = "edited-record"
+    WAITING = "bound-without-cards"
 
 
 @dataclass(frozen=True, slots=True)

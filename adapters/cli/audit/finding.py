@@ -100,6 +100,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "Find out who changed the annotation; create the pod again.",
             ),
             Rule(
+                "bound-without-cards",
+                Severity.WARNING,
+                "a pod was bound while the service was away, and has no cards yet",
+                "Wait for the service, or create the pod again if its node has no room.",
+            ),
+            Rule(
                 "share-without-record",
                 Severity.WARNING,
                 "a pod requests a share and has no record of its cards",

@@ -8,7 +8,15 @@ from adapters.cli.fleet import Fleet, NodeState
 from adapters.dialects.dialect import Dialect
 from adapters.sidecar.reconcile.plan import drift
 from adapters.sidecar.reconcile.published_resources import written
-from adapters.sidecar.reconcile.repairs import Adopt, Annotate, Describe, Keep, Release, Repair
+from adapters.sidecar.reconcile.repairs import (
+    Adopt,
+    Allocate,
+    Annotate,
+    Describe,
+    Keep,
+    Release,
+    Repair,
+)
 from adapters.wire.kube import full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.ledger.node_ledger import Problem, ProblemKind
@@ -80,6 +88,10 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
         case Release(allocation, why):
             rule = RULES["allocation-without-pod"]
             text = f"is in the NodeLedger, but {why.value}"
+            return Finding(rule, text, node=node, pod=allocation.pod)
+        case Allocate(allocation):
+            text = "was bound while the service was away, and waits for its cards"
+            rule = RULES["bound-without-cards"]
             return Finding(rule, text, node=node, pod=allocation.pod)
         case Keep():
             return None

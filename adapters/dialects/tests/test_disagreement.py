@@ -22,7 +22,7 @@ LISTED = "volcano.sh/vgpu-ids-new"
         ({LISTED: "?"}, ()),
         (
             {LISTED: "u1,NVIDIA,1024,50:"},
-            ("its record gives c 1 GiB and 50% of u1, its request 3 GiB",),
+            ("its record gives c 1.0 GiB and 50% of u1, its request 3.0 GiB",),
         ),
         (
             {KEY: encode((Grant("x", "u1", MIB, 0),))},

@@ -181,6 +181,7 @@ class InCluster:
             self._pods,
             runtime.decision_log,
             reporter=reporter,
+            confirm_always=self._settings.confirm_stop == "always",
         )
 
     def _publisher(self, service: Service) -> NodeResourcePublisher:

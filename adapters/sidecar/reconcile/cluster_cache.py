@@ -7,11 +7,14 @@ resource it keeps only name, namespace, uid, node and status.
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
+from adapters.dialects import record
 from adapters.dialects.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
 from adapters.sidecar.reconcile.departures import Departures
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
+from adapters.wire.kube import Container, DeviceObject, KubeNode, Metadata, Pod, PodSpec
 
 ObjectT = TypeVar("ObjectT")
 
@@ -152,12 +155,33 @@ class ClusterCache:
 
 
 def _trimmed(pod: Pod) -> Pod:
-    """Return a pod without its containers where none requests what may be a share of a card."""
+    """Return what the reconciler reads of a pod: no containers where none may request a share."""
     if any("/" in name for name in resource_names(pod)):
-        return pod
+        return _with_marks_only(pod)
     meta = pod.metadata
     bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
+
+
+def _with_marks_only(pod: Pod) -> Pod:
+    """Return a pod without the variables of its containers that admission did not write."""
+
+    def strip(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                each, env=tuple(one for one in each.env if one.name == record.MARK)
+            )
+            if each.env
+            else each
+            for each in containers or ()
+        )
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=strip(pod.spec.containers),
+        init_containers=strip(pod.spec.init_containers),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 Update = Callable[[ObjectT], None]

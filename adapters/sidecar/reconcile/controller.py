@@ -10,12 +10,14 @@ from adapters.sidecar.decide.ports import SECOND, DecisionLog
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import for_each_limited
+from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
 from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
+    Allocate,
     Annotate,
     Describe,
     Keep,
@@ -29,7 +31,7 @@ from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger, Problem
+from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
 from core.requests.grant import Allocation
 
 GRACE = 120
@@ -57,6 +59,8 @@ class Reconciler:
         decision_log: DecisionLog,
         grace: int = GRACE,
         reporter: RepairReporter | None = None,
+        *,
+        confirm_always: bool = True,
     ) -> None:
         """Reconcile nothing yet.
 
@@ -68,6 +72,7 @@ class Reconciler:
             decision_log: counts lost compare-and-swap writes.
             grace: seconds that a Binding may take.
             reporter: of repairs and of drift.
+            confirm_always: as for ``NodeReader``.
         """
         self._service = service
         self._cache = cache
@@ -75,7 +80,9 @@ class Reconciler:
         self._decision_log = decision_log
         self._reporter = reporter or NoReporter()
         clock = service.ports.clock
-        self._reader = NodeReader(cache, live, clock, grace * SECOND, self._reporter)
+        self._reader = NodeReader(
+            cache, live, clock, grace * SECOND, self._reporter, confirm_always=confirm_always
+        )
         self._annotator = PodAnnotator(service, store, live)
         self._queue = WorkQueue(self._seconds)
         self._drift: dict[str, tuple[Problem, ...]] = {}
@@ -102,6 +109,7 @@ class Reconciler:
         self._queue.take(name)
         try:
             settled = self._agrees_by_watches(name) or await self.reconcile(name)
+            settled = settled and not self._has_waiting_pods(name)
         except Conflict:
             self._decision_log.conflict(name)
             self._queue.add_after(name, 0.0)
@@ -177,6 +185,13 @@ class Reconciler:
                     f" ({allocation.unread}). Every GPU it may use counts as allocated."
                 )
                 self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
+            case Allocate(allocation):
+                self._reporter.repaired("allocated_late")
+                text = (
+                    f"Allocated GPUs of node {node}: the pod was bound while no replica of the"
+                    " service answered."
+                )
+                self._reporter.of_pod(_pod_of(allocation), "CardsAllocatedLate", text)
             case Release(allocation, why):
                 self._reporter.repaired(why.name.lower())
                 if why is ReleaseCause.NEVER_BOUND:
@@ -204,6 +219,10 @@ class Reconciler:
                 text = f"{problem.pod}: {problem.text}" if problem.pod else problem.text
                 self._reporter.of_node(node, "LedgerDrift", text)
 
+    def _has_waiting_pods(self, node: str) -> bool:
+        """Whether a pod that is bound to a node waits for cards, which a release may free."""
+        return any(problem.kind is ProblemKind.WAITING for problem in self._drift.get(node, ()))
+
     @property
     def drifting(self) -> int:
         """How many problems on all nodes no repair can solve."""
@@ -219,7 +238,10 @@ def _pod_of(allocation: Allocation) -> Pod:
 
 
 def unadopted(service: Service, cache: ClusterCache) -> list[str]:
-    """Return the nodes with a ledger that lacks a pod that is bound to the node."""
+    """Return the nodes with a ledger that lacks a pod that is bound to the node, and may use cards.
+
+    A pod that was bound while no replica answered, and waits for its cards, uses none.
+    """
     dialects = service.pod_requests.dialects
     return [
         ledger.node.name
@@ -227,4 +249,5 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
         for pod in cache.holding(ledger.node.name)
         if pod.metadata.uid not in ledger.allocations
         if any(dialect.matches(pod) for dialect in dialects)
+        if not (ledger.node.name in cache.hardware and late_pods((pod,), ledger, dialects))
     ]

@@ -63,7 +63,7 @@ class Departures:
         return self._by_uid.get(uid, UNKNOWN)
 
 
-def release_by(departure: Departure, *, has_agent: bool, now: int) -> int | None:
+def release_by(departure: Departure, *, has_agent: bool, always: bool, now: int) -> int | None:
     """When the cards of a deleted pod are free although no agent confirms that it has stopped.
 
     Without an agent, a pod that its kubelet had not seen counts as never started: no component
@@ -72,11 +72,12 @@ def release_by(departure: Departure, *, has_agent: bool, now: int) -> int | None
     Args:
         departure: of the pod.
         has_agent: whether an agent reports about its node.
+        always: whether the containers of a pod on a node without an agent may run on.
         now: seconds since 1970.
 
     Returns:
         seconds since 1970; None where no container of the pod can run.
     """
-    if not departure.may_run or not (has_agent or departure.seen_by_kubelet):
+    if not departure.may_run or not (has_agent or (always and departure.seen_by_kubelet)):
         return None
     return now + departure.grace + MARGIN

@@ -43,6 +43,8 @@ class NodeReader:
         clock: Clock,
         grace: int,
         reporter: RepairReporter,
+        *,
+        confirm_always: bool,
     ) -> None:
         """Read nothing yet.
 
@@ -52,11 +54,14 @@ class NodeReader:
             clock: of the service.
             grace: nanoseconds for which an allocation may be without a bound pod.
             reporter: of invalid descriptions.
+            confirm_always: whether containers of a pod that was deleted by force may run on also
+                where no agent can confirm that they have stopped.
         """
         self._cache = cache
         self._live = live
         self._clock = clock
         self._reporter = reporter
+        self._confirm_always = confirm_always
         self._orphans = OrphanTracker(grace)
         self._nodes: dict[str, _ReadNode] = {}
         self._adoptions: dict[str, AdoptionCache] = {}
@@ -93,6 +98,7 @@ class NodeReader:
             holdings=self._agent(node).holdings,
             read=read,
             compare=read.compare,
+            has_agent=self._has_agent(node),
         )
 
     async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
@@ -116,7 +122,8 @@ class NodeReader:
             if pod is None or pod.metadata.uid != uid:
                 until = release_by(
                     self._cache.departures.of(uid),
-                    has_agent=agent is not NO_AGENT,
+                    has_agent=self._has_agent(ledger.node),
+                    always=self._confirm_always,
                     now=wall // SECOND,
                 )
                 if until is not None:
@@ -137,7 +144,11 @@ class NodeReader:
             frozenset(agent.stopped),
             read,
             read.compare,
+            self._has_agent(ledger.node),
         )
+
+    def _has_agent(self, node: Node) -> bool:
+        return node.name in self._cache.hardware
 
     def _agent(self, node: Node) -> NodeHardware:
         """Return what the node's agent reports."""

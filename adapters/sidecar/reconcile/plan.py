@@ -16,14 +16,17 @@ from adapters.dialects.disagreement import disagreements
 from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.matching import dialect_of
 from adapters.sidecar.decide.ports import SECOND
+from adapters.sidecar.reconcile.late import Late, allocate_late, late_pods, waiting_pods
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
+    Allocate,
     Annotate,
     Describe,
     Keep,
     Release,
     ReleaseCause,
     Repair,
+    repaired,
 )
 from adapters.wire.hardware import KUBELET, DeviceHolding
 from adapters.wire.kube import Pod, annotations, full_name, labels
@@ -55,6 +58,7 @@ class NodeView:
         stopped: uids of deleted pods of which no container runs, as the node's agent reports.
         read: reads a pod's annotations.
         compare: compares a pod's annotations with its request.
+        has_agent: whether an agent reports about the node.
     """
 
     ledger: NodeLedger
@@ -68,6 +72,7 @@ class NodeView:
     stopped: frozenset[str] = frozenset()
     read: Read = adopt
     compare: Compare = disagreements
+    has_agent: bool = False
 
 
 def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
@@ -79,10 +84,11 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
     """
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
+    late = late_pods(view.pods, view.ledger, dialects) if view.has_agent else {}
     adopted = tuple(
         Adopt(allocation)
         for pod in view.pods
-        if (allocation := _missing(pod, view, node, dialects))
+        if pod.metadata.uid not in late and (allocation := _missing(pod, view, node, dialects))
     )
     left = tuple(
         left_behind
@@ -95,7 +101,20 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
-    return (*described, *adopted, *left, *annotated)
+    repairs: tuple[Repair, ...] = (*described, *adopted, *left)
+    if late:
+        repairs += _allocated_late(repaired(view.ledger, repairs), late)
+    return (*repairs, *annotated)
+
+
+def _allocated_late(ledger: NodeLedger, late: Mapping[str, Late]) -> tuple[Repair, ...]:
+    found = allocate_late(ledger, late.values())
+    released = tuple(
+        Release(earlier, ReleaseCause.NOT_STARTED)
+        for uid in found.waiting
+        if (earlier := ledger.allocations.get(uid)) is not None
+    )
+    return (*map(Allocate, found.allocations), *released)
 
 
 def drift(
@@ -123,23 +142,20 @@ def drift(
         and allocation.unread is None
         for text in compare(pod, ledger.node, dialects)
     )
-    return (
-        ledger.problems()
-        + edited
-        + tuple(
-            Problem(
-                full_name(pod),
-                "its annotations name other cards than its ledger, which stays as it is",
-                ProblemKind.DRIFT,
-            )
-            for pod in pods
-            if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
-            and allocation.unread is None
-            and allocation.dialect != KUBELET
-            and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
-            and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
+    differing = tuple(
+        Problem(
+            full_name(pod),
+            "its annotations name other cards than its ledger, which stays as it is",
+            ProblemKind.DRIFT,
         )
+        for pod in pods
+        if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+        and allocation.unread is None
+        and allocation.dialect != KUBELET
+        and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
+        and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
     )
+    return (*ledger.problems(), *edited, *waiting_pods(pods, ledger, dialects), *differing)
 
 
 def rewrite(

@@ -15,6 +15,7 @@ class ReleaseCause(Enum):
     """Why an allocation is released; the value is part of an Event."""
 
     GONE = "the pod was deleted or has finished"
+    NOT_STARTED = "the pod was bound while no replica answered, and the node has no room for it"
     UNCONFIRMED = "the pod was deleted, and no agent has reported that its containers stopped"
     ELSEWHERE = "the pod runs on another node"
     NEVER_BOUND = "the pod was not bound in time"
@@ -30,6 +31,13 @@ class Describe:
 @dataclass(frozen=True, slots=True)
 class Adopt:
     """Add the allocation of a bound pod that the ledger lacks, or knows less about."""
+
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Allocate:
+    """Allocate cards to a pod that was bound while no replica answered."""
 
     allocation: Allocation
 
@@ -67,7 +75,7 @@ class Annotate:
     result: Result
 
 
-Repair = Describe | Adopt | Release | Keep | Annotate
+Repair = Describe | Adopt | Allocate | Release | Keep | Annotate
 
 
 def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
@@ -76,7 +84,7 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
         match repair:
             case Describe(node):
                 ledger = ledger.with_node(node)
-            case Adopt(allocation):
+            case Adopt(allocation) | Allocate(allocation):
                 ledger = ledger.adopt(allocation)
             case Release(allocation):
                 ledger = ledger.release(allocation.uid)

@@ -105,6 +105,7 @@ EVERY = {
     "HOLDSECONDS": "7",
     "PUBLISH": "volcano,metax",
     "NODELOCK": "never",
+    "CONFIRMSTOP": "agents",
     "REQUIREDPLUGIN": "dragoman",
     "PEERMETRICS": "false",
     "LIMITS_CONNECTIONS": "16",

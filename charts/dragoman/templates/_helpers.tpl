@@ -116,11 +116,10 @@ seccompProfile: {type: RuntimeDefault}
 
 {{- /* The common part of both webhooks. Takes the root and a path. */ -}}
 {{- define "dragoman.webhook" -}}
-{{- $values := .root.Values.webhooks -}}
 admissionReviewVersions: [v1]
 sideEffects: NoneOnDryRun
-failurePolicy: {{ $values.failurePolicy }}
-timeoutSeconds: {{ $values.timeoutSeconds }}
+failurePolicy: {{ .policy.failurePolicy }}
+timeoutSeconds: {{ .policy.timeoutSeconds }}
 clientConfig:
   service:
     name: {{ include "dragoman.fullname" .root }}
@@ -132,6 +131,11 @@ clientConfig:
   {{- end }}
 namespaceSelector:
   {{- include "dragoman.namespaces" .root | nindent 2 }}
+{{- end }}
+
+{{- /* Prefixes of resources by which a pod may request a share, as a CEL list. */ -}}
+{{- define "dragoman.prefixes" -}}
+[{{ range $i, $prefix := .Values.webhooks.resourcePrefixes }}{{ if $i }}, {{ end }}'{{ $prefix }}'{{ end }}]
 {{- end }}
 
 {{- /* The namespaces of the webhooks. */ -}}

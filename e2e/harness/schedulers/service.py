@@ -127,6 +127,7 @@ class Service:
                 "certificate": str(pair.certificate),
                 "key": str(pair.key),
             },
+            "confirmStop": "agents",  # kwok's pods have no containers that could run on
             "nodeLock": "never",  # kwok's nodes have no device plugin that would unlock them
             "grpc": "off",
             "log": {"format": "text"},

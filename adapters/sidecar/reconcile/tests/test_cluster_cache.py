@@ -1,8 +1,11 @@
 """The service's copy of the cluster."""
 
+import msgspec
+
+from adapters.dialects.record import MARK
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache, ClusterCacheHandler, ObjectKey
 from adapters.sidecar.tests.builders import a_node
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
+from adapters.wire.kube import Container, EnvVar, Metadata, Pod, PodSpec, PodStatus, Resources
 
 
 def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
@@ -10,7 +13,7 @@ def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **mor
     return Pod(
         Metadata(name=name, namespace="default", uid=more.pop("uid", name)),
         PodSpec((container,), node_name=node),
-        PodStatus(**more),
+        PodStatus(phase=more.get("phase")),
     )
 
 
@@ -67,3 +70,19 @@ def test_an_unreadable_pod_is_reported_and_its_earlier_state_stays() -> None:
 
     assert problems == [("default", "a", "not an object")]
     assert cache.pod("default", "a") is not None
+
+
+def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
+    cache = ClusterCache()
+    variables = (EnvVar("PATH"), EnvVar(MARK), EnvVar("TOKEN"))
+    pod = a_pod("a", "n1")
+    container = msgspec.structs.replace(pod.spec.containers[0], env=variables)
+    spec = msgspec.structs.replace(
+        pod.spec, containers=(container,), init_containers=(Container("first"),)
+    )
+    cache.put_pod(msgspec.structs.replace(pod, spec=spec))
+
+    (kept,) = cache.holding("n1")
+
+    assert kept.spec.containers[0].env == (EnvVar(MARK),)
+    assert kept.spec.init_containers == (Container("first"),)

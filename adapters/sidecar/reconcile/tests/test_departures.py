@@ -20,16 +20,22 @@ def a_pod(
     return Pod(Metadata(uid=uid), spec, PodStatus(phase))
 
 
-def until(pod: Pod, *, has_agent: bool = True) -> int | None:
+def until(pod: Pod, *, has_agent: bool = True, always: bool = True) -> int | None:
     seen = Departures()
     seen.note(pod)
-    return release_by(seen.of(pod.metadata.uid), has_agent=has_agent, now=100)
+    departure = seen.of(pod.metadata.uid)
+    return release_by(departure, has_agent=has_agent, always=always, now=100)
 
 
 def test_containers_of_a_running_pod_may_run_for_its_grace() -> None:
     assert until(a_pod()) == 100 + DEFAULT_GRACE + MARGIN
     assert until(a_pod(grace=300)) == 400 + MARGIN
     assert until(a_pod(grace=0), has_agent=False) == 100 + MARGIN
+
+
+def test_without_an_agent_they_run_on_only_where_the_settings_say_so() -> None:
+    assert until(a_pod(), has_agent=False, always=False) is None
+    assert until(a_pod(), always=False) == 100 + DEFAULT_GRACE + MARGIN
 
 
 @pytest.mark.parametrize("pod", [a_pod(phase="Failed"), a_pod(phase="Succeeded"), a_pod(node="")])
@@ -53,5 +59,5 @@ def test_a_pod_that_no_watch_reported_may_run(monkeypatch: pytest.MonkeyPatch) -
         seen.note(a_pod(phase="Failed", uid=uid))
 
     assert seen.of("7") is UNKNOWN
-    assert release_by(UNKNOWN, has_agent=False, now=0) == DEFAULT_GRACE + MARGIN
+    assert release_by(UNKNOWN, has_agent=False, always=True, now=0) == DEFAULT_GRACE + MARGIN
     assert not seen.of("8").may_run
