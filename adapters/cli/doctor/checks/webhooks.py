@@ -59,12 +59,19 @@ def _calls(configuration: WebhookConfiguration, found: Webhook, release: Install
 def _webhook(seen: Observed, found: Webhook) -> Iterator[CheckResult]:
     covered = {each.metadata.name for each in seen.namespaces if _selects(found, labels(each))}
     missing = sorted(_with_shares(seen) - covered)
-    if found.failure_policy != "Fail":
+    if found.name == PODS and found.failure_policy != "Fail":
         yield warning(
             CHECK,
             f"{found.name} has failurePolicy {found.failure_policy}: while the service does not"
             " answer, pods with a share pass unchecked",
             "webhooks.failurePolicy=Fail, unless that is your choice",
+        )
+    if found.name == BINDINGS and found.failure_policy == "Fail":
+        yield warning(
+            CHECK,
+            f"{found.name} has failurePolicy Fail: while the service does not answer, no pod is"
+            " bound in the namespaces that it covers",
+            "webhooks.bindings.failurePolicy=Ignore, unless that is your choice",
         )
     if missing and found.name == PODS and "namespaces" not in seen.unreadable:
         yield warning(

@@ -88,6 +88,10 @@ def ignoring(cluster: SoundCluster) -> None:
     of_webhooks(cluster)[0]["failurePolicy"] = "Ignore"
 
 
+def holding_up(cluster: SoundCluster) -> None:
+    of_webhooks(cluster)[1]["failurePolicy"] = "Fail"
+
+
 def uncovered(cluster: SoundCluster) -> None:
     cluster.add(a_pod("train", "kube-system", SHARE))
 
@@ -180,6 +184,7 @@ def with_hami(cluster: SoundCluster) -> None:
         (not_ready, ERROR, "503 waits for the first list of: ledgers"),
         (one_webhook, ERROR, "has no webhook bindings.dragoman.dev"),
         (ignoring, WARNING, "pods.dragoman.dev has failurePolicy Ignore"),
+        (holding_up, WARNING, "bindings.dragoman.dev has failurePolicy Fail"),
         (uncovered, WARNING, "pods request a share: kube-system"),
         (
             refused_webhook,
