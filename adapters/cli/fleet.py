@@ -15,7 +15,8 @@ from adapters.cli.input.settings import configured_dialects
 from adapters.dialects.adopt import FINISHED, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.reconcile.plan import NodeView, reconcile
+from adapters.sidecar.reconcile.node_view import NodeView
+from adapters.sidecar.reconcile.plan import reconcile
 from adapters.sidecar.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.stores.watch import LedgerObject

@@ -75,6 +75,17 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     return found
 
 
+def unclear_cards(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> frozenset[str]:
+    """The cards that the record of a bound pod may mean; empty where it is clear, or unreadable."""
+    try:
+        dialect = dialect_of(pod, dialects)
+        if dialect is not None and dialect.has_result(pod):
+            dialect.read_result(pod, dialect.read_request(pod), node)
+    except DialectError as error:
+        return _cards_of(error) or frozenset()
+    return frozenset()
+
+
 def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
     adopted = dialect.read_adopted(pod, node)
     return None if adopted is None else adopted_allocation(pod, node, dialect.name, adopted)

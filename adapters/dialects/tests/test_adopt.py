@@ -4,7 +4,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.dialects.adopt import UNKNOWN, adopt, may_use_cards
+from adapters.dialects.adopt import UNKNOWN, adopt, may_use_cards, unclear_cards
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.hami_record import METAX_QOS
 from adapters.dialects.record import KEY, encode
@@ -133,6 +133,18 @@ def test_a_minor_beside_the_id_of_another_card_blocks_these_two_cards() -> None:
 
     assert "minor 2" in (found.unread or "")
     assert found.blocked == {"u0", "m0"}
+    pod = bound(
+        {"koordinator.sh/gpu-memory": "1Gi"}, {"scheduling.koordinator.sh/device-allocated": record}
+    )
+    assert unclear_cards(pod, NODE, ALL) == {"u0", "m0"}
+
+
+@pytest.mark.parametrize("record", [{}, {"volcano.sh/vgpu-ids-new": "?"}])
+def test_a_record_that_is_missing_or_unreadable_means_no_cards(record: dict[str, str]) -> None:
+    assert unclear_cards(bound(SHARE, record), NODE, ALL) == frozenset()
+    assert unclear_cards(bound({"cpu": 1}, record), NODE, ALL) == frozenset()
+    readable = {"volcano.sh/vgpu-ids-new": "u1,NVIDIA,3000,0:"}
+    assert unclear_cards(bound(SHARE, readable), NODE, ALL) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def late_pods(
 
 
 def allocate_late(ledger: NodeLedger, pods: Collection[Late]) -> LateAllocations:
-    """Allocate cards to late pods, of higher priority first, then by uid, as far as the node has room.
+    """Allocate cards to late pods as far as the node has room: by priority, then by uid.
 
     Args:
         ledger: of their node, with everything else that is in use there.

@@ -10,8 +10,8 @@ from adapters.sidecar.decide.ports import SECOND, Clock
 from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
 from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.departures import release_by
+from adapters.sidecar.reconcile.node_view import NodeView
 from adapters.sidecar.reconcile.orphans import OrphanTracker
-from adapters.sidecar.reconcile.plan import NodeView
 from adapters.sidecar.reconcile.ports import LivePods, RepairReporter
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod

@@ -4,19 +4,20 @@ The ledger is right about what was allocated; the cluster is right about which c
 and where the pods run. ``controller`` reads both and carries out the repairs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from adapters.dialects import record
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adopt import adopt, unclear_cards
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.disagreement import disagreements
 from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.matching import dialect_of
 from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.late import Late, allocate_late, late_pods, waiting_pods
+from adapters.sidecar.reconcile.node_view import Compare, NodeView, Read
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Allocate,
@@ -28,51 +29,11 @@ from adapters.sidecar.reconcile.repairs import (
     Repair,
     repaired,
 )
-from adapters.wire.hardware import KUBELET, DeviceHolding
+from adapters.wire.hardware import KUBELET
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
 from core.requests.grant import Allocation, Grant, Placement
-
-Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
-"""Reads the allocation in a bound pod's annotations, as ``adopt`` does; None without one."""
-
-Compare = Callable[[Pod, Node, Sequence[Dialect]], tuple[str, ...]]
-"""Finds where a bound pod's record differs from its request, as ``disagreements`` does."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """One node; the ledger must have been read before the pods.
-
-    Attributes:
-        ledger: as it is in the store.
-        node: as the cluster describes it now; None where the node was deleted.
-        pods: pods that are bound to it and may use its cards.
-        bound: by uid, the node of each pod of ``pods`` and of ``ledger`` that exists and has not
-            finished; empty for a pod that is not bound.
-        overdue: uids of pods that were not bound for longer than a Binding takes.
-        lingering: by uid, ``release_by`` of pods that do not exist and whose containers may run.
-        wall: nanoseconds since 1970.
-        holdings: devices that the kubelet assigned, as the node's agent reports them.
-        stopped: uids of deleted pods of which no container runs, as the node's agent reports.
-        read: reads a pod's annotations.
-        compare: compares a pod's annotations with its request.
-        has_agent: whether an agent reports about the node.
-    """
-
-    ledger: NodeLedger
-    node: Node | None
-    pods: Sequence[Pod]
-    bound: Mapping[str, str]
-    overdue: frozenset[str] = frozenset()
-    lingering: Mapping[str, int] = field(default_factory=dict[str, int])
-    wall: int = 0
-    holdings: Sequence[DeviceHolding] = ()
-    stopped: frozenset[str] = frozenset()
-    read: Read = adopt
-    compare: Compare = disagreements
-    has_agent: bool = False
 
 
 def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
@@ -206,13 +167,26 @@ def _missing(
     """Return the allocation that the ledger lacks; None where it has it, or knows more."""
     earlier = view.ledger.allocations.get(pod.metadata.uid)
     if earlier is not None and earlier.unread is None:
-        return None
+        return _of_replaced_card(pod, earlier, view, node, dialects)
     allocation = view.read(pod, node, dialects)
     if allocation is not None:
         allocation = adopt_from_kubelet(allocation, pod, node, dialects, view.holdings)
     if allocation is None or (earlier is not None and allocation == replace(earlier, since=0)):
         return None
     return allocation
+
+
+def _of_replaced_card(
+    pod: Pod, earlier: Allocation, view: NodeView, node: Node, dialects: Sequence[Dialect]
+) -> Allocation | None:
+    """Return what blocks the card that took the place of one that a pod has; None where none did.
+
+    Components that read a card's number in the pod's record then give the pod the new card.
+    """
+    present = {card.uuid for card in node.cards}
+    if all(grant.card in present for grant in earlier.grants):
+        return None
+    return view.read(pod, node, dialects) if unclear_cards(pod, node, dialects) else None
 
 
 def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from adapters.dialects.adopt import adopt
 from adapters.sidecar.decide.ports import SECOND
-from adapters.sidecar.reconcile.plan import NodeView, drift, reconcile
+from adapters.sidecar.reconcile.node_view import NodeView
+from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Annotate,
@@ -29,11 +30,16 @@ from adapters.sidecar.reconcile.tests.pods import (
     placed,
     written,
 )
-from adapters.sidecar.tests.builders import (
-    DIALECTS,
-)
+from adapters.sidecar.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.wire.kube import Pod, annotations
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
+
+KOORD_CARD = Card(
+    "GPU-old", "n1", 0, "nvidia", "A", 80 * GIB, 10, dialects=frozenset({"koordinator"})
+)
 
 
 @st.composite
@@ -229,6 +235,25 @@ def test_the_cards_of_a_deleted_pod_stay_in_use_while_its_containers_may_run() -
     assert _causes(replace(later, stopped=frozenset({uid}))) == [ReleaseCause.GONE]
     assert _causes(replace(later, wall=50 * SECOND)) == [ReleaseCause.UNCONFIRMED]
     assert _causes(replace(later, node=None)) == [ReleaseCause.GONE]
+
+
+def test_a_card_that_took_the_place_of_one_that_a_pod_has_is_in_use() -> None:
+    limits = {"koordinator.sh/gpu-memory": "1Gi"}
+    old, new = (Node("n1", (replace(KOORD_CARD, uuid=uuid),)) for uuid in ("GPU-old", "GPU-new"))
+    pod = read_pod(a_pod("p", limits=limits))
+    placement = placed(pod, NodeLedger.of(old))
+    assert placement is not None
+    here = bound(pod, "n1", written(pod, placement, old).annotations)
+    uid = pod.metadata.uid
+    ledger = NodeLedger.of(old).reserve(allocated(pod, placement)).commit(uid)
+    view = NodeView(ledger, new, (here,), {uid: "n1"})
+
+    after = repaired(ledger, reconcile(view, DIALECTS))
+    back = repaired(after, reconcile(replace(view, ledger=after, node=old), DIALECTS))
+
+    assert after.allocations[uid].blocked == {"GPU-new"}
+    assert reconcile(replace(view, ledger=after), DIALECTS) == ()
+    assert back.allocations[uid].grants == ledger.allocations[uid].grants
 
 
 def _causes(view: NodeView) -> list[ReleaseCause]:
