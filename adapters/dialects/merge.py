@@ -60,7 +60,7 @@ def read_node(
                 problems.append(f"card {card.uuid}: {stated} are out of range; it is ignored")
             else:
                 reports.setdefault(card.uuid, []).append((card, one))
-    cut = {card.uuid for card in agent.cards} if agent is not None and agent.mig_cut else set()
+    cut = {card.uuid for card in (agent.cards if agent is not None and agent.mig_cut else ())}
     cards: list[Card] = []
     for reported in reports.values():
         card, disagreement = _merge(reported)

@@ -197,7 +197,7 @@ SELECTOR = {"matchLabels": {"a": "b"}}
 OTHER_FIELDS: dict[str, object] = {
     "admissionReviewVersions": ["v1", "v1beta1"],
     "clientConfig": {"url": "https://example.com"},
-    "failurePolicy": "Ignore",
+    "failurePolicy": "Fail",
     "matchConditions": [],
     "matchPolicy": "Exact",
     "name": "other.dragoman.dev",
