@@ -1,4 +1,4 @@
-"""Whom the service holds up while every replica is away, and what happens to whom it did not.
+"""What waits while every replica is away, and what becomes of pods that were bound meanwhile.
 
 The node's agent is a stand-in that writes what an agent reports; no container runs.
 """
