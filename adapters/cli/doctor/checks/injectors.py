@@ -42,8 +42,8 @@ _KNOWN = (
     _Known(
         "hami",
         "HAMi",
-        "its scheduler and device plugin keep a ledger of their own of the same cards",
-        "keep it off nodes whose cards Dragoman shares; its pods are adopted where it stays",
+        "its scheduler, where it runs, keeps a ledger of its own of the same cards",
+        "keep its pods off nodes whose cards Dragoman shares; those that run are adopted",
     ),
 )
 """Source of the names: the projects' charts and Dockerfiles; in docs/compatibility.md."""
