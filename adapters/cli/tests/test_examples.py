@@ -173,3 +173,43 @@ def test_the_mixed_example_puts_three_dialects_on_one_card_and_explains_two_reje
         "lab-1",
     }
     assert left["metax-mistaken"]["phase"] == "admission"
+
+
+def test_hamis_shares_are_recorded_for_its_device_plugin() -> None:
+    pod = of("hami-share", "hami-default")
+
+    (share,) = pod["containers"]["main"]
+    written = pod["annotations"]
+    assert written["hami.io/vgpu-devices-to-allocate"] == f"{share['uuid']},NVIDIA,3000,30:;"
+    assert written["hami.io/vgpu-devices-allocated"] == written["hami.io/vgpu-devices-to-allocate"]
+
+
+def test_a_number_of_cards_alone_is_whole_cards_with_the_record_of_hami() -> None:
+    one, other = (of("hami-whole", f"hami-normal-{number}") for number in (1, 2))
+
+    assert cards(one) != cards(other)
+    assert one["annotations"]["hami.io/vgpu-devices-allocated"].endswith(",NVIDIA,40960,100:;")
+
+
+def test_hami_chooses_cards_by_type_uuid_and_policy() -> None:
+    allowed, denied = (of("hami-choice", f"hami-type-{end}") for end in ("to-use", "not-to-use"))
+    named = of("hami-choice", "hami-uuid-to-use")
+
+    assert {allowed["node"], denied["node"]} == {"hami-choice-1"}
+    assert named["containers"]["main"][0]["uuid"] == "GPU-4a410004-0000-4000-8000-000000000005"
+
+
+def test_hami_makes_slices_of_several_profiles() -> None:
+    large, small = (of("hami-mig", name) for name in ("hami-mig", "hami-mig-small"))
+
+    found = [share["mig"] for pod in (large, small) for share in pod["containers"]["main"]]
+    assert [each["profile"] for each in found] == ["2g.10gb", "2g.10gb", "1g.5gb"]
+    assert json.loads(small["annotations"]["hami.io/vgpu-mig-allocations"]) == [
+        {
+            "containerIndex": 0,
+            "deviceIndex": 0,
+            "gpuUUID": small["containers"]["main"][0]["uuid"],
+            "profile": "1g.5gb",
+            "placement": {"start": 6, "size": 1},
+        }
+    ]
