@@ -17,6 +17,8 @@ from e2e.harness.names import ALLOCATED, CORE
 VOLCANO = "volcano.sh/vgpu-ids-new"
 # HAMi v2.10.0 pkg/device/metax/sdevice.go, device.go
 METAX, METAX_WHOLE = "hami.io/metax-sgpu-devices-allocated", "hami.io/metax-gpu-devices-allocated"
+# HAMi v2.10 pkg/device/nvidia/device.go, InitNvidiaDevice: what its device plugin takes
+HAMI = "hami.io/vgpu-devices-to-allocate"
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "": 1}
 _MIB = 1 << 20
 
@@ -46,7 +48,7 @@ def shares_of_pod(pod: Object, minors: Sequence[str] = ()) -> list[Share]:
     written = pod["metadata"].get("annotations") or {}
     if ALLOCATED in written:
         return sorted(_koordinator(written[ALLOCATED], minors))
-    for key in (VOLCANO, METAX, METAX_WHOLE):
+    for key in (VOLCANO, METAX, METAX_WHOLE, HAMI):
         if key in written:
             return sorted(_hami(written[key]))
     return []
