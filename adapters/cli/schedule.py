@@ -18,6 +18,7 @@ from adapters.cli.output.report import (
 from adapters.dialects.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.strangers import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
@@ -138,6 +139,9 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
+        self.warnings += [
+            f"pod {full_name(pod)}: {text}" for text in advice(pod, self.fleet.dialects)
+        ]
         dialect: Dialect | None = None
         try:
             dialect = dialect_of(pod, self.fleet.dialects)

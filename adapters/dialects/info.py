@@ -59,6 +59,9 @@ class DialectInfo:
         needs_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
             node; see ``Dialect.needs_node_lock``.
         runtime_hook: the ecosystem's own hook on the node; None where there is none.
+        pod_annotations: annotations that authors of pods may set.
+        pod_resources: resources that pods may request, by their default names.
+        node_sources: where the dialect looks for the cards of a node.
     """
 
     name: str
@@ -70,3 +73,6 @@ class DialectInfo:
     vendor: str | None = None
     uses_node_lock: bool = False
     runtime_hook: RuntimeHook | None = None
+    pod_annotations: frozenset[str] = frozenset()
+    pod_resources: frozenset[str] = frozenset()
+    node_sources: tuple[str, ...] = ()

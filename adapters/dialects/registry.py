@@ -39,6 +39,22 @@ def documents() -> frozenset[Document]:
     return frozenset[Document]().union(*(info.documents for info in DIALECTS))
 
 
+def annotations() -> frozenset[str]:
+    """Every annotation of a pod that a dialect reads or writes."""
+    own = (info.pod_annotations | info.result_keys for info in DIALECTS)
+    return frozenset((record.KEY,)).union(*own)
+
+
+def resources() -> frozenset[str]:
+    """Every resource that a dialect counts, by its default name."""
+    return frozenset[str]().union(*(info.pod_resources for info in DIALECTS))
+
+
+def node_sources() -> tuple[str, ...]:
+    """All places where the dialects look for the cards of a node."""
+    return tuple(source for info in DIALECTS for source in info.node_sources)
+
+
 def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
     """Configure every dialect.
 

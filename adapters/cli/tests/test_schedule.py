@@ -316,3 +316,22 @@ def test_a_node_whose_ledger_cannot_be_read_takes_no_pod() -> None:
     assert found["pods"][0]["explanation"]["nodes"] == {
         "node-a": "held by an allocation that cannot be read"
     }
+
+
+def test_misspelled_and_uncounted_names_are_warnings() -> None:
+    typo = {"metadata": {"name": "typo", "annotations": {"nvidia.com/use-gputyp": "A100"}}}
+    pods = (
+        pod("typo", {"nvidia.com/gpumem": 4000, "nvidia.com/gpu": 1}, **typo),
+        pod("strange", {"huawei.com/Ascend910B": 1}),
+    )
+
+    found = run("-f", "-", stdin=stream(node(), *pods)).stderr
+
+    assert (
+        "pod default/typo: metadata.annotations[nvidia.com/use-gputyp]: no dialect reads it; "
+        "did you mean nvidia.com/use-gputype?"
+    ) in found
+    assert (
+        "pod default/strange: spec.containers[main].resources[huawei.com/Ascend910B]: "
+        "Dragoman does not count this resource"
+    ) in found

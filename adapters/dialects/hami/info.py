@@ -2,7 +2,7 @@
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.hami import keys
-from adapters.dialects.hami_record import NVIDIA_ALLOCATED
+from adapters.dialects.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.info import DialectInfo, DialectStyle
 
 
@@ -22,4 +22,7 @@ INFO = DialectInfo(
     configure=_configure,
     vendor=keys.VENDOR,
     uses_node_lock=True,
+    pod_annotations=keys.POD_ANNOTATIONS,
+    pod_resources=keys.POD_RESOURCES,
+    node_sources=(f"annotation {NODE_DEVICES}",),
 )

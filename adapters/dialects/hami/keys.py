@@ -20,6 +20,8 @@ PERCENT = "nvidia.com/gpumem-percentage"
 CORES = "nvidia.com/gpucores"
 PRIORITY = "nvidia.com/priority"
 
+POD_RESOURCES = frozenset({COUNT, MEMORY, PERCENT, CORES, PRIORITY})
+
 # --- what a pod may set: nvidia/device.go:40-58 ---------------------------------------------------
 
 USE_TYPE = "nvidia.com/use-gputype"

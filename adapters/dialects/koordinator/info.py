@@ -19,6 +19,9 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({keys.ALLOCATED}),
     documents=frozenset({keys.SCHEDULER_CONFIG}),
     configure=_configure,
+    pod_annotations=keys.POD_ANNOTATIONS,
+    pod_resources=keys.OWN | keys.WHOLE_CARDS.keys(),
+    node_sources=("object Device",),
     # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
     runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),
 )

@@ -78,6 +78,17 @@ SCHEDULING_HINTS = (
 )
 DEVICE_SHARE = "DeviceShare"
 
+POD_ANNOTATIONS = frozenset(
+    {
+        *(ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, NUMA_SPEC, *SCHEDULING_HINTS),
+        *(RESERVATION_AFFINITY, EXACT_MATCH_RESERVATION, RESERVE_POD, PRE_ALLOCATION_REQUIRED),
+        "scheduling.koordinator.sh/reservation-allocated",
+        "scheduling.koordinator.sh/resource-spec",
+        "scheduling.koordinator.sh/resource-status",
+    }
+)
+"""What the dialect reads, and the ones of Koordinator that resemble it."""
+
 # --- what a node or a Device reports: apis/extension/device_share.go:61-70 ------------------------
 
 PARTITIONS = "scheduling.koordinator.sh/gpu-partitions"

@@ -21,4 +21,7 @@ INFO = DialectInfo(
     configure=_configure,
     vendor=keys.NAME,
     uses_node_lock=True,
+    pod_annotations=keys.POD_ANNOTATIONS,
+    pod_resources=frozenset({keys.SGPU, keys.VCORE, keys.VMEMORY, keys.GPU}),
+    node_sources=(f"annotation {keys.NODE_DEVICES}", f"resource {keys.GPU}"),
 )

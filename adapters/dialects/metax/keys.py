@@ -1,6 +1,7 @@
 """Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
 from adapters.dialects.dialect import Document
+from adapters.dialects.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
 
 NAME = "metax"
@@ -25,6 +26,13 @@ TOPOLOGY_AWARE = "metax-tech.com/sgpu-topology-aware"
 USE_UUIDS = "metax-tech.com/use-gpuuuid"
 # pkg/device/metax/protocol.go:32
 NO_USE_UUIDS = "metax-tech.com/nouse-gpuuuid"
+
+POD_ANNOTATIONS = frozenset(
+    {
+        *(QOS, APP_CLASS, TOPOLOGY_AWARE, USE_UUIDS, NO_USE_UUIDS),
+        *(NODE_POLICY, CARD_POLICY, WEIGHTS, NUMA_BIND),
+    }
+)
 
 # --- what a node reports ------------------------------------------------------------------------
 

@@ -20,4 +20,7 @@ INFO = DialectInfo(
     documents=frozenset({keys.DEVICE_CONFIG, keys.SCHEDULER_CONFIG}),
     configure=_configure,
     vendor=keys.VENDOR,
+    pod_annotations=keys.POD_ANNOTATIONS,
+    pod_resources=keys.POD_RESOURCES,
+    node_sources=(f"annotation {keys.REGISTER}",),
 )

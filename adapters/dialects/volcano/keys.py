@@ -42,6 +42,11 @@ SPREAD = "spread"
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations with the name of a pod's PodGroup; the first one counts."""
 
+POD_ANNOTATIONS = frozenset(
+    {MODE, USE_TYPE, AVOID_TYPE, USE_UUID, AVOID_UUID, GROUP_POLICY, *GROUP_NAMES}
+)
+POD_RESOURCES = frozenset({COUNT, MEMORY, MEMORY_PERCENT, CORES}) | LEGACY
+
 # vgpu/utils.go:52-100; the device plugin writes it, pkg/util/util.go:163-170
 REGISTER = "volcano.sh/node-vgpu-register"
 

@@ -12,6 +12,7 @@ import msgspec
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.decisions import main_cause
 from adapters.sidecar.decide.pod_requests import PodRequest, read
@@ -75,8 +76,9 @@ class Admission:
         if isinstance(admitted, DialectError):
             return admission.denied(review.uid, FORBIDDEN, str(admitted))
         pod_request, added = admitted
+        warnings = advice(pod, dialects)
         if pod_request is None:
-            return admission.allowed(review.uid)
+            return admission.allowed(review.uid, warnings=warnings)
         if pod.spec.node_name:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
@@ -87,7 +89,8 @@ class Admission:
         self._decision_log.record(
             DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
         )
-        return admission.allowed(review.uid, patch, pod_request.request.notes)
+        notes = (*pod_request.request.notes, *warnings)
+        return admission.allowed(review.uid, patch, notes)
 
     async def bindings(self, content: bytes) -> bytes:
         """A pod is to be bound: commit its cards, and write them into the Binding."""

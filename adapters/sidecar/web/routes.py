@@ -8,6 +8,7 @@ import orjson
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
@@ -144,8 +145,10 @@ async def _explain(service: Service, call: Call) -> Answer:
         pod_request = service.pod_requests.read(pod)
     except (DialectError, UnknownPod) as error:
         return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
+    warnings = advice(pod, service.pod_requests.dialects)
     if pod_request is None:
-        return Answer(orjson.dumps({"pod": full_name(pod), "dialect": None}))
+        nothing = {"pod": full_name(pod), "dialect": None, "notes": warnings}
+        return Answer(orjson.dumps(nothing))
     found = await service.explain(pod_request)
     shown = {
         "pod": full_name(pod),
@@ -155,7 +158,7 @@ async def _explain(service: Service, call: Call) -> Answer:
         "fits": found.fitting,
         "nodes": found.rejected,
         "preemptionMayHelp": found.preemption_may_help,
-        "notes": pod_request.request.notes,
+        "notes": (*pod_request.request.notes, *warnings),
     }
     return Answer(orjson.dumps(shown))
 

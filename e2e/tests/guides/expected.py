@@ -1,4 +1,4 @@
-"""What the three guides say of their pods: amounts, and which cards."""
+"""What the three guides, and HAMi's own examples, say of their pods: amounts, and which cards."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -45,6 +45,27 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
         "sample-pod-online": [(4096, 0)],  # it borrows compute and reserves none
     },
     "metax-whole-card": {"sample-pod-whole": [(65536, 100)] * 2},
+    "hami-share": {
+        "hami-default": [(3000, 30)],
+        "hami-fraction": [(20480, 30)] * 2,
+        "hami-sharing-1": [(16384, 60)],
+        "hami-sharing-2": [(24576, 40)],
+        "hami-vector-add": [(3000, 0)],
+        "hami-tensor-parallel": [(12288, 30)] * 2,
+    },
+    "hami-whole": {
+        "hami-legacy": [(40960, 100)] * 2,
+        "hami-normal-1": [(40960, 100)],
+        "hami-normal-2": [(40960, 100)],
+        "hami-exclusive": [(40960, 100)] * 2,
+    },
+    "hami-choice": {
+        "hami-type-to-use": [(32768, 100)] * 2,
+        "hami-type-not-to-use": [(32768, 100)] * 2,
+        "hami-uuid-to-use": [(40960, 100)],
+        "hami-uuid-not-to-use": [(1000, 0)],
+        "hami-policies": [(1000, 0)],
+    },
 }
 
 EITHER = {"mode-either": [(6144, 25)]}
@@ -127,6 +148,18 @@ def online_says(pods: Mapping[str, Object]) -> None:
     assert cards["sample-pod-online"] == cards["sample-pod-offline"]
 
 
+def hami_says(pods: Mapping[str, Object]) -> None:
+    """What HAMi's device plugin looks for on a pod that is bound to its node."""
+    for row in pods.values():
+        written = row["metadata"]["annotations"]
+        assert written["hami.io/vgpu-node"] == row["spec"]["nodeName"]
+        assert written["hami.io/bind-phase"] == "allocating"
+        assert written["hami.io/bind-time"] == written["hami.io/vgpu-time"]
+        assert (
+            written["hami.io/vgpu-devices-to-allocate"] == written["hami.io/vgpu-devices-allocated"]
+        )
+
+
 RECORD_CHECKS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "volcano-hami-core": volcano_says,
     "volcano-mig": mig_says,
@@ -137,4 +170,7 @@ RECORD_CHECKS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "metax-specific-card": specific_says,
     "metax-topology": topology_says,
     "metax-online-offline": online_says,
+    "hami-share": hami_says,
+    "hami-whole": hami_says,
+    "hami-choice": hami_says,
 }

@@ -44,7 +44,7 @@ IMAGES = (
     "docker.io/nvidia/cuda:11.8.0-base-ubuntu22.04",
     "docker.io/library/ubuntu:22.04",
 )
-STATED = ("volcano", "koordinator", "metax")
+STATED = ("volcano", "koordinator", "metax", "hami")
 """Whose resources the service states for the nodes, which have no device plugin."""
 
 

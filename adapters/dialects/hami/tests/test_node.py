@@ -22,7 +22,7 @@ from adapters.dialects.hami.tests.builders import (
 from adapters.dialects.hami_record import NODE_DEVICES
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
-from adapters.wire.kube import KubeNode, Metadata, NodeStatus
+from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
@@ -364,3 +364,20 @@ def test_a_card_with_an_invalid_profile_is_reported(profile: object) -> None:
 
     assert found.cards == ()
     assert "migProfiles" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "profile"),
+    [
+        ({"gpu": 1, "gpumem": 1000}, "1g.5gb"),
+        ({"gpu": 1, "gpumem": 1000, "gpucores": 30}, "3g.20gb"),
+        ({"gpu": 1, "gpumem": 0}, "3g.20gb"),
+    ],
+)
+def test_a_slice_has_the_memory_and_the_compute_and_all_memory_is_the_largest(
+    limits: dict[str, Amount], profile: str
+) -> None:
+    (grant,) = place(a_pod(limits), the_node(a_kube_node(a_mig_device()))).grants
+
+    assert grant.slice is not None
+    assert grant.slice.profile == profile

@@ -129,3 +129,16 @@ def test_a_pod_with_a_node_name_is_denied() -> None:
 def test_a_pod_without_a_share_and_an_update_pass_untouched() -> None:
     for answer in (run(admit(a_pod(limits={"cpu": 1}))), run(admit(a_pod(cores=150), "UPDATE"))):
         assert response(answer) == {"uid": "r1", "allowed": True}
+
+
+def test_the_author_is_warned_of_misspelled_and_uncounted_names() -> None:
+    shared = a_pod(annotations={"volcano.sh/vgpu-mod": "mig"})
+    strange = a_pod(limits={"huawei.com/Ascend910B": 1})
+
+    assert response(run(admit(shared)))["warnings"] == [
+        "metadata.annotations[volcano.sh/vgpu-mod]: no dialect reads it; "
+        "did you mean volcano.sh/vgpu-mode?"
+    ]
+    answer = response(run(admit(strange)))
+    assert (answer["allowed"], len(answer["warnings"])) == (True, 1)
+    assert "does not count this resource" in answer["warnings"][0]

@@ -181,3 +181,20 @@ def test_a_head_has_the_length_and_no_body() -> None:
     got = once("HEAD", "/livez")
 
     assert (got.status, got.content) == (200, b"")
+
+
+def test_an_explanation_names_misspelled_and_uncounted_names() -> None:
+    typo = a_pod("typo", annotations={"volcano.sh/vgpu-mod": "mig"})
+
+    async def work() -> list[Json]:
+        app = await app_of(await a_service())
+        got = [
+            await call(app, "POST", "/api/explain", body(typo)),
+            await call(app, "POST", "/api/explain", body(a_pod(limits={"habana.ai/gaudi": 1}))),
+        ]
+        return [one.json["notes"] for one in got if one]
+
+    typo_notes, strange_notes = run(work())
+
+    assert "did you mean volcano.sh/vgpu-mode?" in typo_notes[-1]
+    assert "does not count this resource" in strange_notes[-1]
