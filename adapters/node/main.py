@@ -29,11 +29,13 @@ from adapters.node.hook.cache_dirs import CacheCleaner
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.equipment import EquipmentSource
+from adapters.node.hook.facts import none_assigned
 from adapters.node.hook.plugin import NriPlugin
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.profiles import cache_root
 from adapters.node.hook.reporter import ContainerReporter, EmitEvent, without_cluster
 from adapters.node.hook.stopped_pods import StoppedPods
+from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.devices import KubeletDevices
 from adapters.node.log import log_event
 from adapters.node.metrics.collect import MetricsCollector
@@ -77,7 +79,16 @@ async def run(config: AgentConfig) -> None:
     equipment = EquipmentSource(grants, vendors, lambda: watcher.hardware, partitioner)
 
     stopped = StoppedPods(grants)
-    ledger = _ledger_client(config, name, grants, watcher, stopped, mig_cut=partitioner is not None)
+    checkpoint = config.publish.checkpoint
+    assignments = KubeletAssignments(Path(checkpoint)) if checkpoint else None
+    devices = (
+        None
+        if assignments is None
+        else KubeletDevices(assignments, grants, lambda: watcher.hardware)
+    )
+    ledger = _ledger_client(
+        config, name, grants, watcher, devices, stopped, mig_cut=partitioner is not None
+    )
     reporter = ContainerReporter(emit=ledger.emit)
     caches = cache_root(vendors)
     containers = ContainerRegistry(caches)
@@ -86,7 +97,12 @@ async def run(config: AgentConfig) -> None:
         Path(config.socket),
         config.plugin.name,
         config.plugin.index,
-        Policy(grants, equipment.equipment, frozenset(config.exempt)),
+        Policy(
+            grants,
+            equipment.equipment,
+            frozenset(config.exempt),
+            none_assigned if assignments is None else assignments.visible,
+        ),
         watchdog,
         reporter,
         configure=equipment.configure,
@@ -177,6 +193,7 @@ def _ledger_client(
     node: str,
     grants: LedgerGrants,
     watcher: HardwareWatcher,
+    devices: KubeletDevices | None,
     stopped: StoppedPods,
     *,
     mig_cut: bool,
@@ -193,7 +210,6 @@ def _ledger_client(
         return LedgerClient([watch.run(), events.run()], events.emit)
     settings = config.publish
     sharing = SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut)
-    devices = _kubelet_devices(config, grants, watcher)
     status = NodeStatusSource(
         watcher, sharing, tuple if devices is None else lambda: devices.found, stopped.confirmed
     )
@@ -207,13 +223,3 @@ def _ledger_client(
         work.append(devices.run())
     watch = LedgerWatch(credentials, node, grants, publisher.on_status)
     return LedgerClient([watch.run(), events.run(), *work], events.emit)
-
-
-def _kubelet_devices(
-    config: AgentConfig, grants: LedgerGrants, watcher: HardwareWatcher
-) -> KubeletDevices | None:
-    """What follows the kubelet's device assignments; None where the agent does not read them."""
-    checkpoint = config.publish.checkpoint
-    if not checkpoint:
-        return None
-    return KubeletDevices(Path(checkpoint), grants, lambda: watcher.hardware)

@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.node.hook.facts import SEES_ALL, ContainerFacts
-from adapters.node.hook.other_injectors import InjectorConflictError
+from adapters.node.hook.facts import ContainerFacts
+from adapters.node.hook.other_injectors import VISIBLE_DEVICES, InjectorConflictError
+from adapters.node.hook.plan import RepeatedVariableError
 from adapters.node.hook.policy import NoGrantYet, Policy
 from adapters.node.nri.model import ContainerState, NriContainer, PodSandbox
 from core.requests.limits import GrantError, Limits
+
+_LONGEST = 200
+"""Characters of an author's text in a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def audit_bypasses(
 ) -> tuple[Bypass, ...]:
     """The running containers that can reach cards outside their share."""
     found = (
-        Bypass(facts.pod, facts.container, _all_visible(facts) or policy.bypass_of(facts))
+        Bypass(facts.pod, facts.container, _opened(facts) or policy.bypass_of(facts))
         for facts in _running(policy, pods, containers)
     )
     return tuple(each for each in found if each.paths)
@@ -67,14 +71,23 @@ def _missing(policy: Policy, facts: ContainerFacts) -> str:
         return f"a recorded share: {plan.value}"
     if not isinstance(facts.grant, Limits):
         return ""
-    rest = plan.minus_present(facts.container)
+    try:
+        rest = plan.minus_present(facts.container)
+    except RepeatedVariableError as error:
+        return f"its share: {error}"
     names = [*rest.env, *(mount.destination for mount in rest.mounts), *rest.devices, *rest.cdi]
     return ", ".join(names)
 
 
-def _all_visible(facts: ContainerFacts) -> str:
-    """A new container gets ``void`` instead; one that runs already may have all cards open."""
-    return SEES_ALL if facts.sees_all_cards and not facts.exempt else ""
+def _opened(facts: ContainerFacts) -> str:
+    """The cards that a container without a share names, which no device plugin gave it.
+
+    A new container gets ``void`` instead; one that runs already may have these cards open.
+    """
+    if facts.exempt or facts.device_plugin:
+        return ""
+    words = facts.visible if not isinstance(facts.grant, Limits) else facts.visible & {"all"}
+    return f"{VISIBLE_DEVICES}={','.join(sorted(words))}"[:_LONGEST] if words else ""
 
 
 def _running(

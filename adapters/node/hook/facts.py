@@ -1,5 +1,6 @@
 """What decides about one container: gathered once, before the decision."""
 
+from collections.abc import Callable, Set
 from operator import methodcaller
 
 from msgspec import Struct
@@ -7,17 +8,22 @@ from msgspec import Struct
 from adapters.dialects import record, registry
 from adapters.node.grants import GrantAnswer, Grants
 from adapters.node.hook.other_injectors import (
-    VISIBLE_DEVICES,
     InjectedMinors,
-    has_device_plugin_gpus,
     injected_minors,
+    visible_words,
 )
 from adapters.node.nri.model import NriContainer, PodSandbox
 from core.requests.limits import GrantError
 
-SEES_ALL = f"{VISIBLE_DEVICES}=all"
-
 _ADMITTED = methodcaller("startswith", f"{record.MARK}=")
+
+AssignedDevices = Callable[[str, str], Set[str]]
+"""What device plugins made visible to a container, by uid of the pod and name of the container."""
+
+
+def none_assigned(_pod: str, _container: str) -> Set[str]:
+    """The agent does not know what device plugins gave: nothing counts as given."""
+    return frozenset()
 
 
 class ContainerFacts(Struct, frozen=True):
@@ -32,6 +38,7 @@ class ContainerFacts(Struct, frozen=True):
         grant: what the ledger grants, why it grants nothing, or why the grant is invalid.
         exempt: the pod's namespace is exempt: without a share the container keeps its image's env.
         injected: what a runtime hook, such as Koordinator's, has set; None where none has acted.
+        assigned: what device plugins gave, as the kubelet says.
     """
 
     pod: PodSandbox
@@ -39,6 +46,7 @@ class ContainerFacts(Struct, frozen=True):
     grant: GrantAnswer | GrantError
     exempt: bool = False
     injected: InjectedMinors | None = None
+    assigned: AssignedDevices = none_assigned
 
     @property
     def has_result(self) -> bool:
@@ -55,13 +63,17 @@ class ContainerFacts(Struct, frozen=True):
 
     @property
     def device_plugin(self) -> bool:
-        """Whether a device plugin gave the container GPUs."""
-        return has_device_plugin_gpus(self.container.env)
+        """Whether the cards that the container names are those that a device plugin gave it.
+
+        The variable alone proves nothing: the pod's author can write it.
+        """
+        visible = self.visible
+        return bool(visible) and visible <= self.assigned(self.pod.uid, self.container.name)
 
     @property
-    def sees_all_cards(self) -> bool:
-        """Whether the container makes every card visible to itself, as images of CUDA do."""
-        return SEES_ALL in self.container.env
+    def visible(self) -> frozenset[str]:
+        """How the container names cards to the runtime; empty where it names none."""
+        return visible_words(self.container.env)
 
     @property
     def requests_share(self) -> bool:
@@ -74,7 +86,11 @@ class ContainerFacts(Struct, frozen=True):
 
 
 def gather(
-    grants: Grants, exempt: frozenset[str], pod: PodSandbox, container: NriContainer
+    grants: Grants,
+    exempt: frozenset[str],
+    pod: PodSandbox,
+    container: NriContainer,
+    assigned: AssignedDevices = none_assigned,
 ) -> ContainerFacts:
     """The facts about one container; reads the ledger once.
 
@@ -83,10 +99,11 @@ def gather(
         exempt: namespaces.
         pod: of the container.
         container: as the runtime describes it.
+        assigned: what device plugins gave; asked only if a rule needs it.
     """
     try:
         grant: GrantAnswer | GrantError = grants.lookup(pod.uid, container.name)
     except GrantError as error:
         grant = error
     injected = injected_minors(pod, container.env)
-    return ContainerFacts(pod, container, grant, pod.namespace in exempt, injected)
+    return ContainerFacts(pod, container, grant, pod.namespace in exempt, injected, assigned)

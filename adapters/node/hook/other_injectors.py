@@ -9,7 +9,6 @@ set the same variable, so only one of them may act.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import methodcaller
 
 from adapters.dialects import registry
 from adapters.dialects.info import RuntimeHook
@@ -23,7 +22,10 @@ VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 UUID_PREFIXES = ("GPU-", "MIG-")
 """How a value that names a card or a MIG device by uuid begins; others are numbers."""
 
-_BY_UUID = methodcaller("startswith", tuple(f"{VISIBLE_DEVICES}={each}" for each in UUID_PREFIXES))
+_VISIBLE = f"{VISIBLE_DEVICES}="
+_NO_CARD = frozenset({"", "none", "void"})
+"""Values that name no card (NVIDIA Container Toolkit internal/config/image/devices.go)."""
+
 _MINORS = re.compile(r"\d+(,\d+)*")
 
 
@@ -59,9 +61,14 @@ def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | Non
     return InjectedMinors(hook, value) if _MINORS.fullmatch(value) else None
 
 
-def has_device_plugin_gpus(env: Sequence[str]) -> bool:
-    """Whether a device plugin gave the container cards: it names them by uuid."""
-    return any(map(_BY_UUID, env))
+def visible_words(env: Sequence[str]) -> frozenset[str]:
+    """How a container names cards to NVIDIA's runtime: uuids, numbers, CDI names, ``all``.
+
+    Device plugins, images and the pod's author set the same variable, and the runtime may show both
+    a device plugin's value and the author's: the words of all of them count.
+    """
+    values = [line.removeprefix(_VISIBLE) for line in env if line.startswith(_VISIBLE)]
+    return frozenset(word.strip() for value in values for word in value.split(",")) - _NO_CARD
 
 
 def verify_injected(
@@ -77,7 +84,6 @@ def verify_injected(
     Raises:
         InjectorConflictError: the hook and the ledger disagree.
     """
-    minors, hook = injected.minors, injected.hook
     minors, hook = injected.minors, injected.hook
     env = names_and_values(container.env)
     granted = () if limits is None else limits.cards

@@ -5,9 +5,17 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from adapters.node.nri.model import Mount, NriContainer, names_and_values
+from adapters.node.nri.model import Mount, NriContainer
 
 _T = TypeVar("_T")
+
+
+class RepeatedVariableError(ValueError):
+    """A variable of the plan is in the container's environment more than once.
+
+    The runtime replaces the first one and keeps the last (containerd/nri v0.12.5
+    pkg/runtime-tools/generate/generate.go, AdjustEnv), so that a plugin cannot set it.
+    """
 
 
 class AdjustmentPlan(Struct, frozen=True):
@@ -49,6 +57,9 @@ class AdjustmentPlan(Struct, frozen=True):
 
         The runtime rejects a container when two plugins set the same thing, even to the same value.
         So a second copy of this agent adds nothing.
+
+        Raises:
+            RepeatedVariableError: the runtime would keep another value than the plan's.
         """
         mounts, devices, optional, cdi = self.mounts, self.devices, self.optional_devices, self.cdi
         if mounts:
@@ -66,11 +77,27 @@ class AdjustmentPlan(Struct, frozen=True):
         )
 
     def _variables(self, container: NriContainer) -> Mapping[str, str]:
-        # A new container has none of them; then its environment need not be parsed.
-        if self.env and not {f"{k}={v}" for k, v in self.env.items()}.isdisjoint(container.env):
-            env = names_and_values(container.env)
-            return {name: value for name, value in self.env.items() if env.get(name) != value}
-        return self.env
+        names = tuple(f"{name}=" for name in self.env)
+        present: dict[str, list[str]] = {}
+        for line in container.env:
+            if line.startswith(names):
+                name, _, value = line.partition("=")
+                present.setdefault(name, []).append(value)
+        for name, values in present.items():
+            if len(values) > 1 and values[-1] != self.env[name]:
+                raise RepeatedVariableError(
+                    f"{name} is set {len(values)} times, by the pod or by a device plugin too, and"
+                    " the runtime would keep the last value: remove it from the container's env"
+                )
+        return (
+            {
+                name: value
+                for name, value in self.env.items()
+                if any(other != value for other in present.get(name, (None,)))
+            }
+            if present
+            else self.env
+        )
 
 
 def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:

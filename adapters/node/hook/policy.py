@@ -8,13 +8,18 @@ from adapters.dialects import record
 from adapters.node.grants import Grants, GrantStatus
 from adapters.node.hook.adjustment import Equipment, PartitioningError, plan_share, plan_void
 from adapters.node.hook.bypass import bypass_paths
-from adapters.node.hook.facts import ContainerFacts, gather
+from adapters.node.hook.facts import (
+    AssignedDevices,
+    ContainerFacts,
+    gather,
+    none_assigned,
+)
 from adapters.node.hook.host import HostError, realize
 from adapters.node.hook.other_injectors import (
     InjectorConflictError,
     verify_injected,
 )
-from adapters.node.hook.plan import AdjustmentPlan
+from adapters.node.hook.plan import AdjustmentPlan, RepeatedVariableError
 from adapters.node.nri.model import Adjustment, NriContainer, PodSandbox
 from core.requests.limits import GrantError, Limits
 
@@ -42,15 +47,17 @@ class Policy:
         grants: what the ledger grants.
         equipment: the node's hardware as it is now.
         exempt: namespaces whose containers without a share keep what their images set.
+        assigned: what device plugins gave a container, as the kubelet says.
     """
 
     grants: Grants
     equipment: Callable[[], Equipment]
     exempt: frozenset[str] = field(default_factory=frozenset[str])
+    assigned: AssignedDevices = none_assigned
 
     def facts(self, pod: PodSandbox, container: NriContainer) -> ContainerFacts:
         """What the other methods need to know about a container."""
-        return gather(self.grants, self.exempt, pod, container)
+        return gather(self.grants, self.exempt, pod, container, self.assigned)
 
     def adjust(self, facts: ContainerFacts) -> Adjustment | NoGrantYet:
         """What a new container gets.
@@ -65,7 +72,7 @@ class Policy:
             return realize(plan.minus_present(facts.container))
         except PartitioningError:
             return NoGrantYet.SLICE
-        except (GrantError, InjectorConflictError, HostError) as error:
+        except (GrantError, InjectorConflictError, HostError, RepeatedVariableError) as error:
             raise RejectError(f"{_name(facts)}: {error}") from error
 
     def plan(self, facts: ContainerFacts) -> AdjustmentPlan | NoGrantYet:
@@ -96,7 +103,7 @@ class Policy:
             # A share, a whole card or a MIG slice.
             case Limits():
                 return plan_share(grant, facts.pod, facts.container, equipment)
-            # Another component serves the pod: the container keeps its device plugin's cards.
+            # Another component serves the pod: the container keeps what its device plugin gave.
             case GrantStatus.OTHER_COMPONENT if facts.device_plugin:
                 return _UNCHANGED
             # Admission saw the request, and nothing was granted: reject.
@@ -104,13 +111,10 @@ class Policy:
                 raise GrantError(
                     f"admission saw a request for a share ({record.MARK}), but {grant.value}"
                 )
-            # Another component serves the pod: no adjustment, unless the image opens all cards.
-            case GrantStatus.OTHER_COMPONENT if not facts.sees_all_cards:
-                return _UNCHANGED
             # No share, in an exempt namespace: as the image has it.
             case _ if facts.exempt:
                 return _UNCHANGED
-            # No share: no card is visible.
+            # No share: no card is visible, whatever the image or the author wrote.
             case _:
                 return plan_void(equipment)
 

@@ -8,13 +8,12 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
 from adapters.node.hook.other_injectors import UUID_PREFIXES
-from adapters.node.kubelet.checkpoint import MAX_FILE, CheckpointError, DeviceAssignment, read
-from adapters.node.log import log_event
+from adapters.node.kubelet.assignments import KubeletAssignments
+from adapters.node.kubelet.checkpoint import DeviceAssignment
 from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
 
 INTERVAL = 2.0
@@ -96,28 +95,26 @@ class KubeletDevices:
     """Follows the kubelet's device assignments.
 
     Attributes:
-        path: of the kubelet's checkpoint.
+        assignments: of the kubelet.
         grants: from the ledger.
         hardware: of the node, as it is now.
         subscribers: called after ``found`` has changed.
         found: the cards to report; None as long as the ledger is not known.
     """
 
-    path: Path
+    assignments: KubeletAssignments
     grants: LedgerGrants
     hardware: Callable[[], Hardware]
     subscribers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     found: tuple[DeviceHolding, ...] | None = None
-    _assignments: tuple[DeviceAssignment, ...] = ()
-    _version: tuple[int, ...] = ()
-    _problem: str = field(default="")
+    _read: tuple[DeviceAssignment, ...] = ()
 
     async def run(self) -> None:
         """Update every ``INTERVAL``, and at once when the ledger has changed, until cancelled."""
         while True:
             change = self.grants.next_change()
             if self._pods():
-                await asyncio.to_thread(self.read)
+                self._read = await asyncio.to_thread(self.assignments.read)
             self.update()
             with suppress(TimeoutError):
                 await asyncio.wait_for(change, INTERVAL)
@@ -126,7 +123,7 @@ class KubeletDevices:
         """Compute ``found``; no effect before the ledger is known."""
         if not self.grants.known:
             return
-        found = holdings(self._assignments, self.hardware(), self._pods())
+        found = holdings(self._read, self.hardware(), self._pods())
         if found != self.found:
             self.found = found
             for notify in self.subscribers:
@@ -141,22 +138,3 @@ class KubeletDevices:
             for uid, held in allocations.items()
             if held.unread is not None or held.dialect == KUBELET
         )
-
-    def read(self) -> None:
-        """Read the file where it has changed.
-
-        An invalid file leaves the known assignments: they are by uid, and a pod keeps its devices.
-        """
-        problem = ""
-        try:
-            stat = self.path.stat()
-            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if version != self._version:
-                with self.path.open("rb") as file:
-                    self._assignments = read(file.read(MAX_FILE + 1))
-                self._version = version
-        except (OSError, CheckpointError) as error:
-            problem = str(error)
-        if problem and problem != self._problem:
-            log_event("kubelet_checkpoint.invalid", reason=problem)
-        self._problem = problem

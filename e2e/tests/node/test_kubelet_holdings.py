@@ -70,22 +70,34 @@ class Place:
         )
         return start_agent(self.runtime, self.host, configuration)
 
-    def run_pod(self, name: str, *amounts: int) -> str:
-        """A pod that is bound past every scheduler of ours, once it runs; its uid."""
+    def run_pod(self, name: str, *amounts: int, written: str = "") -> str:
+        """As ``create``, once the pod runs."""
+        uid = self.create(name, *amounts, written=written)
+        within(90, lambda: self.pod(name)["status"].get("phase") == "Running")
+        return uid
+
+    def create(self, name: str, *amounts: int, written: str = "") -> str:
+        """A pod that is bound past every scheduler of ours; its uid.
+
+        Args:
+            name: of the pod.
+            amounts: of cards, for each of its containers; 0 for none.
+            written: the cards that its author wants to see; empty where the author writes nothing.
+        """
         containers = [
             {
                 "name": f"c{number}",
                 "image": NAME,
                 "imagePullPolicy": "Never",
                 "command": ["/bin/sh", "-c", "env; sleep 1000"],
-                "resources": {"limits": {GPU: str(amount)}},
+                "env": [{"name": VISIBLE_DEVICES, "value": written}] if written else [],
+                "resources": {"limits": {GPU: str(amount)} if amount else {}},
             }
             for number, amount in enumerate(amounts)
         ]
         spec = {"nodeName": "real", "hostNetwork": True, "terminationGracePeriodSeconds": 0}
         body = {"metadata": {"name": name}, "spec": spec | {"containers": containers}}
         uid: str = self.plane.api.create(PODS, body)["metadata"]["uid"]
-        within(90, lambda: self.pod(name)["status"].get("phase") == "Running")
         return uid
 
     def pod(self, name: str) -> dict[str, Any]:
@@ -112,7 +124,7 @@ class Place:
         return Path(f"/proc/{self.runtime.machine.pid}/root{CHECKPOINT}").read_bytes()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def place() -> Iterator[Place]:
     with run() as this:
         runtime = start_containerd(start_machine(this), "containerd")
@@ -129,7 +141,7 @@ def place() -> Iterator[Place]:
         yield Place(plane, runtime, host)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def service(place: Place) -> Service:
     return start_service(place.plane)
 
@@ -176,3 +188,20 @@ def test_pods_of_the_device_plugin_hold_the_cards_that_they_see_and_no_others(
         return {holding["pod"] for holding in holdings}
 
     within(60, lambda: reported() == {before})
+
+
+@pytest.mark.usefixtures("service")
+def test_an_author_sees_no_card_but_those_that_the_device_plugin_gave(place: Place) -> None:
+    agent = place.agent()
+    place.run_pod("plain", 0, written="GPU-3")
+    place.run_pod("honest", 1)
+    place.create("greedy", 1, written=",".join(CARDS))
+
+    def refused() -> bool:
+        rejections = agent.events("container.rejected")
+        return any("is set 2 times" in each["reason"] for each in rejections)
+
+    within(60, refused)
+    assert place.pod("greedy")["status"]["phase"] == "Pending"
+    assert place.seen("plain", "c0") == "void"
+    within(60, lambda: taken(place, "honest") == {"c0": place.seen("honest", "c0")})

@@ -12,9 +12,9 @@ from adapters.node.grants import GrantAnswer, GrantStatus
 from adapters.node.hook.adjustment import plan_share, plan_void
 from adapters.node.hook.other_injectors import (
     InjectorConflictError,
-    has_device_plugin_gpus,
     injected_minors,
     verify_injected,
+    visible_words,
 )
 from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.policy import NoGrantYet, Policy
@@ -34,6 +34,8 @@ ENV = [
     "NVIDIA_VISIBLE_DEVICES=0,1",
     "NVIDIA_VISIBLE_DEVICES=GPU-1",
     "NVIDIA_VISIBLE_DEVICES=MIG-1",
+    "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-1",
+    "NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=1",
     "CUDA_DEVICE_SM_LIMIT=50",
 ]
 EQUIPMENT = equipment()
@@ -51,6 +53,8 @@ pods = st.builds(
     annotation_keys=st.frozensets(st.sampled_from(KEYS), max_size=2),
 )
 containers = st.lists(st.sampled_from(ENV), max_size=3).map(lambda env: container(*env))
+
+assignments = st.frozensets(st.sampled_from(["GPU-1", "GPU-2", "1", "MIG-1"]), max_size=3)
 
 
 @dataclass
@@ -77,11 +81,13 @@ class FixedGrants:
         return self.wait_until_known()
 
 
-def ordered(grants: FixedGrants, pod: PodSandbox, to: NriContainer) -> AdjustmentPlan | NoGrantYet:
+def ordered(
+    grants: FixedGrants, pod: PodSandbox, to: NriContainer, assigned: frozenset[str]
+) -> AdjustmentPlan | NoGrantYet:
     """The rules in order, each condition written out."""
     answer = grants.lookup(pod.uid, to.name)
     marked = any(line.startswith(f"{record.MARK}=") for line in to.env)
-    plugged = has_device_plugin_gpus(to.env)
+    plugged = bool(visible_words(to.env)) and visible_words(to.env) <= assigned
     promised = not registry.allocation_annotations().isdisjoint(pod.annotation_keys)
     if answer is GrantStatus.NOT_RECORDED and (promised or marked or plugged):
         return NoGrantYet.GRANT
@@ -95,21 +101,19 @@ def ordered(grants: FixedGrants, pod: PodSandbox, to: NriContainer) -> Adjustmen
         return AdjustmentPlan()
     if marked:
         raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
-    if answer is GrantStatus.OTHER_COMPONENT and "NVIDIA_VISIBLE_DEVICES=all" not in to.env:
-        return AdjustmentPlan()
     return AdjustmentPlan() if pod.namespace in EXEMPT else plan_void(EQUIPMENT)
 
 
-@given(answers, pods, containers)
+@given(answers, pods, containers, assignments)
 def test_the_table_decides_as_the_ordered_conditions_with_one_lookup(
-    answer: GrantAnswer | GrantError, pod: PodSandbox, to: NriContainer
+    answer: GrantAnswer | GrantError, pod: PodSandbox, to: NriContainer, assigned: frozenset[str]
 ) -> None:
     grants = FixedGrants(answer)
-    policy = Policy(grants, lambda: EQUIPMENT, EXEMPT)
+    policy = Policy(grants, lambda: EQUIPMENT, EXEMPT, lambda *_: assigned)
     expected: AdjustmentPlan | NoGrantYet | str
     found: AdjustmentPlan | NoGrantYet | str
     try:
-        expected = ordered(FixedGrants(answer), pod, to)
+        expected = ordered(FixedGrants(answer), pod, to, assigned)
     except (GrantError, InjectorConflictError) as error:
         expected = repr(error)
 

@@ -5,55 +5,20 @@ import pytest
 from msgspec.structs import replace as changed
 
 from adapters.dialects import record
-from adapters.node.grants import LedgerGrants
-from adapters.node.hook.audit import audit_bypasses, audit_shares
-from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
-from adapters.node.hook.profiles import NVIDIA, HamiCore, VendorProfile
+from adapters.node.hook.audit import audit_shares
+from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
+from adapters.node.hook.profiles import VendorProfile
+from adapters.node.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
 from adapters.node.nri.model import (
     Adjustment,
     ContainerState,
-    LinuxDevice,
-    Mount,
-    NriContainer,
     PodSandbox,
 )
-from adapters.node.tests.builders import ASKING, POD, container, equipment, ledger
+from adapters.node.tests.builders import ASKING, POD, container, ledger
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState as Firmness
 from core.requests.grant import Grant
-
-HALF = Grant("main", "GPU-1", GIB, 50)
-KOORDINATED = changed(
-    POD, annotation_keys=frozenset({"scheduling.koordinator.sh/device-allocated"})
-)
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> VendorProfile:
-    for name in ("libvgpu.so", "ld.so.preload"):
-        (tmp_path / name).touch()
-    hami = HamiCore(
-        library=str(tmp_path / "libvgpu.so"),
-        preload_file=str(tmp_path / "ld.so.preload"),
-        lock=str(tmp_path / "lock"),
-        caches=str(tmp_path / "containers"),
-    )
-    return replace(
-        NVIDIA,
-        card_devices=("/dev/null",),
-        devices=("/dev/zero",),
-        optional_devices=("/dev/full", "/nowhere"),
-        hami=hami,
-    )
-
-
-def policy(profile: VendorProfile, held: NodeLedger | None, *exempt: str) -> Policy:
-    return Policy(LedgerGrants(held), lambda: equipment(nvidia=profile), frozenset(exempt))
-
-
-def adjust(by: Policy, pod: PodSandbox, to: NriContainer) -> Adjustment | NoGrantYet:
-    return by.adjust(by.facts(pod, to))
 
 
 def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Path) -> None:
@@ -95,8 +60,9 @@ def test_a_card_from_a_device_plugin_is_not_taken_away_before_the_ledger_knows(
 ) -> None:
     plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
 
-    assert adjust(policy(profile, None), PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
-    assert adjust(policy(profile, ledger()), PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    for held in (None, ledger()):
+        there = policy(profile, held, assigned=cards)
+        assert adjust(there, PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
 
 
 def test_a_reserved_share_does_not_count(profile: VendorProfile) -> None:
@@ -128,10 +94,45 @@ def test_an_exempt_namespace_keeps_what_its_images_set(profile: VendorProfile) -
 def test_a_pod_that_another_component_serves_is_left_alone(profile: VendorProfile) -> None:
     held = ledger(uid="uid-1", unread="whole cards of another scheduler")
 
-    assert (
-        adjust(policy(profile, held), ASKING, container("NVIDIA_VISIBLE_DEVICES=GPU-0"))
-        == NO_ADJUSTMENT
-    )
+    there = policy(profile, held, assigned="GPU-0,GPU-1")
+
+    for cards in ("GPU-0", "GPU-1,GPU-0"):
+        given = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
+        assert adjust(there, ASKING, given) == NO_ADJUSTMENT
+
+
+@pytest.mark.parametrize("written", AUTHORS)
+@pytest.mark.parametrize("held", [None, ledger(uid="uid-1", unread="cards unknown")])
+def test_an_author_opens_no_card_that_the_kubelet_did_not_give(
+    profile: VendorProfile, held: NodeLedger | None, written: str
+) -> None:
+    there = policy(profile, held, assigned="GPU-0")
+    void = Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
+    forged = f"NVIDIA_VISIBLE_DEVICES={written}"
+
+    assert adjust(there, POD, container(forged)) == void
+    assert adjust(there, POD, container("NVIDIA_VISIBLE_DEVICES=GPU-0", name="sidecar")) == void
+    assert adjust(there, POD, container("CUDA_VERSION=9.0")) == void
+    # The runtime has the author's value beside the device plugin's, and keeps the last one.
+    with pytest.raises(RejectError, match="NVIDIA_VISIBLE_DEVICES is set 2 times"):
+        adjust(there, POD, container("NVIDIA_VISIBLE_DEVICES=GPU-0", forged))
+
+
+@pytest.mark.parametrize("name", ["CUDA_DEVICE_MEMORY_LIMIT_0", "NVIDIA_VISIBLE_DEVICES"])
+def test_a_variable_that_the_author_repeats_keeps_no_other_value(
+    profile: VendorProfile, name: str
+) -> None:
+    there = policy(profile, ledger(HALF))
+    given = adjust(there, POD, container())
+    assert isinstance(given, Adjustment)
+    planned = f"{name}={given.env[name]}"
+
+    with pytest.raises(RejectError, match=f"{name} is set 2 times"):
+        adjust(there, POD, container(planned, f"{name}=0"))
+    # The runtime keeps the last one, which is right; the first one must go.
+    repaired = adjust(there, POD, container(f"{name}=0", planned))
+    assert isinstance(repaired, Adjustment)
+    assert name in repaired.env
 
 
 def test_a_container_whose_card_is_gone_is_rejected(profile: VendorProfile) -> None:
@@ -160,7 +161,7 @@ def test_an_admitted_container_without_a_grant_is_rejected(
 def test_an_admitted_container_with_an_unreadable_allocation_is_rejected(
     profile: VendorProfile,
 ) -> None:
-    there = policy(profile, ledger(unread="broken"))
+    there = policy(profile, ledger(unread="broken"), assigned="GPU-1")
     plugged = container(f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
 
     with pytest.raises(RejectError, match="does not know which cards this pod uses"):
@@ -177,44 +178,6 @@ def test_an_unreadable_allocation_makes_no_card_visible(profile: VendorProfile) 
     assert all_cards == Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
     with pytest.raises(RejectError, match="turn that gate off"):
         adjust(there, KOORDINATED, container("NVIDIA_VISIBLE_DEVICES=0,1"))
-
-
-def test_device_nodes_of_other_cards_are_a_bypass(profile: VendorProfile) -> None:
-    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
-    there = policy(profile, ledger(HALF), "gpu-operator")
-    host = tuple(LinuxDevice(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
-    privileged = container(state=ContainerState.RUNNING, devices=host)
-    own = container(state=ContainerState.RUNNING, devices=host[1:2])
-    docker = container(
-        name="other",
-        state=ContainerState.RUNNING,
-        mounts=(Mount("/var/run/docker.sock", "bind", "/var/run/docker.sock"),),
-    )
-    everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=ContainerState.RUNNING)
-    over = changed(privileged, state=ContainerState.STOPPED)
-
-    found = audit_bypasses(there, [POD], [privileged, own, docker, everything, over])
-
-    assert [each.paths for each in found] == [
-        "device nodes of other cards (3)",
-        "/var/run/docker.sock",
-        "NVIDIA_VISIBLE_DEVICES=all",
-    ]
-    operator = changed(POD, namespace="gpu-operator")
-    assert audit_bypasses(there, [operator], [privileged, everything]) == ()
-
-
-def test_no_bypass_is_reported_where_the_share_is_not_known(
-    profile: VendorProfile,
-) -> None:
-    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
-    device = (LinuxDevice("/dev/nvidia0", "c", 195, 0),)
-
-    held = policy(profile, ledger(unread="whole cards of another scheduler"))
-    broken = policy(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
-
-    assert held.bypass_of(held.facts(POD, container(devices=device))) == ""
-    assert broken.bypass_of(broken.facts(POD, container(devices=device))) == ""
 
 
 def test_a_container_of_koordinators_hook_is_left_alone_where_both_agree(
@@ -256,41 +219,3 @@ def test_a_container_may_have_a_share_where_it_was_granted_or_requested(
     assert there.may_have_share(there.facts(POD, container(name="lost")))
     assert there.may_have_share(there.facts(changed(ASKING, uid="x"), container()))
     assert not there.may_have_share(there.facts(PodSandbox(uid="x"), container()))
-
-
-def test_the_audit_finds_containers_without_their_share(profile: VendorProfile) -> None:
-    there = policy(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
-    bare = container(name="main", state=ContainerState.RUNNING)
-    lost = container(name="lost", state=ContainerState.RUNNING)
-    free = container(name="free", state=ContainerState.RUNNING)
-    over = container(name="main", state=ContainerState.STOPPED)
-    orphan = NriContainer("c9", "gone", "main", ContainerState.RUNNING)
-
-    found = audit_shares(there, [POD], [bare, lost, free, over, orphan])
-
-    assert [each.container.name for each in found] == ["main", "lost"]
-    assert "NVIDIA_VISIBLE_DEVICES" in found[0].missing
-    assert "GPU-9" in found[1].missing
-
-
-def test_the_audit_finds_a_result_that_the_ledger_does_not_know(
-    profile: VendorProfile,
-) -> None:
-    forged = changed(ASKING, uid="x")
-    running = container("NVIDIA_VISIBLE_DEVICES=all", state=ContainerState.RUNNING)
-
-    (found,) = audit_shares(policy(profile, ledger(HALF)), [forged], [running])
-
-    assert "no allocation is recorded" in found.missing
-
-
-def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
-    there = policy(profile, ledger(HALF))
-    given = adjust(there, POD, container())
-    assert isinstance(given, Adjustment)
-    env = tuple(f"{name}={value}" for name, value in given.env.items())
-    running = container(
-        *env, state=ContainerState.RUNNING, mounts=given.mounts, devices=given.devices
-    )
-
-    assert audit_shares(there, [POD], [running]) == ()

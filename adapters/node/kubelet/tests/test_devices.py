@@ -1,5 +1,4 @@
 import asyncio
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from adapters.node.apiserver.status import NodeStatusSource, SharingConfig
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware, Instance
 from adapters.node.hardware.watcher import HardwareWatcher
+from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.checkpoint import DeviceAssignment
 from adapters.node.kubelet.devices import KubeletDevices, holdings
 from adapters.node.kubelet.tests.test_checkpoint import file, row
@@ -132,7 +132,8 @@ def unread(uid: str = "7") -> LedgerGrants:
 
 def following(path: Path, grants: LedgerGrants) -> tuple[KubeletDevices, list[bool]]:
     changes: list[bool] = []
-    devices = KubeletDevices(path, grants, lambda: NODE, [lambda: changes.append(True)])
+    assignments = KubeletAssignments(path)
+    devices = KubeletDevices(assignments, grants, lambda: NODE, [lambda: changes.append(True)])
     return devices, changes
 
 
@@ -189,39 +190,6 @@ def test_nothing_is_reported_before_the_ledger_is_known(tmp_path: Path) -> None:
 
     assert devices.found is None
     assert changes == []
-
-
-def test_an_invalid_file_leaves_the_known_devices_and_is_logged_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "checkpoint"
-    place.write_bytes(file(row()))
-    devices, changes = following(place, unread())
-    follow(devices)
-
-    place.write_bytes(b"garbage")
-    devices.read()
-    devices.read()
-    devices.update()
-
-    assert devices.found == (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
-    assert changes == [True]
-    assert capsys.readouterr().err.count("kubelet_checkpoint.invalid") == 1
-
-
-def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
-    place = tmp_path / "checkpoint"
-    place.write_bytes(file(row()))
-    devices, _ = following(place, unread())
-    devices.read()
-    stat = place.stat()
-    place.write_bytes(b"?" * stat.st_size)
-    os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-
-    devices.read()
-    devices.update()
-
-    assert devices.found
 
 
 def test_a_pod_that_left_the_ledger_is_not_reported(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The kubelet's device assignments, read again whenever its checkpoint file has changed."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from adapters.node.kubelet.checkpoint import MAX_FILE, CheckpointError, DeviceAssignment, read
+from adapters.node.log import log_event
+
+
+@dataclass(slots=True)
+class KubeletAssignments:
+    """The latest valid content of the checkpoint; from any thread.
+
+    Attributes:
+        path: of the file.
+    """
+
+    path: Path
+    _known: tuple[DeviceAssignment, ...] = ()
+    _version: tuple[int, ...] = ()
+    _problem: str = field(default="")
+
+    def read(self) -> tuple[DeviceAssignment, ...]:
+        """All assignments.
+
+        An invalid file leaves the known ones: they are by uid, and a pod keeps its devices.
+        """
+        problem = ""
+        try:
+            stat = self.path.stat()
+            version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if version != self._version:
+                with self.path.open("rb") as file:
+                    self._known = read(file.read(MAX_FILE + 1))
+                self._version = version
+        except (OSError, CheckpointError) as error:
+            problem = str(error)
+        if problem and problem != self._problem:
+            log_event("kubelet_checkpoint.invalid", reason=problem)
+        self._problem = problem
+        return self._known
+
+    def visible(self, pod: str, container: str) -> frozenset[str]:
+        """What device plugins made visible to a container by ``NVIDIA_VISIBLE_DEVICES``.
+
+        The kubelet writes the file before it creates the container.
+
+        Args:
+            pod: uid.
+            container: its name.
+        """
+        return frozenset(
+            word
+            for one in self.read()
+            if one.pod == pod and one.container == container
+            for word in one.visible
+        )

@@ -1,0 +1,49 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from adapters.node.kubelet.assignments import KubeletAssignments
+from adapters.node.kubelet.tests.test_checkpoint import answer, file, row
+
+
+def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoint"
+    place.write_bytes(file(row()))
+    assignments = KubeletAssignments(place)
+    first = assignments.read()
+    stat = place.stat()
+    place.write_bytes(b"?" * stat.st_size)
+    os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    unchanged = assignments.read()
+    place.with_name("next").write_bytes(file(row(), row(PodUID="8")))
+    place.with_name("next").rename(place)
+
+    assert unchanged == first
+    assert [one.pod for one in assignments.read()] == ["7", "8"]
+
+
+def test_an_invalid_file_leaves_the_known_devices_and_is_logged_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "checkpoint"
+    place.write_bytes(file(row()))
+    assignments = KubeletAssignments(place)
+    known = assignments.read()
+
+    place.write_bytes(b"garbage")
+
+    assert assignments.read() == assignments.read() == known
+    assert capsys.readouterr().err.count("kubelet_checkpoint.invalid") == 1
+
+
+def test_a_container_sees_what_device_plugins_answered_for_it_alone(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoint"
+    assignments = KubeletAssignments(place)
+    missing = assignments.visible("7", "c")
+    place.write_bytes(file(row(AllocResp=answer(NVIDIA_VISIBLE_DEVICES="GPU-0"))))
+
+    assert missing == frozenset()
+    assert assignments.visible("7", "c") == {"GPU-0"}
+    assert assignments.visible("7", "other") == frozenset()
+    assert assignments.visible("8", "c") == frozenset()
