@@ -103,7 +103,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         InputError: a settings file cannot be used.
     """
     dialects = configured_dialects(manifests.config_maps, defaults)
-    pods = {name: _with_uid(pod) for name, (pod, _) in manifests.pods.items()}
+    pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
     return Fleet(dialects, nodes, pods, tuple(_problems(manifests, nodes)))
@@ -166,7 +166,8 @@ def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
     return ledger
 
 
-def _with_uid(pod: Pod) -> Pod:
+def with_uid(pod: Pod) -> Pod:
+    """The pod with a uid: its own, else one that follows from its name."""
     if pod.metadata.uid:
         return pod
     uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))

@@ -17,6 +17,7 @@ from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
+from adapters.cli.commands.whatif import whatif
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
 from adapters.cli.input.time_option import parse_time
@@ -203,6 +204,7 @@ app.command("explain", cls=ShellCommand)(explain)
 app.command("top", cls=ShellCommand)(top)
 app.command("who", cls=ShellCommand)(who)
 app.command("pending", cls=ShellCommand)(pending)
+app.command("whatif", cls=ShellCommand)(whatif)
 
 
 def _progress(pods: Sequence[Pod]) -> Iterable[Pod]:

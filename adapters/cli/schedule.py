@@ -61,7 +61,12 @@ def schedule(manifests: Manifests, options: RunOptions) -> ScheduleReport:
     Raises:
         InputError: a settings file cannot be used.
     """
-    run = Run(read_fleet(manifests, options.defaults), options)
+    return place(read_fleet(manifests, options.defaults), options)
+
+
+def place(fleet: Fleet, options: RunOptions) -> ScheduleReport:
+    """Place the pending pods of a cluster beside the bound ones, and report."""
+    run = Run(fleet, options)
     lines = {name: run.bound(pod) for name, pod in run.fleet.pods.items() if pod.spec.node_name}
     run.warn_of_ledger_problems()
     pending = [pod for name, pod in run.fleet.pods.items() if name not in lines]

@@ -1,0 +1,89 @@
+"""``dragoman whatif``: arguments and exit status."""
+
+from typing import Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
+from adapters.cli.input.cluster_options import Context, Files, Kubeconfig
+from adapters.dialects.dialect import Defaults, SchedulingPolicy
+
+NOT_PLACED = 1
+"""Exit status where a pod does not fit the changed cluster."""
+
+
+def whatif(
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Option("--pods", metavar="FILE", help="Pods that would come; repeatable."),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option("--add", metavar="NODE=COUNT", help="Empty nodes like NODE; repeatable."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NODE", help="Drain a node; repeatable."),
+    ] = None,
+    node_policy: Annotated[
+        SchedulingPolicy | None,
+        typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
+    ] = None,
+    device_policy: Annotated[
+        SchedulingPolicy | None,
+        typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
+    ] = None,
+    output: Output = None,
+    sort: Sort = None,
+    no_headers: NoHeaders = False,
+) -> None:
+    """Place waiting pods on a cluster that has other nodes, pods or policies.
+
+    Pods of a removed node wait again; pods of --pods come last. Nothing is changed. Counts cards,
+    schedulability and nodeSelector; not CPU, affinity, taints or quota.
+
+    Example: dragoman whatif --remove gpu-7 --add gpu-1=2
+
+    Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
+    """
+    from adapters.cli.fleet import read_fleet
+    from adapters.cli.input.manifests import manifests
+    from adapters.cli.input.origin import Origin
+    from adapters.cli.input.source import sources
+    from adapters.cli.output.rows import RowFormat, formatted
+    from adapters.cli.schedule import RunOptions, place
+    from adapters.cli.view.listing import sort as sorted_by
+    from adapters.cli.whatif import changes
+    from adapters.cli.whatif.comparison import Comparison
+
+    if not any((pods, add, remove, node_policy, device_policy)):
+        raise typer.BadParameter(
+            "pass a change: --pods, --add, --remove, --node-policy or --device-policy"
+        )
+    defaults = Defaults(node_policy, device_policy)
+    with bad_input():
+        found = Origin(filename or (), kubeconfig, context).read()
+        coming = manifests(sources(pods, typer.get_binary_stream("stdin"))).pods if pods else {}
+        now = read_fleet(found, Defaults())
+        additions = [changes.Additional.parse(text) for text in add or ()]
+        then = changes.remove(changes.add(read_fleet(found, defaults), additions), remove or ())
+        then = changes.arrive(then, {name: pod for name, (pod, _) in coming.items()})
+        moved = frozenset(
+            name for name, pod in then.pods.items()
+            if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
+        )  # fmt: skip
+        comparison = Comparison(
+            place(now, RunOptions(Defaults(), 0)), place(then, RunOptions(defaults, 0)), moved
+        )
+        listing = sorted_by(comparison.listing(), sort)
+    chosen = None if output is None else RowFormat(output.value)
+    rows, headers = listing.rows, not no_headers
+    typer.echo(formatted(listing.kind, listing.columns, rows, chosen, headers=headers), nl=False)
+    if headers and output in (None, ListFormat.WIDE):
+        typer.echo(f"\n{comparison.summary()}")
+    if not all(row.fields["placed"] for row in rows):
+        raise typer.Exit(NOT_PLACED)

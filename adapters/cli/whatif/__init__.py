@@ -1,0 +1,1 @@
+"""What would happen with other pods, nodes or policies."""
