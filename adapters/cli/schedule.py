@@ -18,6 +18,7 @@ from adapters.cli.output.report import (
 from adapters.dialects.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
@@ -173,7 +174,9 @@ class Run:
         evaluation = self._feasibility.evaluate(request, self.inventory, self.fleet.unreadable())
         decision = allocate(evaluation, choice.names, explain=self.options.explain)
         placement = decision.placement
-        reasons = {name: reason.text() for name, reason in decision.reasons.items()}
+        reasons = {
+            name: rejection_text(request, reason) for name, reason in decision.reasons.items()
+        }
         if placement is None:
             causes = filter(None, (decision.summary(), choice.summary()))
             line = _line(pod, PodResult.REJECTED, "; ".join(causes))

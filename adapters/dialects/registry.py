@@ -4,6 +4,8 @@ A new dialect is one package beside the others and one entry in ``DIALECTS``. Ev
 the package that depends on the dialect reads its ``DialectInfo``.
 """
 
+from collections.abc import Collection
+
 from adapters.dialects import record
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
 from adapters.dialects.hami.info import INFO as HAMI
@@ -50,9 +52,9 @@ def resources() -> frozenset[str]:
     return frozenset[str]().union(*(info.pod_resources for info in DIALECTS))
 
 
-def node_sources() -> tuple[str, ...]:
-    """All places where the dialects look for the cards of a node."""
-    return tuple(source for info in DIALECTS for source in info.node_sources)
+def node_sources(names: Collection[str]) -> tuple[str, ...]:
+    """The places where these dialects look for the cards of a node."""
+    return tuple(each for info in DIALECTS if info.name in names for each in info.node_sources)
 
 
 def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:

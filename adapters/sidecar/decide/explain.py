@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adapters.dialects.rejection import rejection_text
 from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
@@ -49,7 +50,10 @@ async def explain(
         best=None if placement is None else placement.node,
         fitting=tuple(names.select(fits)),
         rejected={
-            **{name: reason.text() for name, reason in reasons.items()},
+            **{
+                name: rejection_text(pod_request.request, reason)
+                for name, reason in reasons.items()
+            },
             **ledgers.problems(),
         },
         preemption_may_help=tuple(

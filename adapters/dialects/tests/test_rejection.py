@@ -1,0 +1,28 @@
+from adapters.dialects.rejection import rejection_text
+from core.requests.reason import Cause, Reason
+from core.requests.request import ContainerRequest, Request
+
+
+def request(dialect: str, *others: str) -> Request:
+    container = ContainerRequest("main", 1, memory=1)
+    return Request("u", "d/p", dialect, (container,), alternatives=frozenset(others))
+
+
+def test_a_node_without_cards_says_where_they_were_looked_for() -> None:
+    none = Reason("n", 0, cause=Cause.NO_CARDS)
+
+    assert rejection_text(request("volcano"), none) == (
+        "no cards: it has neither annotation volcano.sh/node-vgpu-register, "
+        "nor a report of its agent"
+    )
+    assert rejection_text(request("koordinator", "hami"), none) == (
+        "no cards: it has neither object Device nor annotation hami.io/node-nvidia-register, "
+        "nor a report of its agent"
+    )
+    assert rejection_text(request("other"), none) == "no cards"
+
+
+def test_any_other_reason_is_its_own_text() -> None:
+    other = Reason("n", 1, cause=Cause.NO_DIALECT)
+
+    assert rejection_text(request("volcano"), other) == other.text()
