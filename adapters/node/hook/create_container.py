@@ -12,6 +12,7 @@ from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.facts import ContainerFacts
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
 from adapters.node.hook.reporter import ContainerReporter
+from adapters.node.hook.wait_budget import WaitBudget
 from adapters.node.log import log_event
 from adapters.node.nri import ttrpc
 from adapters.node.nri.connection import Connection
@@ -36,7 +37,8 @@ class CreateContainerHandler:
     """Answers the CreateContainer calls of one connection.
 
     containerd serialises NRI calls, so waiting for one container blocks the node. The handler waits
-    for a missing grant once per pod, and answers the kubelet's next attempt immediately.
+    for a missing grant once per pod, within a budget, and answers the kubelet's next attempt
+    immediately.
 
     Attributes:
         connection: for the answers.
@@ -47,6 +49,7 @@ class CreateContainerHandler:
         observe: called with each container before the ledger is read for it, and with its removal
             where the agent rejects it.
         waited: uids of pods whose grants did not arrive in time; outlives the connection.
+        budget: how long the handler may wait for grants; outlives the connection.
     """
 
     connection: Connection
@@ -56,6 +59,7 @@ class CreateContainerHandler:
     loop: asyncio.AbstractEventLoop
     observe: Callable[[Creating | Removed], None]
     waited: dict[str, None]
+    budget: WaitBudget
     _alarms: dict[int, int] = field(default_factory=dict[int, int])
     _waiting: set[Future[None]] = field(default_factory=set[Future[None]])
 
@@ -73,7 +77,7 @@ class CreateContainerHandler:
         pending = self._try(creating)
         if pending is None:
             self.waited.pop(creating.pod.uid, None)
-        elif creating.pod.uid in self.waited:
+        elif creating.pod.uid in self.waited or self.budget.left <= 0:
             self._reject(creating, pending.value)
         else:
             waiting = self._wait_for_grant(creating, began + GRANT_WAIT * timeout)
@@ -90,18 +94,21 @@ class CreateContainerHandler:
 
     async def _wait_for_grant(self, creating: Creating, due: float) -> None:
         """Try again whenever the grants change, until the container is answered or time is up."""
-        pending = NoGrantYet.GRANT
+        pending, began = NoGrantYet.GRANT, time.monotonic()
         try:
             async with asyncio.timeout(due - time.monotonic()):
                 while True:
                     change = self.policy.grants.next_change()
                     found = self._try(creating)
                     if found is None:
+                        self.budget.spend(time.monotonic() - began)
                         change.close()
                         return
                     pending = found
                     await change
         except TimeoutError:
+            # Before the answer: the runtime's next call comes after it.
+            self.budget.spend(time.monotonic() - began)
             self.waited[creating.pod.uid] = None
             while len(self.waited) > MAX_WAITED_PODS:
                 del self.waited[next(iter(self.waited))]

@@ -13,6 +13,7 @@ from adapters.node.hook.create_container import DEFAULT_TIMEOUT, CreateContainer
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.reporter import ContainerReporter
+from adapters.node.hook.wait_budget import WaitBudget
 from adapters.node.log import log_event
 from adapters.node.nri.connection import Connection
 from adapters.node.nri.model import RuntimeInfo
@@ -61,6 +62,7 @@ class NriPlugin:
         reporter: of rejections and of what the audit finds.
         configure: called with the runtime of each connection.
         observe: called with the runtime's containers, and with each one that comes or goes.
+        budget: how long it may wait for grants.
     """
 
     path: Path
@@ -71,6 +73,7 @@ class NriPlugin:
     reporter: ContainerReporter = field(default_factory=ContainerReporter)
     configure: Callable[[RuntimeInfo], None] = ignore
     observe: Observer = ignore
+    budget: WaitBudget = field(default_factory=WaitBudget)
     _waited: dict[str, None] = field(default_factory=dict[str, None])
 
     async def run(self) -> None:
@@ -95,7 +98,14 @@ class NriPlugin:
         """Serve one connection until it ends."""
         loop = asyncio.get_running_loop()
         handler = CreateContainerHandler(
-            connection, self.policy, self.watchdog, self.reporter, loop, self.observe, self._waited
+            connection,
+            self.policy,
+            self.watchdog,
+            self.reporter,
+            loop,
+            self.observe,
+            self._waited,
+            self.budget,
         )
         audits: set[asyncio.Future[None]] = set()
 

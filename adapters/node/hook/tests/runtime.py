@@ -15,6 +15,7 @@ from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.plugin import NriPlugin, Observer, ignore
 from adapters.node.hook.policy import Policy
 from adapters.node.hook.profiles import NVIDIA, VendorProfile
+from adapters.node.hook.wait_budget import WaitBudget
 from adapters.node.nri import mux, ttrpc
 from adapters.node.nri.model import PLUGIN_SERVICE
 from adapters.node.nri.protobuf import message, text
@@ -107,6 +108,7 @@ def running(
     *,
     watched: bool = True,
     observe: Observer = ignore,
+    budget: WaitBudget | None = None,
 ) -> Iterator[Setup]:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "nri.sock"))
@@ -116,7 +118,15 @@ def running(
     watchdog = Watchdog()
     if watched:
         watchdog.start()
-    plugin = NriPlugin(tmp_path / "nri.sock", "dragoman", "50", policy, watchdog, observe=observe)
+    plugin = NriPlugin(
+        tmp_path / "nri.sock",
+        "dragoman",
+        "50",
+        policy,
+        watchdog,
+        observe=observe,
+        budget=budget or WaitBudget(),
+    )
     loop = asyncio.new_event_loop()
 
     def serve() -> None:
