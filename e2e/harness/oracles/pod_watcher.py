@@ -1,13 +1,13 @@
 """What pods were given, summed up over all that hold cards of a node at a time."""
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.oracles.from_annotations import shares_of_pod, sums
+from e2e.harness.oracles.pod_changes import following
 from e2e.harness.workloads.inventory import Gpu
 
 FULL = 100
@@ -37,33 +37,14 @@ class PodWatcher:
     def of(cls, api: Api, cards: Sequence[Gpu], path: str = PODS) -> Iterator["PodWatcher"]:
         """Watch for the length of a block; the pods of the node are those of the namespace."""
         watcher = cls(cards)
-        listed = api.get(path)
-        for row in listed["items"]:
-            watcher.see("ADDED", row)
-        ended = threading.Event()
-        work = threading.Thread(
-            target=watcher.follow,
-            args=(api, path, listed["metadata"]["resourceVersion"], ended.is_set),
-        )
-        work.start()
-        try:
+        with following(api, path, watcher.see):
             yield watcher
-        finally:
-            ended.set()
-            work.join(30)
-
-    def follow(self, api: Api, path: str, version: str, ended: Callable[[], bool]) -> None:
-        """Look at the changes that the API server sends, one after the other."""
-        while not ended():
-            for change in api.watch(path, version, 2):
-                if change["type"] == "ERROR":
-                    self._problems.append(f"the watch broke: {change['object']}")
-                    return
-                self.see(change["type"], change["object"])
-                version = change["object"]["metadata"]["resourceVersion"]
 
     def see(self, what: str, pod: Object) -> None:
         """One change: the sums of what was given must fit on every card after it."""
+        if what == "ERROR":
+            self._problems.append(f"the watch broke: {pod}")
+            return
         uid = pod["metadata"]["uid"]
         gone = what == "DELETED" or pod.get("status", {}).get("phase") in FINISHED
         if "nodeName" in pod["spec"]:

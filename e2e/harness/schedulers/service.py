@@ -34,7 +34,7 @@ By design it may take 40: a service keeps a reservation for ``HOLD`` (30 s), and
 never saw the pod, the second turn of its scan of unbound allocations (5 s each) finds it.
 """
 
-_COMMAND = (sys.executable, "-c", "from adapters.cli.main import main; main()", "serve")
+MAIN = "from adapters.cli.main import main; main()"
 
 
 @dataclass(slots=True)
@@ -49,6 +49,7 @@ class Service:
         process: the latest.
         more: settings, besides those that every test needs.
         environment: of the process, besides what it needs.
+        program: Python that runs the command.
     """
 
     plane: ControlPlane
@@ -58,6 +59,7 @@ class Service:
     process: Process | None = None
     more: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    program: str = MAIN
 
     @property
     def url(self) -> str:
@@ -70,7 +72,8 @@ class Service:
         Raises:
             StartError: it ended, or did not get ready.
         """
-        command: list[str | Path] = [*_COMMAND, "--config", self._settings()]
+        words = (sys.executable, "-c", self.program, "serve")
+        command: list[str | Path] = [*words, "--config", self._settings()]
         environment = {"PYTHONPATH": str(REPOSITORY), **self.environment}
         self.process = self.plane.run.start(
             self.name, command, ready=self.is_ready, environment=environment
@@ -167,6 +170,7 @@ def start_service(
     name: str = "dragoman",
     *,
     environment: Mapping[str, str] | None = None,
+    program: str = MAIN,
     **more: object,
 ) -> Service:
     """Start one; it is ready to decide.
@@ -175,12 +179,15 @@ def start_service(
         plane: the cluster.
         name: of the process.
         environment: of the process, besides what it needs.
+        program: Python that runs the command.
         more: settings, besides those that every test needs; with the rights that they need.
     """
     if "publish" in more:
         grant(plane, more)
     clear, secure = free_ports(2)
-    made = Service(plane, name, clear, secure, more=more, environment=environment or {})
+    made = Service(
+        plane, name, clear, secure, more=more, environment=environment or {}, program=program
+    )
     made.start()
     return made
 

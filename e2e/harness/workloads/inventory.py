@@ -79,27 +79,27 @@ def gpus(node: str, count: int, memory: int = 81920) -> tuple[Gpu, ...]:
     )
 
 
-def volcano(cards: Sequence[Gpu], mode: str = "hami-core") -> DialectRecords:
-    """As Volcano's device plugin registers cards, each with 10 slots.
+def volcano(cards: Sequence[Gpu], mode: str = "hami-core", slots: int = SLOTS) -> DialectRecords:
+    """As Volcano's device plugin registers cards.
 
     Source: volcano-vgpu-device-plugin pkg/util/util.go (the annotation), pkg/plugin/server.go.
     """
     register = "".join(
-        f"{card.uuid},{SLOTS},{card.memory},NVIDIA-{card.model},{_boolean(card.healthy)},{mode}:"
+        f"{card.uuid},{slots},{card.memory},NVIDIA-{card.model},{_boolean(card.healthy)},{mode}:"
         for card in cards
     )
     usable = [card for card in cards if card.healthy]
     return DialectRecords(
         annotations={"volcano.sh/node-vgpu-register": register},
         resources={
-            "volcano.sh/vgpu-number": str(SLOTS * len(usable)),
+            "volcano.sh/vgpu-number": str(slots * len(usable)),
             "volcano.sh/vgpu-memory": str(sum(card.memory for card in usable)),
             "volcano.sh/vgpu-cores": str(100 * len(usable)),
         },
     )
 
 
-def metax(cards: Sequence[Gpu]) -> DialectRecords:
+def metax(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
     """As MetaX's device plugin registers cards that may be shared.
 
     Source: HAMi v2.10.0 pkg/device/metax/protocol.go.
@@ -108,10 +108,10 @@ def metax(cards: Sequence[Gpu]) -> DialectRecords:
         {
             "uuid": card.uuid,
             "model": card.model,
-            "totalDevCount": SLOTS,
+            "totalDevCount": slots,
             "totalCompute": 100,
             "totalVRam": card.memory,
-            "availableDevCount": SLOTS,
+            "availableDevCount": slots,
             "availableCompute": 100,
             "availableVRam": card.memory,
             "numa": card.numa,
@@ -125,7 +125,7 @@ def metax(cards: Sequence[Gpu]) -> DialectRecords:
     written = [{key: value for key, value in row.items() if value} for row in devices]
     return DialectRecords(
         annotations={"metax-tech.com/node-gpu-devices": json.dumps(written)},
-        resources={"metax-tech.com/sgpu": str(SLOTS * len(cards))},
+        resources={"metax-tech.com/sgpu": str(slots * len(cards))},
     )
 
 
