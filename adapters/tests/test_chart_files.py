@@ -10,6 +10,7 @@ import yaml
 from adapters.dialects import record, registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.koordinator import keys as koordinator_keys
+from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
@@ -29,6 +30,12 @@ def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_writ
     keys = frozenset((record.KEY,)).union(*(info.result_keys for info in registry.DIALECTS))
 
     assert (FILES / "result-keys.txt").read_text().split() == sorted(keys)
+
+
+def test_the_policy_has_the_annotations_by_which_a_driver_shares_a_card() -> None:
+    wanted = sorted((metax_keys.APP_CLASS, metax_keys.QOS))
+
+    assert (FILES / "request-keys.txt").read_text().split() == wanted
 
 
 def test_the_service_may_read_every_settings_file_of_the_schedulers() -> None:

@@ -100,6 +100,11 @@ seccompProfile: {type: RuntimeDefault}
 {{ .Files.Get "files/result-keys.txt" | trim | splitList "\n" | toJson }}
 {{- end }}
 
+{{- /* Annotations of a request on which other pods of the card depend. */ -}}
+{{- define "dragoman.requestKeys" -}}
+{{ .Files.Get "files/request-keys.txt" | trim | splitList "\n" | toJson }}
+{{- end }}
+
 {{- /* The accounts under which a service runs. */ -}}
 {{- define "dragoman.subjects" -}}
 {{- if .Values.service.enabled }}

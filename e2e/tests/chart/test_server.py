@@ -320,6 +320,24 @@ def test_an_author_cannot_write_a_result_key_of_an_existing_pod(plane: ControlPl
     plane.api.delete(f"{PODS}/of-author")
 
 
+@pytest.mark.parametrize("key", ["metax-tech.com/sgpu-qos-policy", "metax-tech.com/sgpu-app-class"])
+def test_an_author_cannot_change_by_what_policy_an_existing_pod_shares_its_card(
+    plane: ControlPlane, key: str
+) -> None:
+    name = key.partition("/")[2]
+    plane.api.create(PODS, pod(name, "default-scheduler", {}))
+    annotate(plane.api, name, key, "fixed-share")
+    author = with_rights(plane, "default", f"author-of-{name}")
+
+    within(15, lambda: succeeds(lambda: annotate(author, name, "a", "b")))
+    for text in ("burst-share", None):
+        with pytest.raises(ApiError, match=f"{key}.*create the pod again"):
+            annotate(author, name, key, text)
+
+    annotate(author, name, key, "fixed-share")
+    plane.api.delete(f"{PODS}/{name}")
+
+
 @pytest.mark.parametrize(
     ("namespace", "name", "resources"),
     [("default", "a-scheduler", ["pods/binding"]), ("kube-system", "hami-device-plugin", [])],
