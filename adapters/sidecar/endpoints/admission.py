@@ -140,7 +140,10 @@ class Admission:
         if claimed and claimed == committed.placement.grants:
             outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
             self._decision_log.record(replace(decision, outcome=outcome))
-            return admission.allowed(review.uid)
+            if not any(grant.slice for grant in claimed):
+                return admission.allowed(review.uid)
+            # Beside the slice the record states what was requested, which no grant has.
+            return admission.allowed(review.uid, self._patch(binding, pod_request, committed))
         had_choice = pod_request.dialect.has_result(_merged(pod_request.pod, binding))
         outcome = Outcome.CORRECTED if had_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))

@@ -14,6 +14,7 @@ from adapters.sidecar.tests.builders import (
     read_pod,
     run,
 )
+from adapters.wire.kube import KubeNode, Metadata
 from core.requests.request import Phase
 
 
@@ -68,6 +69,23 @@ def test_an_invalid_choice_is_corrected_on_the_same_node(choice: str) -> None:
     assert "GPU-n1-1,NVIDIA,4000,0" in meta["annotations"]["volcano.sh/vgpu-ids-new"]
     assert bench.decision_log.decisions[-1].outcome is Outcome.CORRECTED
     assert not bench.service.ledgers.inventory.ledger("n1").problems()
+
+
+def test_a_chosen_slice_is_recorded_with_what_the_pod_requests() -> None:
+    key = "volcano.sh/vgpu-ids-new"
+    register = "GPU-0,7,81920,NVIDIA-A100-SXM4-80GB,true,mig:"
+    node = KubeNode(Metadata("n1", annotations={"volcano.sh/node-vgpu-register": register}))
+    chosen = {key: "GPU-0[group1-3],NVIDIA,70000,0:"}
+
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(node, pods=[a_pod(memory=4000)])
+        return await bind(bench, "p", "n1", chosen), bench
+
+    answer, bench = run(work())
+
+    meta = bound(a_pod(), "n1", answer, chosen)["metadata"]
+    assert meta["annotations"][key] == "GPU-0[group1-3],NVIDIA,4000,0:"
+    assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
 
 
 def test_eight_main_containers_marked_as_init_containers_count_together() -> None:
