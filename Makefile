@@ -2,9 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CLUSTER := local
+SEED := 1000
+HISTORIES := 100
+STEPS := 500
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed chart e2e e2e-kind demo demo-schedule demo-svg bench golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -46,6 +49,9 @@ chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e inc
 
 e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG
 	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
+
+adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS
+	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS)
 
 e2e-kind: .venv/.stamp  ## the documentation's commands in a cluster in containers
 	$(BIN)/python -m e2e.kind

@@ -31,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the API server of a kubeconfig finds this machine, if not at the address "
         "from which this machine reaches it",
     )
+    adversary = parser.getgroup("adversary", "random histories, e2e/tests/adversary")
+    adversary.addoption("--seed", default="1", help="of the first history")
+    adversary.addoption("--histories", default="1", help="how many, with seeds one after the other")
+    adversary.addoption("--steps", default="120", help="of each history")
 
 
 def pytest_configure(config: pytest.Config) -> None:

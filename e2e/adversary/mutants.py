@@ -1,0 +1,151 @@
+"""The shipped service with one of its rules disabled, to show that the checker catches each.
+
+``python -c "from e2e.adversary.mutants import main; main('memory')" serve --config FILE``. The
+rules are replaced in this process only; the product has no switch for them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from adapters.cli.main import main as command
+from adapters.dialects import adopt, record, restate
+from adapters.sidecar.decide import validate
+from adapters.stores.kubernetes import KubernetesStore
+from adapters.stores.store import Conflict
+from core.feasibility import fit
+from core.hardware import mig
+from core.hardware.card import Card
+from core.hardware.mig import Geometry, Slice
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.ledger import node_ledger, usage
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardShare, CardUsage
+from core.requests.grant import Grant
+from core.requests.reason import Obstacle
+from core.requests.request import Request, TaskClass
+
+Case = tuple[Card, CardUsage, CardShare]
+"""The arguments of ``first_conflict``."""
+
+
+def main(rule: str) -> None:
+    """Run the command without a rule.
+
+    Args:
+        rule: one of ``MUTANTS``.
+    """
+    MUTANTS[rule]()
+    command()
+
+
+def program(rule: str) -> str:
+    """Python that runs the command without a rule."""
+    return f"from e2e.adversary.mutants import main; main({rule!r})"
+
+
+def _blind(change: Callable[[Card, CardUsage, CardShare], Case]) -> Callable[[], None]:
+    """The invariant of a card does not see what the change hides."""
+
+    def apply() -> None:
+        original = usage.first_conflict
+
+        def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | None:
+            return original(*change(card, use, new))
+
+        for module in (usage, node_ledger, fit):
+            module.first_conflict = first_conflict  # type: ignore[attr-defined]
+
+    return apply
+
+
+def _shares(change: Callable[[CardShare], CardShare]) -> Callable[[], None]:
+    """The invariant of a card does not see a field of the shares."""
+
+    def each(card: Card, use: CardUsage, new: CardShare) -> Case:
+        return card, replace(use, shares=tuple(map(change, use.shares))), change(new)
+
+    return _blind(each)
+
+
+def _memory(card: Card, use: CardUsage, new: CardShare) -> Case:
+    return replace(card, memory=1 << 50), use, new
+
+
+def _slots(card: Card, use: CardUsage, new: CardShare) -> Case:
+    return replace(card, slots=1 << 20), use, new
+
+
+def _compute(card: Card, use: CardUsage, new: CardShare) -> Case:
+    return card, replace(use, compute=0), replace(new, compute=min(new.compute, FULL))
+
+
+def _layouts(card: Card, use: CardUsage, new: CardShare) -> Case:
+    return replace(card, geometry=replace(card.geometry, mixed=True)), use, new
+
+
+def _slices() -> None:
+    """Slices in use count as free."""
+    _free(lambda geometry, _: (geometry, ()))
+    _shares(lambda share: replace(share, slices=()))()
+
+
+def _mixed() -> None:
+    """A card may have slices of several layouts."""
+    _free(lambda geometry, held: (replace(geometry, mixed=True), held))
+    _blind(_layouts)()
+
+
+def _free(change: Callable[[Geometry, Sequence[Slice]], tuple[Geometry, Sequence[Slice]]]) -> None:
+    """The search for free slices does not see what the change hides."""
+    original = mig.free_slices
+
+    def free_slices(
+        geometry: Geometry, held: Sequence[Slice], memory: int = 0, compute: int = 0
+    ) -> list[Slice]:
+        return original(*change(geometry, held), memory, compute)
+
+    mig.free_slices = free_slices
+
+
+def _compare_and_swap() -> None:
+    """A write replaces whatever another replica wrote meanwhile."""
+    original = KubernetesStore.write
+
+    async def write(self: KubernetesStore, ledger: NodeLedger, expected: str | None) -> str:
+        while True:
+            try:
+                return await original(self, ledger, expected)
+            except Conflict:
+                newest = await self.read(ledger.node.name)
+                expected = None if newest is None else newest.version
+
+    KubernetesStore.write = write  # type: ignore[method-assign]
+
+
+def _restate() -> None:
+    """Amounts are those that the record states."""
+
+    def stated(request: Request, choice: Iterable[Grant], node: Node) -> tuple[Grant, ...]:  # noqa: ARG001
+        return tuple(choice)
+
+    for module in (restate, record, validate):
+        module.restate = stated  # type: ignore[attr-defined]
+    adopt.at_least = stated  # type: ignore[attr-defined,assignment]
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    "memory": _blind(_memory),
+    "slots": _blind(_slots),
+    "compute": _blind(_compute),
+    "exclusive": _shares(lambda share: replace(share, exclusive=False)),
+    "groups": _shares(lambda share: replace(share, group=None)),
+    "QoS": _shares(lambda share: replace(share, qos=None)),
+    "classes": _shares(lambda share: replace(share, task_class=TaskClass.NORMAL)),
+    "unknown": _shares(lambda share: replace(share, blocked=False)),
+    "slices": _slices,
+    "layouts": _mixed,
+    "compare-and-swap": _compare_and_swap,
+    "restate": _restate,
+}
+"""By the rule that is missing, what replaces it."""

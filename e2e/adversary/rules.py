@@ -1,0 +1,115 @@
+"""Which shares one card can have at the same time, and what breaks that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from e2e.adversary.cards import LAYOUTS, SLICE_MEMORY, Card
+
+FULL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice of a card in MIG mode.
+
+    Attributes:
+        group: of the layout.
+        start: first eighth of the card.
+        size: eighths.
+    """
+
+    group: str
+    start: int
+    size: int
+
+    @property
+    def memory(self) -> int:
+        """MiB."""
+        return SLICE_MEMORY[self.size]
+
+    def overlaps(self, other: "Slice") -> bool:
+        """Whether both cover an eighth of the card."""
+        return self.start < other.start + other.size and other.start < self.start + self.size
+
+
+def slice_named(name: str) -> Slice:
+    """The slice that a record calls ``group-position``."""
+    group, _, position = name.rpartition("-")
+    return Slice(group, *LAYOUTS[group][int(position)])
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one container of a pod holds of one card.
+
+    Attributes:
+        pod: its name and uid, for people.
+        card: uuid.
+        memory: MiB.
+        compute: percent.
+        exclusive: no other pod may have a share of the card.
+        task_class: of the pod.
+        qos: of the pod; None where every policy suits.
+        group: of the pod; None for none.
+        part: on a card in MIG mode.
+    """
+
+    pod: str
+    card: str
+    memory: int
+    compute: int
+    exclusive: bool = False
+    task_class: str = "normal"
+    qos: str | None = None
+    group: str | None = None
+    part: Slice | None = None
+
+
+def broken(card: Card, held: Sequence[Held]) -> list[str]:
+    """The rules that these shares of one card break, as sentences."""
+    texts = [text for left, right in combinations(held, 2) for text in _between(left, right)]
+    if len(held) > card.slots:
+        texts.append(f"slots: {len(held)} of {card.slots}")
+    if card.mig:
+        texts += [f"slices: {one.pod} names no slice" for one in held if one.part is None]
+        groups = {one.part.group for one in held if one.part is not None}
+        if len(groups) > 1:  # the device plugin applies whole layouts
+            texts.append(f"layouts: {', '.join(sorted(groups))}")
+    else:
+        memory, compute = sum(one.memory for one in held), sum(one.compute for one in held)
+        if memory > card.memory:
+            texts.append(f"memory: {memory} of {card.memory} MiB")
+        if compute > FULL:
+            texts.append(f"compute: {compute} percent")
+    return [f"{card.uuid}: {text} ({', '.join(one.pod for one in held)})" for text in texts]
+
+
+def _between(left: Held, right: Held) -> list[str]:
+    """What two shares of one card break; those of one pod only by their slices."""
+    texts = []
+    if left.part is not None and right.part is not None and left.part.overlaps(right.part):
+        texts.append(f"slices: {left.part} and {right.part}")
+    if left.pod == right.pod:
+        return texts
+    if not _classes_agree(left, right):
+        texts.append(f"classes: {left.task_class} beside {right.task_class}")
+    if not (_lends(left, right) and _lends(right, left)):
+        texts.append("exclusive: in company")
+    if None not in (left.qos, right.qos) and left.qos != right.qos:
+        texts.append(f"QoS: {left.qos} beside {right.qos}")
+    if left.group is not None and left.group == right.group:
+        texts.append(f"groups: two pods of {left.group}")
+    return texts
+
+
+def _classes_agree(left: Held, right: Held) -> bool:
+    """Normal tasks share with normal ones only."""
+    return ("normal" in (left.task_class, right.task_class)) == (
+        left.task_class == right.task_class == "normal"
+    )
+
+
+def _lends(owner: Held, guest: Held) -> bool:
+    """Whether a share allows another: only an offline task lends a card that it has alone."""
+    return not owner.exclusive or (owner.task_class, guest.task_class) == ("offline", "online")

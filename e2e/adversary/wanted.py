@@ -1,0 +1,120 @@
+"""What a pod requests, read from the API server's object by rules of the adversary's own.
+
+Only the forms that ``pods`` writes. Sources: Volcano's vGPU guide, Koordinator's guide "GPU Share
+With HAMi", MetaX's manual 7.3; the sums are those of ``docs/dialects``.
+"""
+
+from dataclasses import dataclass
+
+from e2e.harness.cluster.api import Object
+from e2e.harness.names import CORE, RATIO
+
+FULL = 100
+GROUP = "scheduling.k8s.io/group-name"
+SPREAD = "volcano.sh/vgpu-podgroup-policy"
+MODE = "volcano.sh/vgpu-mode"
+QOS = "metax-tech.com/sgpu-qos-policy"
+APP_CLASS = "metax-tech.com/sgpu-app-class"
+MEMORY = "koordinator.sh/gpu-memory"
+_MIB = {"Gi": 1024, "Mi": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one container requests of each of its cards.
+
+    Attributes:
+        count: of different cards.
+        memory: MiB; None for a percentage.
+        percent: of the card's memory; None for MiB.
+        compute: percent.
+        exclusive: no other pod may have a share of the card.
+    """
+
+    count: int
+    memory: int | None
+    percent: int | None
+    compute: int
+    exclusive: bool
+
+    def memory_on(self, total: int) -> int:
+        """MiB of a card of so many MiB."""
+        return total * (self.percent or 0) // FULL if self.memory is None else self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pod requests.
+
+    Attributes:
+        parts: one for each container.
+        task_class: ``normal``, ``online`` or ``offline``.
+        qos: how the driver shares a card's compute; None where every policy suits.
+        group: a pod of the same group has no card in common with this one; None for no such rule.
+        mig: whether only cards in MIG mode suit.
+    """
+
+    dialect: str
+    parts: tuple[Part, ...]
+    task_class: str = "normal"
+    qos: str | None = None
+    group: str | None = None
+    mig: bool = False
+
+
+def wanted(pod: Object) -> Wanted | None:
+    """What a pod requests; None where it requests no share."""
+    texts = pod["metadata"].get("annotations") or {}
+    amounts = [row.get("resources", {}).get("limits", {}) for row in pod["spec"]["containers"]]
+    names = {name for row in amounts for name in row}
+    if any(name.startswith("volcano.sh/") for name in names):
+        spread = texts.get(SPREAD) == "spread"
+        return Wanted(
+            "volcano",
+            tuple(map(_volcano, amounts)),
+            group=texts.get(GROUP) if spread else None,
+            mig=texts.get(MODE) == "mig",
+        )
+    if any(name.startswith("koordinator.sh/") for name in names):
+        return Wanted("koordinator", tuple(map(_koordinator, amounts)))
+    if any(name.startswith("metax-tech.com/") for name in names):
+        task_class = texts.get(APP_CLASS, "normal")
+        online = task_class == "online"
+        parts = tuple(_metax(row, online=online) for row in amounts)
+        limited = any(part.compute < FULL for part in parts)
+        qos = texts.get(QOS, "best-effort") if limited and not online else None
+        return Wanted("metax", parts, task_class, qos)
+    return None
+
+
+def _volcano(limits: Object) -> Part:
+    compute = int(limits.get("volcano.sh/vgpu-cores", 0))
+    memory = _number(limits["volcano.sh/vgpu-memory"])
+    return Part(int(limits["volcano.sh/vgpu-number"]), memory, None, compute, compute == FULL)
+
+
+def _koordinator(limits: Object) -> Part:
+    compute = int(limits.get(CORE, 0))
+    if RATIO in limits:
+        ratio = int(limits[RATIO])
+        return Part(1, None, ratio, compute, FULL in (ratio, compute))
+    return Part(1, _mebibytes(limits[MEMORY]), None, compute, compute == FULL)
+
+
+def _metax(limits: Object, *, online: bool) -> Part:
+    compute = int(limits.get("metax-tech.com/vcore", FULL))
+    memory = _mebibytes(limits["metax-tech.com/vmemory"])
+    if online:  # takes the compute of offline tasks
+        return Part(1, memory, None, 0, exclusive=False)
+    return Part(1, memory, None, compute, compute == FULL)
+
+
+def _number(text: str) -> int:
+    """A whole number, as the API server writes it."""
+    return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
+
+
+def _mebibytes(text: str) -> int:
+    """A plain number is MetaX's, in GiB."""
+    unit = text[-2:]
+    return int(text[:-2]) * _MIB[unit] if unit in _MIB else int(text) * 1024

@@ -1,0 +1,42 @@
+"""The checker catches each rule of the product that is disabled, in the histories of the others."""
+
+import pytest
+
+from e2e.adversary.history import History
+from e2e.adversary.mutants import MUTANTS, program
+from e2e.adversary.pods import Mood
+from e2e.tests.adversary.conftest import Worlds
+
+pytestmark = [pytest.mark.local("replicas without a rule"), pytest.mark.timeout(900)]
+
+STEPS = 600
+"""Far more than it takes: most are caught in the first 50."""
+
+MOODS = {
+    "memory": Mood(("volcano", "koordinator", "metax"), (6000, 9000), (10,)),
+    "slots": Mood(("volcano", "metax"), (1000,), (10,)),
+    "compute": Mood(("volcano", "koordinator"), (1000,), (30, 60)),
+    "exclusive": Mood(("volcano", "koordinator"), (1000,), (0, 100)),
+    "groups": Mood(("spread",)),
+    "QoS": Mood(("metax",), (1000,), (10,)),
+    "classes": Mood(("class", "volcano"), (1000,), (10,)),
+    "unknown": Mood(("volcano",), (1000,), (10,)),
+    "slices": Mood(("mig",)),
+    "layouts": Mood(("mig",)),
+    "compare-and-swap": Mood(("volcano",), (9000,), (100,)),
+    "restate": Mood(("volcano", "koordinator"), (3000,), (10,)),
+}
+"""What authors ask for, so that the missing rule is soon at its limit."""
+
+SAID = {"unknown": "beside", "compare-and-swap": "GPU", "restate": "is not"}
+"""What the checker reports, where it is not the name of the rule."""
+
+
+@pytest.mark.parametrize("rule", MUTANTS)
+def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str) -> None:
+    with worlds(program(rule)) as world:
+        history = History(world, 1, MOODS[rule])
+        with pytest.raises(AssertionError, match=SAID.get(rule, f"{rule}: ")):
+            history.check(STEPS)
+
+        print(f"caught after {len(history.trace)} steps and {world.witness.bound} Bindings")
