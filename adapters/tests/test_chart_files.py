@@ -26,6 +26,27 @@ def test_the_definition_of_ledgers_is_the_one_in_configs() -> None:
     assert (FILES / "nodeledgers.yaml").read_text() == source.read_text()
 
 
+def test_the_alerts_are_those_in_configs() -> None:
+    source = ROOT / "configs" / "prometheus-alerts.yaml"
+
+    assert (FILES / "prometheus-alerts.yaml").read_text() == source.read_text()
+
+
+def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
+    chart = yaml.safe_load((FILES.parent / "Chart.yaml").read_text())
+    values = yaml.safe_load((FILES.parent / "values.yaml").read_text())
+    definition = yaml.safe_load((FILES / "nodeledgers.yaml").read_text())
+    hub = chart["annotations"]
+
+    assert [image["image"] for image in yaml.safe_load(hub["artifacthub.io/images"])] == [
+        f"{values[part]['image']['repository']}:{chart['appVersion']}"
+        for part in ("service", "node")
+    ]
+    assert [
+        (each["kind"], each["name"]) for each in yaml.safe_load(hub["artifacthub.io/crds"])
+    ] == [(definition["spec"]["names"]["kind"], definition["metadata"]["name"])]
+
+
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:
     keys = frozenset((record.KEY,)).union(*(info.result_keys for info in registry.DIALECTS))
 

@@ -129,8 +129,65 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
 def test_images_come_from_the_mirror_and_nowhere_else() -> None:
     images = re.findall(r"image: (\S+)", chart.template(values("everything")))
 
-    assert len(images) == 5
+    assert len(images) == 6
     assert {image.split("/")[0] for image in images} == {"registry.example.com"}
+
+
+def test_the_network_policy_admits_the_pod_of_helm_test_which_asks_the_services_port() -> None:
+    rendered = chart.render({"service": {"port": 9596}})
+    pod = find(rendered, "Pod", "dragoman-readiness")
+    labels = pod["metadata"]["labels"]
+    rules = find(rendered, "NetworkPolicy", "dragoman")["spec"]["ingress"]
+    service = find(rendered, "Service", "dragoman")
+
+    (http,) = [rule for rule in rules if rule["ports"] == [{"port": "http"}]]
+    (admitted,) = [peer["podSelector"] for peer in http["from"] if "podSelector" in peer]
+    (container,) = pod["spec"]["containers"]
+
+    assert admitted["matchLabels"].items() <= labels.items()
+    assert not service["spec"]["selector"].items() <= labels.items()
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert "http://dragoman.dragoman-system.svc:9596/readyz" in container["command"][-1]
+
+
+def test_the_ingress_has_no_route_that_binds_or_admits() -> None:
+    (rule,) = find(chart.render(values("everything")), "Ingress", "dragoman")["spec"]["rules"]
+
+    paths = [(each["path"], each["pathType"]) for each in rule["http"]["paths"]]
+
+    assert paths == [("/", "Exact"), ("/api", "Prefix")]
+
+
+def test_labels_and_spreading_of_the_user_are_added_and_the_selectors_stay() -> None:
+    rendered = chart.render(values("everything"))
+    deployment = find(rendered, "Deployment", "dragoman")["spec"]
+    daemon_set = find(rendered, "DaemonSet", "dragoman-node")["spec"]
+    pod = deployment["template"]["spec"]
+
+    for spec in (deployment, daemon_set):
+        labels = spec["template"]["metadata"]["labels"]
+        assert spec["selector"]["matchLabels"].items() <= labels.items()
+        assert labels["cost-center"] == "gpu"
+    assert [each["labelSelector"] for each in pod["topologySpreadConstraints"]] == [
+        deployment["selector"]
+    ]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+    assert {"name": "DRAGOMAN_LOG_LEVEL", "value": "debug"} in pod["containers"][0]["env"]
+
+
+def test_alerts_and_dashboard_are_rendered_as_they_are_and_only_if_enabled() -> None:
+    rendered = chart.render(values("everything"))
+    rule = find(rendered, "PrometheusRule", "dragoman")
+    dashboard = find(rendered, "ConfigMap", "dragoman-dashboard")["data"]["dragoman.json"]
+    alerts = yaml.safe_load((REPOSITORY / "configs/prometheus-alerts.yaml").read_text())
+    plain = {(each["kind"], each["metadata"]["name"]) for each in chart.render({})}
+
+    assert rule["spec"] == alerts["spec"]
+    assert yaml.safe_load(dashboard) == yaml.safe_load(
+        (CHART / "files" / "dashboard.json").read_text()
+    )
+    assert not {("PrometheusRule", "dragoman"), ("ConfigMap", "dragoman-dashboard")} & plain
+    assert not {kind for kind, _ in plain} & {"Ingress", "ServiceMonitor"}
 
 
 def test_the_release_and_kube_system_are_never_asked_about() -> None:
@@ -160,6 +217,11 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         ({"node": {"inventory": {"source": "file"}}}, "file"),
         ({"node": {"hamiCore": {"libvgpuSoVersion": ""}}}, "libvgpuSoVersion"),
         ({"sidecars": [{"namespace": "volcano-system"}]}, "serviceAccount"),
+        ({"service": {"ingress": {"enabled": True}}}, "host"),
+        ({"service": {"settings": {"limits": {"connections": 1}}}}, "connections"),
+        ({"service": {"extraEnv": [{"value": "x"}]}}, "name"),
+        ({"webhooks": {"objectSelector": {"matchLabels": {"a": "b"}}}}, "objectSelector"),
+        ({"monitoring": {"prometheusRule": {"enabled": "yes"}}}, "enabled"),
         ({"colour": "blue"}, "colour"),
     ],
 )
