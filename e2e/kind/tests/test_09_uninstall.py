@@ -3,17 +3,13 @@
 from pathlib import Path
 
 from e2e.kind import static_pod
+from e2e.kind.documentation import blocks
 from e2e.kind.shell import eventually, get, sh
 
 KINDS = (
-    "clusterroles,clusterrolebindings,customresourcedefinitions,mutatingwebhookconfigurations,"
+    "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,mutatingwebhookconfigurations,"
     "validatingwebhookconfigurations,validatingadmissionpolicies,"
     "validatingadmissionpolicybindings,priorityclasses"
-)
-
-NAMESPACED = (
-    "deployments,daemonsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,"
-    "networkpolicies,leases,pods,poddisruptionbudgets"
 )
 
 
@@ -29,9 +25,11 @@ def test_the_scheduler_forgets_the_service(tmp_path: Path) -> None:
     eventually(120, lambda: static_pod.is_ready(configured=False))
 
 
-def test_the_chart_leaves_nothing() -> None:
-    sh("helm uninstall dragoman -n dragoman-system --wait")
-    sh("kubectl delete crd nodeledgers.dragoman.dev")
+def test_the_page_s_commands_leave_nothing() -> None:
+    removal, resources = blocks("docs/install.md", "Uninstall")
+
+    sh(removal, timeout=200)
+    sh(resources)
 
     left = [
         f"{row['kind']}/{row['metadata']['name']}"
@@ -39,8 +37,8 @@ def test_the_chart_leaves_nothing() -> None:
         if "dragoman" in row["metadata"]["name"]
     ]
     assert left == []
-    assert [
-        f"{row['kind']}/{row['metadata']['name']}"
-        for row in get(NAMESPACED, "--namespace=dragoman-system")
-        if row["metadata"]["name"] not in {"kube-root-ca.crt", "default"}
-    ] == []
+    for node in get("nodes"):
+        assert "dragoman.dev/published" not in node["metadata"]["annotations"]
+        ours = ("volcano.sh/", "koordinator.sh/")
+        amounts = node["status"]["allocatable"] | node["status"]["capacity"]
+        assert [name for name in amounts if name.startswith(ours)] == []
