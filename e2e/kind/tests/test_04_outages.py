@@ -3,10 +3,11 @@
 import subprocess
 from collections.abc import Sequence
 
+import pytest
+
 from e2e.kind import cards
-from e2e.kind.node_image import WORKLOAD
 from e2e.kind.pods import Pod, create, delete, granted, koordinator, pod, used, volcano
-from e2e.kind.shell import eventually, get, sh, wait_for
+from e2e.kind.shell import CommandError, eventually, get, sh, wait_for
 
 MIB = 2**20
 SERVICE = "deployment/dragoman --namespace=dragoman-system"
@@ -52,24 +53,19 @@ def test_service_and_agents_restart_under_load_without_a_lost_or_doubled_share()
     eventually(30, lambda: used() == {})
 
 
-def test_without_a_replica_plain_pods_are_bound_as_the_webhook_says() -> None:
+def test_without_a_replica_plain_pods_are_created_and_bound() -> None:
     sh(f"kubectl scale {SERVICE} --replicas=0")
     replicas = "--selector=app.kubernetes.io/component=service"
     eventually(60, lambda: get("pods", "--namespace=dragoman-system", replicas) == [])
-    (hooks,) = get("mutatingwebhookconfigurations")
-    policies = {hook["name"]: hook["failurePolicy"] for hook in hooks["webhooks"]}
 
-    sh(f"kubectl -n kube-system run system --image={WORKLOAD} -- sleep infinity")
     create(pod("plain", {}))
-    wait_for("pod/system --namespace=kube-system", "--for=condition=Ready")
-    if policies["bindings.dragoman.dev"] == "Ignore":
-        wait_for("pod/plain", "--for=condition=Ready")
-    sh(f"kubectl scale {SERVICE} --replicas=2")
-    sh(f"kubectl rollout status {SERVICE} --timeout=3m", timeout=200)
 
     wait_for("pod/plain", "--for=condition=Ready")
+    with pytest.raises(CommandError, match=r"pods\.dragoman\.dev"):
+        create(pod("share", volcano(1000)))
+    sh(f"kubectl scale {SERVICE} --replicas=2")
+    sh(f"kubectl rollout status {SERVICE} --timeout=3m", timeout=200)
     delete("plain")
-    sh("kubectl -n kube-system delete pod system --grace-period=1")
 
 
 def test_all_nodes_restart_at_once_and_shares_stay_where_they_were(workers: list[str]) -> None:
