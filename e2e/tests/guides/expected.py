@@ -16,7 +16,7 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
     "volcano-scheduling": {
         "mode-hami-core": [(6000, 0)],
         "mode-mig": [(5952, 25)],
-        "mode-either": [(6000, 0)],  # or a slice, see below
+        "mode-either": [(5900, 0)],  # or a slice, see below
     },
     "koordinator-gpu-share": {"pod-example": [(11520, 50)], "running-example": [(11520, 50)]},
     "koordinator-whole-and-topology": {
@@ -68,7 +68,7 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
     },
 }
 
-EITHER = {"mode-either": [(6144, 25)]}
+EITHER = {"mode-either": [(5952, 25)]}
 """What a pod may get instead that takes any mode: which node is better, its scheduler says."""
 
 
@@ -82,7 +82,7 @@ def volcano_says(pods: Mapping[str, Object]) -> None:
 def mig_says(pods: Mapping[str, Object]) -> None:
     cards = [row["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] for row in pods.values()]
     uuid = "GPU-a1004040-0000-4000-8000-000000000000"
-    assert cards == [f"{uuid}[group1-0],NVIDIA,3000,0:", f"{uuid}[group1-1],NVIDIA,5000,0:"]
+    assert cards == [f"{uuid}[group1-0],NVIDIA,3000,0:", f"{uuid}[group1-1],NVIDIA,4800,0:"]
 
 
 def koordinator_says(pods: Mapping[str, Object]) -> None:
