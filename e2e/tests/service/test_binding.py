@@ -81,6 +81,7 @@ class Service:
             "store": "kubernetes",
             "kubeconfig": str(account(plane, NAMESPACE, RELEASE)),
             "namespace": NAMESPACE,
+            "confirmStop": "agents",  # kwok's pods have no containers that could run on
             "tls": {
                 "listen": f"127.0.0.1:{self.secure}",
                 "certificate": str(pair.certificate),
