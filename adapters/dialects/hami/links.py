@@ -31,7 +31,7 @@ def read_pair_scores(text: str | None) -> tuple[PairScores, list[str]]:
     if text is None:
         return {}, []
     try:
-        found = _decoder.decode(text) or []
+        found: list[_Scores] = _decoder.decode(text) or []
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         return {}, [f"{keys.PAIR_SCORES} is not a list of scores: {error}"]
     return {each.uuid: each.score or {} for each in found}, []

@@ -192,7 +192,7 @@ def as_the_plugin_reads(pod: Pod, written: Mapping[str, str]) -> dict[str, list[
     containers = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     found: dict[str, list[PluginDevice]] = {}
     for index, segment in enumerate(written["hami.io/vgpu-devices-to-allocate"].split(";")):
-        devices = []
+        devices: list[PluginDevice] = []
         for one in segment.split(":"):
             if "," in one:
                 uuid, kind, memory, cores = one.split(",")
