@@ -27,7 +27,7 @@ class Running:
     def get(self, path: str, value: Any = None) -> Any:
         data = None if value is None else json.dumps(value).encode()
         url = f"{self.address}{path}"
-        with urllib.request.urlopen(url, data, timeout=5) as answer:  # noqa: S310 - our own
+        with urllib.request.urlopen(url, data, timeout=30) as answer:  # noqa: S310 - our own
             return json.loads(answer.read())
 
     @property

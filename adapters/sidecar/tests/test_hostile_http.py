@@ -204,7 +204,7 @@ def test_a_drip_of_header_bytes_does_not_extend_the_time(tmp_path: Path) -> None
 def test_ten_thousand_half_open_requests_are_closed_and_do_not_stop_others(
     tmp_path: Path,
 ) -> None:
-    with limited(tmp_path, connections=128) as running:
+    with limited(tmp_path, connections=128, headSeconds=60) as running:
         running.get("/api/nodes")
         before = resident(running)
         process = psutil.Process(running.process.pid)

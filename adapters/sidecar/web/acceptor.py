@@ -52,6 +52,8 @@ class Acceptor:
         try:
             while True:
                 await self._accept(listener, config, state)
+                # Else the whole backlog is accepted before any of its requests is read.
+                await asyncio.sleep(0)
         finally:
             check.cancel()
             for task in self._opening:
