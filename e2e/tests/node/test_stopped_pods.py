@@ -98,7 +98,8 @@ def test_the_status_confirms_a_pod_when_its_last_container_has_ended(component: 
         cards = this.folder / "cards.json"
         cards.write_text(json.dumps({"cards": [{"uuid": "GPU-0", "index": 0, "model": "A"}]}))
         start_kubelet(plane, runtime, "real")
-        body = stubborn("agent") | {"metadata": {"name": "agent", "namespace": NAMESPACE}}
+        body = stubborn("agent")
+        body["metadata"]["namespace"] = NAMESPACE
         body["spec"] |= {"serviceAccountName": "dragoman-node"}
         body["spec"]["containers"][0]["command"] = ["/bin/sleep", "1000"]
         plane.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", body)
