@@ -1,0 +1,111 @@
+"""Stock kube-scheduler binds pods of HAMi, and a stand-in of HAMi's device plugin serves them."""
+
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod, turn
+from e2e.harness.doubles.hami_plugin import PHASE, serve
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.service import (
+    Service,
+    held,
+    install,
+    kube_like,
+    ledger,
+    start_service,
+    with_decisions,
+)
+from e2e.harness.workloads.inventory import DialectRecords, described
+
+pytestmark = pytest.mark.local
+
+NODE = "hami"
+MIB = 1 << 20
+ANYWHERE = [{"operator": "Exists"}]
+"""Tolerates that no kubelet reports the node's health."""
+RUNS = {"hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,8000,30:;", "hami.io/vgpu-node": NODE}
+
+
+def the_node() -> Object:
+    """A node as HAMi's device plugin describes it; no kubelet starts its pods."""
+    device = {"count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA A10"}
+    entry = {**device, "id": "GPU-0", "mode": "hami-core", "health": True}
+    register = {"hami.io/node-nvidia-register": json.dumps([entry])}
+    node = described(
+        NODE, DialectRecords(annotations=register, resources={"nvidia.com/gpu": "10"})
+    ).node
+    del node["metadata"]["annotations"]["kwok.x-k8s.io/node"]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    node["status"] |= {"conditions": [ready]}
+    return node
+
+
+def share(memory: int, cores: int) -> dict[str, str]:
+    return {
+        "nvidia.com/gpu": "1",
+        "nvidia.com/gpumem": str(memory),
+        "nvidia.com/gpucores": str(cores),
+    }
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """With a pod that HAMi's scheduler bound, before there was a Dragoman."""
+    with cluster([]) as plane:
+        install(plane)
+        plane.api.create("/api/v1/nodes", the_node())
+        runs = pod("runs", "hami-scheduler", share(8000, 30), tolerations=ANYWHERE)
+        runs["metadata"]["annotations"] = RUNS
+        runs["spec"]["nodeName"] = NODE
+        plane.api.create(PODS, runs)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Iterator[Service]:
+    made = start_service(plane, nodeLock="auto")
+    with_decisions(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
+    start = partial(
+        start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml", "kube")
+    )
+    with turn(start, plane):
+        yield made
+        clear(plane.api)
+
+
+def test_pods_of_hami_share_the_cards_of_pods_that_its_scheduler_bound(
+    plane: ControlPlane, service: Service
+) -> None:
+    within(30, lambda: "runs" in held(plane, NODE))
+    (grant,) = held(plane, NODE)["runs"]["grants"]
+    assert (grant["card"], grant["memory"], grant["compute"]) == ("GPU-0", 8000 * MIB, 30)
+
+    for name, memory in (("first", 8000), ("second", 384)):
+        plane.api.create(PODS, pod(name, "kube", share(memory, 10), tolerations=ANYWHERE))
+        bound = partial(node_of, plane.api, name)
+        with_decisions(service, lambda bound=bound: within(60, lambda: bound() == NODE))  # type: ignore[misc]
+
+        served, environments = serve(plane.api, NODE)
+
+        assert served == name
+        assert list(environments.values()) == [
+            {
+                "CUDA_DEVICE_MEMORY_LIMIT_0": f"{memory}m",
+                "CUDA_DEVICE_SM_LIMIT": "10",
+                "NVIDIA_VISIBLE_DEVICES": "GPU-0",
+            }
+        ]
+        assert plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"][PHASE] == "success"
+
+    grants = [grant for each in held(plane, NODE).values() for grant in each["grants"]]
+    assert sum(grant["memory"] for grant in grants) == 16384 * MIB
+    kept = plane.api.get(f"{PODS}/runs")["metadata"]["annotations"]
+    assert kept.items() >= RUNS.items()
