@@ -79,6 +79,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, in parts that no limit can pass unseen."""
         self._unset_keepalive_if_required()
+        parser: httptools.HttpRequestParser | None = self.parser
+        if parser is None:  # the connection was lost
+            return
         if self._connections.phase(self) is ConnectionPhase.IDLE:
             self._bytes = 0
             self._in_head = True
@@ -89,7 +92,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 part = rest[: HEAD_BYTES - self._bytes]
                 rest = rest[len(part) :]
                 self._bytes += len(part)
-                self.parser.feed_data(part)
+                parser.feed_data(part)
                 if self._bytes >= HEAD_BYTES:
                     self._refuse_head()
         except RequestRefused as refused:
