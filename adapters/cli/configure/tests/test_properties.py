@@ -17,7 +17,7 @@ few = settings(max_examples=25, phases=[Phase.generate], deadline=None)
 """A run parses some ten documents in pure Python; to shrink one takes minutes."""
 
 words = st.text("abcdefghijklmnopqrstuvwxyz:#-'\" \n{}[]&*!|>%@,0123456789", max_size=12)
-"""Without "?": PyYAML writes one unquoted into a flow mapping, and then cannot read it."""
+"""Without "?": YAML 1.2 allows it in a plain word of a flow mapping, but PyYAML cannot read it."""
 scalars = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | words
 trees = st.recursive(
     scalars,
