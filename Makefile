@@ -54,6 +54,7 @@ adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HIS
 	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS)
 
 e2e-kind: .venv/.stamp  ## the documentation's commands in a cluster in containers
+	$(PYTHON) -m e2e.testbed.build --kind
 	$(BIN)/python -m e2e.kind
 
 demo: .venv/.run-stamp  ## run the service on SQLite and drive it as the schedulers do; no cluster

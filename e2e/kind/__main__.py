@@ -2,7 +2,7 @@
 
     python -m e2e.kind [COMMAND...]
 
-Uses the Docker engine that answers; where there is none, starts its own (root, ``make testbed``). A
+Uses the Docker engine that answers; where there is none, starts its own (as root). A
 COMMAND runs in the place of the tests, with the cluster's KUBECONFIG: ``python -m e2e.kind bash``.
 """
 

@@ -92,7 +92,10 @@ def engine(run: Run) -> Iterator[Engine]:
     if os.geteuid():
         raise EngineError("no Docker engine answers (docker info), and starting one takes root")
     if not cache.is_built(components()["engine"]):
-        raise EngineError("no Docker engine answers (docker info), and make testbed built none")
+        raise EngineError(
+            "no Docker engine answers (docker info), and the test bed has none: "
+            "python3 -m e2e.testbed.build --kind builds it"
+        )
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / "lock").open("w") as lock:
         try:

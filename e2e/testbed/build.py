@@ -1,9 +1,10 @@
 """``make testbed``: put every component into the cache, and check what is there.
 
-    python3 -m e2e.testbed.build [COMPONENT...]
+    python3 -m e2e.testbed.build [--kind | COMPONENT...]
 
-A component that cannot be had is named with its reason, the others go on, and the exit status
-is 1 at the end.
+Without a name: every component but those that only ``make e2e-kind`` needs; with ``--kind``,
+those too. A component that cannot be had is named with its reason, the others go on, and the
+exit status is 1 at the end.
 """
 
 import resource
@@ -20,19 +21,24 @@ from e2e.testbed.versions import (
     GoComponent,
     RootComponent,
     components,
+    of_kind_alone,
 )
 
 MIB = 2**20
 
 
 def main(names: list[str]) -> int:
-    """Build what is missing among the named components, or among all."""
+    """Build what is missing among the named components, or among those of a suite."""
     known = components()
+    if names == ["--kind"]:
+        names = list(known)
+    elif not names:
+        names = [name for name in known if name not in of_kind_alone()]
     unknown = set(names) - known.keys()
     if unknown:
         print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
         return 2
-    wanted = [component for name, component in known.items() if not names or name in names]
+    wanted = [component for name, component in known.items() if name in names]
     if why := debian_root.obstacle():
         for part in [each for each in wanted if isinstance(each, RootComponent)]:
             _say(f"  {part.name}: left out, make e2e-kind needs it: {why}")

@@ -94,11 +94,20 @@ Component = GoComponent | DebianComponent | RootComponent
 
 def components() -> dict[str, Component]:
     """Every component by name, in the order in which they are built."""
-    table = tomllib.loads((HERE / "versions.toml").read_text())
+    table = _table()
     found: dict[str, Component] = {name: _go(name, row) for name, row in table["go"].items()}
     found |= {name: _debian(name, row) for name, row in table["debian"].items()}
     found |= {name: _root(name, row) for name, row in table["root"].items()}
     return found
+
+
+def of_kind_alone() -> frozenset[str]:
+    """Names of the components that only the cluster in containers needs."""
+    return frozenset(_table()["e2e-kind"])
+
+
+def _table() -> dict[str, Any]:
+    return tomllib.loads((HERE / "versions.toml").read_text())
 
 
 def _go(name: str, row: Mapping[str, Any]) -> GoComponent:

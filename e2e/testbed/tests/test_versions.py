@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from e2e.testbed import cache
-from e2e.testbed.versions import Component, GoComponent, components
+from e2e.testbed.versions import Component, GoComponent, components, of_kind_alone
 
 
 def half_fill(component: Component) -> None:
@@ -46,6 +46,10 @@ def test_another_pin_is_another_place(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     assert len(places) == len(components())
     assert all(place.parent == tmp_path for place in places)
+
+
+def test_only_components_that_there_are_wait_for_the_cluster_in_containers() -> None:
+    assert of_kind_alone() < components().keys()
 
 
 def test_a_place_that_was_not_finished_is_not_built(
