@@ -13,10 +13,10 @@ import msgspec
 import service
 import sync
 
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.reconcile import concurrency
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore

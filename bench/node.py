@@ -20,9 +20,9 @@ from least import build, connected
 
 from adapters.node.config import AgentConfig, profiles
 from adapters.node.grants import LedgerGrants
-from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.policy import Policy
-from adapters.node.hook.profiles import NVIDIA
+from adapters.node.injection.adjustment import Equipment
+from adapters.node.injection.profiles import NVIDIA
 from adapters.node.nri import mux, ttrpc
 from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, NriContainer, PodSandbox
 from adapters.node.nri.protobuf import message, text

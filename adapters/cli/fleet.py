@@ -12,10 +12,10 @@ import msgspec
 
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
-from adapters.dialects.adopt import FINISHED, may_use_cards
+from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.reconcile.node_view import NodeView
+from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.reconcile.plan import reconcile
 from adapters.sidecar.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of

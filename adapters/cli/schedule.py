@@ -15,7 +15,7 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.dialects.adopt import FINISHED, UNKNOWN, may_use_cards
+from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.rejection import rejection_text

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from adapters.dialects import registry
-from adapters.node.hook.profiles import PROFILES, HamiCore, Preload, VendorProfile
+from adapters.node.injection.profiles import PROFILES, HamiCore, Preload, VendorProfile
 from adapters.node.kubelet.checkpoint import CHECKPOINT
 from adapters.node.nri.model import Mount
 

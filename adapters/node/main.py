@@ -25,16 +25,16 @@ from adapters.node.hardware.nvml_events import XidListener
 from adapters.node.hardware.nvml_mig import NvmlMigReader
 from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
-from adapters.node.hook.cache_dirs import CacheCleaner
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
-from adapters.node.hook.equipment import EquipmentSource
 from adapters.node.hook.facts import none_assigned
 from adapters.node.hook.plugin import NriPlugin
 from adapters.node.hook.policy import Policy
-from adapters.node.hook.profiles import cache_root
 from adapters.node.hook.reporter import ContainerReporter, EmitEvent, without_cluster
 from adapters.node.hook.stopped_pods import StoppedPods
+from adapters.node.injection.cache_dirs import CacheCleaner
+from adapters.node.injection.equipment import EquipmentSource
+from adapters.node.injection.profiles import cache_root
 from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.devices import KubeletDevices
 from adapters.node.log import log_event

@@ -11,7 +11,7 @@ from adapters.cli.tests.builders import node as node_manifest
 from adapters.cli.tests.builders import pod as pod_manifest
 from adapters.cli.tests.builders import report, run, stream
 from adapters.dialects import registry
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
@@ -19,8 +19,8 @@ from adapters.node import config as node_config
 from adapters.node.apiserver.status import SharingConfig, desired_status
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.hook.hami_core import MEMORY
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
+from adapters.node.injection.hami_core import MEMORY
 from adapters.node.nri.model import Adjustment, NriContainer, PodSandbox
 from adapters.node.tests.builders import card as node_card
 from adapters.node.tests.builders import container as a_container

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from adapters.cli.main import main as command
-from adapters.dialects import adopt, record, restate
+from adapters.dialects import record, restate
+from adapters.dialects.adoption import adopt
 from adapters.sidecar.decide import validate
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict

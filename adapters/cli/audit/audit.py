@@ -8,7 +8,7 @@ from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
-from adapters.dialects.adopt import may_use_cards
+from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name

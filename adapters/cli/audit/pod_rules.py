@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.dialects import registry
+from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.disagreement import disagreements
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.node import Node

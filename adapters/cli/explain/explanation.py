@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
 from adapters.cli.view.verdict import Judge, Verdict
-from adapters.dialects.adopt import FINISHED
+from adapters.dialects.adoption.adopt import FINISHED
 from adapters.wire.kube import Pod
 from core.feasibility.preempt import victims
 from core.feasibility.relax import RequestChange, smallest_changes

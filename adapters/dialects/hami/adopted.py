@@ -1,8 +1,8 @@
 """Adopts pods that HAMi's scheduler bound: its record counts, not what the pod requests."""
 
+from adapters.dialects.adoption.foreign import read_hami
 from adapters.dialects.containers import pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation
-from adapters.dialects.foreign import read_hami
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.wire.kube import Pod
 from core.hardware.node import Node

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.formats.hami_record import MAX_MIB
 from adapters.dialects.hami.settings import HamiConfig
-from adapters.dialects.hami_record import MAX_MIB
 from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest
 

@@ -11,13 +11,13 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
+from adapters.dialects.formats.hami_record import NVIDIA_ALLOCATED, serves_node
+from adapters.dialects.formats.hami_result import write_nvidia
 from adapters.dialects.hami import keys, result
 from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
 from adapters.dialects.hami import settings as files
 from adapters.dialects.hami.adopted import read_adopted
-from adapters.dialects.hami_record import NVIDIA_ALLOCATED, serves_node
-from adapters.dialects.hami_result import write_nvidia
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node

@@ -1,8 +1,8 @@
 """HAMi's entry in the registry."""
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
+from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami import keys
-from adapters.dialects.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.info import DialectInfo, DialectStyle
 
 

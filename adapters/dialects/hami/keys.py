@@ -1,8 +1,8 @@
 """Every key of HAMi's dialect on NVIDIA cards, once, with the place in HAMi that defines it."""
 
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
-from adapters.dialects.hami_record import (
+from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
+from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
     MIG_ALLOCATIONS,
     NVIDIA_ALLOCATED,

@@ -17,10 +17,10 @@ import msgspec
 
 from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.formats.hami_record import NODE_DEVICES, is_card_uuid
 from adapters.dialects.hami import keys
 from adapters.dialects.hami.links import links, read_pair_scores
 from adapters.dialects.hami.settings import HamiConfig
-from adapters.dialects.hami_record import NODE_DEVICES, is_card_uuid
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice

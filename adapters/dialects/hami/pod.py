@@ -1,12 +1,17 @@
 """Reads what a pod requests: amounts in its resources, constraints in its annotations."""
 
-from adapters.dialects.annotation_values import annotation_path, boolean, names, several_words
 from adapters.dialects.containers import pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import Defaults, DialectError
+from adapters.dialects.formats.annotation_values import (
+    annotation_path,
+    boolean,
+    names,
+    several_words,
+)
+from adapters.dialects.formats.hami_policies import NUMA_BIND, read_policies
 from adapters.dialects.hami import keys
 from adapters.dialects.hami.amounts import read_amounts
 from adapters.dialects.hami.settings import HamiConfig
-from adapters.dialects.hami_policies import NUMA_BIND, read_policies
 from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
 from core.requests.request import Request, TopologyConstraint

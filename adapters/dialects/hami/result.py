@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.annotation_values import annotation_path
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.hami_record import (
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
     NVIDIA_KIND,
     HamiShare,
     check_node,
     decode_devices,
 )
-from adapters.dialects.hami_slices import MigPlaces, read_mig_allocations
+from adapters.dialects.formats.hami_slices import MigPlaces, read_mig_allocations
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice

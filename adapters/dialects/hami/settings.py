@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.dialects.formats.hami_record import MAX_MIB
 from adapters.dialects.hami import keys
-from adapters.dialects.hami_record import MAX_MIB
 from core.hardware.quantity import FULL
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]

@@ -6,10 +6,10 @@
 
 from collections.abc import Sequence
 
+from adapters.dialects.adoption.foreign import read_hami
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation
-from adapters.dialects.foreign import read_hami
-from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
+from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
 from adapters.dialects.koordinator import allocated, keys
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node

@@ -10,7 +10,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, serves_node
+from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.adopted import read_adopted
 from adapters.dialects.koordinator.node import read_cards, resources

@@ -2,7 +2,7 @@
 
 from adapters.dialects import record
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_record import (
+from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
     METAX_ALLOCATED,
     NVIDIA_ALLOCATED,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from adapters.dialects.containers import PodContainer, is_zero, pod_containers, whole_amount
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
+from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.container_amounts import (
     MAX_CARDS,

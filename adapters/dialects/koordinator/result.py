@@ -6,8 +6,8 @@ from dataclasses import replace
 from adapters.dialects import record
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED, bind_labels, encode_metax
-from adapters.dialects.hami_result import write_nvidia
+from adapters.dialects.formats.hami_record import METAX_ALLOCATED, bind_labels, encode_metax
+from adapters.dialects.formats.hami_result import write_nvidia
 from adapters.dialects.koordinator import allocated, keys
 from adapters.dialects.koordinator.allocated import AllocatedCard
 from adapters.dialects.koordinator.annotation import annotation_path

@@ -6,17 +6,17 @@ containers only.
 
 from collections.abc import Iterable, Sequence
 
-from adapters.dialects.annotation_values import annotation_path
 from adapters.dialects.containers import pod_containers, requests_any
-from adapters.dialects.device_list import (
+from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.device_list import (
     DeviceLists,
     ListedDevice,
     list_owners,
     listed_grant,
     read_device_lists,
 )
-from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
-from adapters.dialects.hami_record import (
+from adapters.dialects.formats.hami_record import (
     METAX_ALLOCATED,
     QOS_POLICIES,
     check_node,

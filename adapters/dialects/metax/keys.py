@@ -1,8 +1,8 @@
 """Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
 from adapters.dialects.dialect import Document
-from adapters.dialects.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
-from adapters.dialects.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
+from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
+from adapters.dialects.formats.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
 
 NAME = "metax"
 """The dialect, and the vendor of its cards."""

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.hami_record import is_card_uuid
+from adapters.dialects.formats.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig

@@ -3,10 +3,10 @@
 Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
 """
 
-from adapters.dialects.annotation_values import annotation_path, names
 from adapters.dialects.containers import pod_containers, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.hami_policies import read_policies
+from adapters.dialects.formats.annotation_values import annotation_path, names
+from adapters.dialects.formats.hami_policies import read_policies
 from adapters.dialects.metax import keys, shares
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig

@@ -6,10 +6,10 @@ pkg/device/metax/{device,sdevice}.go.
 
 from dataclasses import dataclass
 
-from adapters.dialects.annotation_values import annotation_path
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import (
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.hami_record import (
     METAX_ALLOCATED,
     ContainerShares,
     HamiShare,

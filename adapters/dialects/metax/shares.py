@@ -5,11 +5,11 @@ Source: MetaX sGPU manual, tables 7.7 to 7.14; HAMi v2.10.0 pkg/device/metax/sde
 
 from collections.abc import Sequence
 
-from adapters.dialects.annotation_values import annotation_path, boolean, names, one_word
 from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.hami_policies import read_policies
-from adapters.dialects.hami_record import BEST_EFFORT, QOS_POLICIES
+from adapters.dialects.formats.annotation_values import annotation_path, boolean, names, one_word
+from adapters.dialects.formats.hami_policies import read_policies
+from adapters.dialects.formats.hami_record import BEST_EFFORT, QOS_POLICIES
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MAX_AMOUNT, memory_amount
 from adapters.dialects.metax.settings import MetaxConfig

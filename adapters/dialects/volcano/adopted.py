@@ -4,12 +4,17 @@ Source: volcano-sh/volcano pkg/scheduler/api/devices/util.go:210-281 and vgpu/ut
 """
 
 from adapters.dialects.containers import PodContainer, pod_containers, requests_any, stated_amount
-from adapters.dialects.device_list import ListedDevice, list_owners, listed_grant, read_device_lists
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     AdoptedAllocation,
     DialectError,
     UnclearRecord,
+)
+from adapters.dialects.formats.device_list import (
+    ListedDevice,
+    list_owners,
+    listed_grant,
+    read_device_lists,
 )
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.pod import VolcanoPodReader, group, pod_group

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar, cast
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Document, Documents, SchedulingPolicy
-from adapters.dialects.go_bool import parse_bool
+from adapters.dialects.formats.go_bool import parse_bool
 from adapters.dialects.volcano import keys
 from core.hardware.quantity import MIB
 

@@ -1,1 +1,1 @@
-"""What happens to a container: the policy, the adjustment, the reports."""
+"""What happens to a container: the facts, the policy, the answer in time, the reports."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from adapters.node.hook.facts import ContainerFacts
 from adapters.node.hook.other_injectors import VISIBLE_DEVICES, InjectorConflictError
-from adapters.node.hook.plan import RepeatedVariableError
 from adapters.node.hook.policy import NoGrantYet, Policy
+from adapters.node.injection.plan import RepeatedVariableError
 from adapters.node.nri.model import ContainerState, NriContainer, PodSandbox
 from core.requests.limits import GrantError, Limits
 

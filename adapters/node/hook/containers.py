@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from adapters.node.hook.cache_dirs import put_aside
-from adapters.node.hook.hami_core import cache_dir_name
+from adapters.node.injection.cache_dirs import put_aside
+from adapters.node.injection.hami_core import cache_dir_name
 from adapters.node.log import log_event
 from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from adapters.dialects import registry
 from adapters.dialects.info import RuntimeHook
-from adapters.node.hook.hami_core import COMPUTE, MEMORY
+from adapters.node.injection.hami_core import COMPUTE, MEMORY
 from adapters.node.nri.model import NriContainer, PodSandbox, names_and_values
 from core.requests.limits import Limits
 

@@ -6,20 +6,20 @@ from enum import Enum
 
 from adapters.dialects import record
 from adapters.node.grants import Grants, GrantStatus
-from adapters.node.hook.adjustment import Equipment, PartitioningError, plan_share, plan_void
-from adapters.node.hook.bypass import bypass_paths
 from adapters.node.hook.facts import (
     AssignedDevices,
     ContainerFacts,
     gather,
     none_assigned,
 )
-from adapters.node.hook.host import HostError, realize
 from adapters.node.hook.other_injectors import (
     InjectorConflictError,
     verify_injected,
 )
-from adapters.node.hook.plan import AdjustmentPlan, RepeatedVariableError
+from adapters.node.injection.adjustment import Equipment, PartitioningError, plan_share, plan_void
+from adapters.node.injection.bypass import bypass_paths
+from adapters.node.injection.host import HostError, realize
+from adapters.node.injection.plan import AdjustmentPlan, RepeatedVariableError
 from adapters.node.nri.model import Adjustment, NriContainer, PodSandbox
 from core.requests.limits import GrantError, Limits
 

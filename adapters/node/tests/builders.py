@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from adapters.node.hardware.model import Instance
-from adapters.node.hook.adjustment import Equipment
-from adapters.node.hook.profiles import NVIDIA, PROFILES, VendorProfile
+from adapters.node.injection.adjustment import Equipment
+from adapters.node.injection.profiles import NVIDIA, PROFILES, VendorProfile
 from adapters.node.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Card
 from core.hardware.mig import MigKey, Slice

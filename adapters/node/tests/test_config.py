@@ -10,8 +10,8 @@ from adapters.node.config import AgentConfig, ConfigError, node_name, profiles, 
 from adapters.node.grants import GrantStatus, LedgerGrants
 from adapters.node.hardware.file import FileInventory
 from adapters.node.hardware.model import InventoryError
-from adapters.node.hook.equipment import supports_cdi
-from adapters.node.hook.profiles import PROFILES, Preload
+from adapters.node.injection.equipment import supports_cdi
+from adapters.node.injection.profiles import PROFILES, Preload
 from adapters.node.nri.model import Mount, RuntimeInfo
 from adapters.node.tests.builders import ledger
 from adapters.wire.ledger import encode

@@ -5,7 +5,7 @@ Pods that a PodDisruptionBudget protects are chosen last.
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.adopt import may_use_cards
+from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.service import Service
 from adapters.wire.budget import Budget, violations

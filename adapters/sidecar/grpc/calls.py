@@ -6,7 +6,7 @@ from itertools import islice
 
 import msgspec
 
-from adapters.dialects.adopt import may_use_cards
+from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.decisions import refused
 from adapters.sidecar.decide.ledger_writer import LedgerContended

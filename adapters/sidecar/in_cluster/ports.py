@@ -7,8 +7,8 @@ from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.node_lock import LockedError, NodeLockClient
 from adapters.cluster.objects.pods import PodClient
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import BindError, NodeLocked
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.wire.kube import KubeNode, Pod, pod_ref
 from core.requests.pod_ref import PodRef
 

@@ -22,6 +22,8 @@ from adapters.cluster.objects.pods import PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
+from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import NodeLocks, NoLocks
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.pod_waker import PodWaker
@@ -36,8 +38,6 @@ from adapters.sidecar.in_cluster.scheduler_config import SchedulerConfig
 from adapters.sidecar.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler, unadopted
 from adapters.sidecar.reconcile.node_resources import NodeResourcePublisher
 from adapters.sidecar.reconcile.reporter import ReconcileReporter

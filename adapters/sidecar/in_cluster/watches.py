@@ -10,6 +10,14 @@ from adapters.cluster.api.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
+from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
+from adapters.sidecar.cluster_state.cluster_cache import (
+    ClusterCache,
+    ClusterCacheHandler,
+    Delete,
+    ObjectKey,
+    Update,
+)
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.readiness import Sync
 from adapters.sidecar.in_cluster.scheduler_config import (
@@ -18,14 +26,6 @@ from adapters.sidecar.in_cluster.scheduler_config import (
     config_map_names,
 )
 from adapters.sidecar.observe.decision_log import Logger
-from adapters.sidecar.reconcile.agent_status import AgentStatusFeed
-from adapters.sidecar.reconcile.cluster_cache import (
-    ClusterCache,
-    ClusterCacheHandler,
-    Delete,
-    ObjectKey,
-    Update,
-)
 from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
 

@@ -6,9 +6,9 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 
 from collections.abc import Sequence
 
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import SECOND, DecisionLog
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader

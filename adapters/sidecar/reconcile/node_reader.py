@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.adopt import FINISHED
+from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
+from adapters.sidecar.cluster_state.adoption_cache import AdoptionCache
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.departures import release_by
+from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.decide.ports import SECOND, Clock
-from adapters.sidecar.reconcile.adoption_cache import AdoptionCache
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
-from adapters.sidecar.reconcile.departures import release_by
-from adapters.sidecar.reconcile.node_view import NodeView
 from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.reconcile.ports import LivePods, RepairReporter
 from adapters.wire.hardware import NodeHardware

@@ -15,7 +15,7 @@ import msgspec
 
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.published_resources import MARK, mark, states, withdrawn
 from adapters.wire.hardware import NodeHardware

@@ -10,14 +10,14 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects import record
-from adapters.dialects.adopt import adopt, unclear_cards
+from adapters.dialects.adoption.adopt import adopt, unclear_cards
+from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.dialect import Dialect, DialectError, Result
-from adapters.dialects.disagreement import disagreements
-from adapters.dialects.kubelet import adopt_from_kubelet
 from adapters.dialects.matching import dialect_of
+from adapters.sidecar.cluster_state.node_view import Compare, NodeView, Read
 from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.late import Late, allocate_late, late_pods, waiting_pods
-from adapters.sidecar.reconcile.node_view import Compare, NodeView, Read
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Allocate,

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn
 
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 
 EVERY = 5.0
 """Seconds between two scans. A Binding usually follows its ledger within one second."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adapters.dialects.adopt import adopt, may_use_cards
+from adapters.dialects.adoption.adopt import adopt, may_use_cards
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.stores.store import Conflict, Store

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from adapters.dialects.tests.builders import ALL, GOLDEN, NODE
-from adapters.sidecar.reconcile.node_view import NodeView
+from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.repairs import Adopt, repaired
 from adapters.wire.kube import Pod, PodStatus

@@ -1,6 +1,6 @@
 """Races between a bind and the reconciler of another service, step by step: see ``world``."""
 
-from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
+from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.tests.settling import run_settling
 from adapters.sidecar.tests.world import GRACE, LAG, LIMIT, LIVES, World
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import SECOND, BindError, DecisionRecord, Ports
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.controller import Reconciler
-from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
 from adapters.stores.store import Change, Conflict, Stored, StoreError

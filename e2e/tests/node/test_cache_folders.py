@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.hook.cache_dirs import FLAT
+from adapters.node.injection.cache_dirs import FLAT
 from core.hardware.quantity import MIB
 from e2e.harness.node.agent import RunningAgent, start_agent
 from e2e.harness.node.runtime_node import RuntimeNode

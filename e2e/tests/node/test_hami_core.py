@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.hook import hami_core as hami
+from adapters.node.injection import hami_core as hami
 from adapters.node.metrics.hami_region import read
 from core.hardware.quantity import GIB
 from core.requests.limits import CardLimit

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.formats.hami_record import NODE_DEVICES
 from adapters.dialects.hami.node import read_node as read_hami
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
@@ -19,7 +20,6 @@ from adapters.dialects.hami.tests.builders import (
     run,
     the_node,
 )
-from adapters.dialects.hami_record import NODE_DEVICES
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.hami_record import METAX_QOS
+from adapters.dialects.formats.hami_record import METAX_QOS
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     HAMI_CORE,

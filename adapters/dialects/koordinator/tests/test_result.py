@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects import record
 from adapters.dialects.dialect import DialectError, Result
-from adapters.dialects.hami_record import METAX_ALLOCATED
+from adapters.dialects.formats.hami_record import METAX_ALLOCATED
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
     HAMI_CORE,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from adapters.dialects import hami_policies
 from adapters.dialects.dialect import Defaults, DialectError, Documents
+from adapters.dialects.formats import hami_policies
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.dialect import Metax
 from adapters.wire.kube import (

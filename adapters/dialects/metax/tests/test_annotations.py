@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects import hami_policies
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
+from adapters.dialects.formats import hami_policies
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.keys import DEVICE_CONFIG
 from adapters.dialects.metax.tests.builders import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.dialects import hami_policies
+from adapters.dialects.formats import hami_policies
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     a_container,

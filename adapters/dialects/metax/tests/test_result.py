@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.hami_record import METAX_ALLOCATED, TIME
-from adapters.dialects.hami_record import NODE_KEY as NODE_OF_RECORD
+from adapters.dialects.formats.hami_record import METAX_ALLOCATED, TIME
+from adapters.dialects.formats.hami_record import NODE_KEY as NODE_OF_RECORD
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     METAX,

@@ -23,8 +23,8 @@ from adapters.node.hardware.nvml import Nvml
 from adapters.node.hardware.nvml_mig import NvmlMigReader
 from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
-from adapters.node.hook.equipment import EquipmentSource
-from adapters.node.hook.profiles import PROFILES
+from adapters.node.injection.equipment import EquipmentSource
+from adapters.node.injection.profiles import PROFILES
 from adapters.node.tests.stand_in import begin
 from core.hardware.card import Card, Mode
 from core.hardware.mig import MigKey, Slice

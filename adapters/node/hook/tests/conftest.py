@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.hook.profiles import NVIDIA, HamiCore, VendorProfile
+from adapters.node.injection.profiles import NVIDIA, HamiCore, VendorProfile
 
 
 @pytest.fixture

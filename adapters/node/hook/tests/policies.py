@@ -6,7 +6,7 @@ from msgspec.structs import replace as changed
 
 from adapters.node.grants import LedgerGrants
 from adapters.node.hook.policy import NoGrantYet, Policy
-from adapters.node.hook.profiles import VendorProfile
+from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
     NriContainer,

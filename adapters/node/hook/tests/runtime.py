@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.node.grants import LedgerGrants
-from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.counters import HookCounters
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.plugin import NriPlugin, Observer, ignore
 from adapters.node.hook.policy import Policy
-from adapters.node.hook.profiles import NVIDIA, VendorProfile
 from adapters.node.hook.wait_budget import WaitBudget
+from adapters.node.injection.adjustment import Equipment
+from adapters.node.injection.profiles import NVIDIA, VendorProfile
 from adapters.node.nri import mux, ttrpc
 from adapters.node.nri.model import PLUGIN_SERVICE
 from adapters.node.nri.protobuf import message, text

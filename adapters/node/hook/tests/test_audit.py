@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace as changed
 
 from adapters.node.hook.audit import audit_bypasses, audit_shares
-from adapters.node.hook.profiles import VendorProfile
 from adapters.node.hook.tests.policies import AUTHORS, HALF, adjust, policy
+from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
     ContainerState,

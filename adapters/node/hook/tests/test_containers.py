@@ -1,8 +1,8 @@
 import os
 from pathlib import Path
 
-from adapters.node.hook.cache_dirs import ASIDE
 from adapters.node.hook.containers import ORPHAN_GRACE, ContainerRegistry
+from adapters.node.injection.cache_dirs import ASIDE
 from adapters.node.metrics.hami_region import VERSION_1
 from adapters.node.metrics.tests.test_hami_region import region
 from adapters.node.nri.model import NriContainer, PodSandbox

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from adapters.dialects import record, registry
 from adapters.node.grants import GrantAnswer, GrantStatus
-from adapters.node.hook.adjustment import plan_share, plan_void
 from adapters.node.hook.other_injectors import (
     InjectorConflictError,
     injected_minors,
     verify_injected,
     visible_words,
 )
-from adapters.node.hook.plan import AdjustmentPlan
 from adapters.node.hook.policy import NoGrantYet, Policy
+from adapters.node.injection.adjustment import plan_share, plan_void
+from adapters.node.injection.plan import AdjustmentPlan
 from adapters.node.nri.model import NriContainer, PodSandbox
 from adapters.node.tests.builders import container, equipment, limit, limits
 from core.hardware.card import Card

@@ -8,7 +8,6 @@ from msgspec.structs import replace as changed
 
 from adapters.node.grants import GrantAnswer, LedgerGrants
 from adapters.node.hardware.model import Instance
-from adapters.node.hook.adjustment import Equipment
 from adapters.node.hook.create_container import GRANT_WAIT, WATCHDOG_WAIT
 from adapters.node.hook.tests.runtime import (
     PLAIN,
@@ -18,6 +17,7 @@ from adapters.node.hook.tests.runtime import (
     running,
     subject,
 )
+from adapters.node.injection.adjustment import Equipment
 from adapters.node.nri import messages, mux, ttrpc
 from adapters.node.nri.model import Adjustment
 from adapters.node.nri.protobuf import integer, message, text

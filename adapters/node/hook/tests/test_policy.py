@@ -7,8 +7,8 @@ from msgspec.structs import replace as changed
 from adapters.dialects import record
 from adapters.node.hook.audit import audit_shares
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
-from adapters.node.hook.profiles import VendorProfile
 from adapters.node.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
+from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
     ContainerState,

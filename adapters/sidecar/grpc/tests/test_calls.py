@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
 from adapters.sidecar.decide.ports import BindError, Outcome
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc.server import SERVICE

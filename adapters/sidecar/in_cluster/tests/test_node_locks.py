@@ -12,11 +12,11 @@ from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import client, serving
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import BindError, Outcome
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.in_cluster.ports import ClusterNodeLocks
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.settings import SettingsError, read
 from adapters.sidecar.tests.builders import (
     Bench,

@@ -7,9 +7,9 @@ import pytest
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import BindError
 from adapters.sidecar.in_cluster.ports import ClusterBinder, ClusterPods
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.wire.kube import Metadata, Pod, PodSpec
 from core.requests.pod_ref import PodRef
 

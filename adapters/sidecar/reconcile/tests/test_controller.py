@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import pytest
 
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.decide.ports import SECOND
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.concurrency import LIMIT
 from adapters.sidecar.reconcile.controller import GRACE, Reconciler
-from adapters.sidecar.reconcile.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.reconcile.tests.pods import (
     NODE,
     a_wish,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.node_resources import LONGEST, NodeResourcePublisher, amounts, patch
 from adapters.sidecar.reconcile.published_resources import MARK, written
 from adapters.sidecar.settings import read

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adopt import adopt
+from adapters.dialects.adoption.adopt import adopt
+from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.decide.ports import SECOND
-from adapters.sidecar.reconcile.node_view import NodeView
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.repairs import (
     Adopt,

@@ -4,8 +4,8 @@ import msgspec
 
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.reconcile.cluster_cache import ClusterCache
 from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.stores.store import Change, Stored

@@ -1,0 +1,1 @@
+"""Adoption: the allocations of pods that another scheduler bound."""

@@ -1,0 +1,1 @@
+"""Text formats that several dialects share, parsed and written as their own programs do."""

@@ -1,0 +1,135 @@
+"""Translates HAMi's policies, for cards of any vendor, into an order of cards and nodes.
+
+Source: HAMi v2.10.0 pkg/scheduler/policy/{gpu,node}_policy.go and
+pkg/device/metax/{device,sdevice}.go.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
+from adapters.dialects.formats.annotation_values import (
+    annotation_path,
+    boolean,
+    one_word,
+    several_words,
+)
+from adapters.wire.kube import Text
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
+
+# pkg/util/types.go:87
+NODE_POLICY = "hami.io/node-scheduler-policy"
+# pkg/util/types.go:89
+CARD_POLICY = "hami.io/gpu-scheduler-policy"
+# pkg/util/device_scoring_weights.go:43
+WEIGHTS = "hami.io/device-scoring-weights"
+# pkg/scheduler/scheduler.go:642
+NUMA_BIND = "nvidia.com/numa-bind"
+
+BINPACK = SchedulingPolicy.BINPACK.value
+SPREAD = SchedulingPolicy.SPREAD.value
+# pkg/util/types.go:70-82
+MUTEX = "mutex"
+NUMA = "numa"
+TOPOLOGY = "topology-aware"
+
+_CARD_KEYS = {
+    BINPACK: CardKey.FULLEST,
+    SPREAD: CardKey.EMPTIEST,
+    MUTEX: CardKey.IDLE,
+    NUMA: CardKey.HIGH_NUMA,
+}
+# pkg/util/device_scoring_weights.go:43-102
+_WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([0-9]{1,9})\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policies of a pod, or else of the operator.
+
+    Attributes:
+        node: ``binpack`` or ``spread``.
+        cards: criteria by name, most important first; never empty.
+        numa_first: the NUMA node counts before ``cards``.
+        linked: ``topology-aware`` is one of the policies.
+        weights: of slots, compute and memory in the use of a card or node.
+    """
+
+    node: str
+    cards: tuple[str, ...]
+    numa_first: bool
+    linked: bool
+    weights: Weights
+
+    @property
+    def mutex(self) -> bool:
+        """Whether the pod must have its cards alone."""
+        return MUTEX in self.cards
+
+    def ranking(self, *, online: bool = False, links: bool = False, whole: bool = False) -> Ranking:
+        """The policies as criteria of the core.
+
+        Args:
+            online: for an online task.
+            links: links count in the choice of the node.
+            whole: for whole cards.
+        """
+        return Ranking(
+            tuple(dict.fromkeys(self._card_keys(online=online))),
+            tuple(self._node_keys(online=online, links=links, whole=whole)),
+            self.weights,
+        )
+
+    def _card_keys(self, *, online: bool) -> Iterator[CardKey]:
+        if online:
+            yield CardKey.ONLINE
+        if self.numa_first:
+            yield CardKey.HIGH_NUMA
+        yield from (_CARD_KEYS[name] for name in self.cards)
+        if len(self.cards) == 1:
+            yield CardKey.HIGH_NUMA
+        yield CardKey.HIGH_INDEX
+
+    def _node_keys(self, *, online: bool, links: bool, whole: bool) -> Iterator[NodeKey]:
+        spread = self.node == SPREAD
+        if online:
+            yield NodeKey.ONLINE
+        if links:
+            yield NodeKey.LINKS
+        if whole:
+            yield NodeKey.MOST_GAIN if spread else NodeKey.LEAST_LOSS
+        yield NodeKey.EMPTIEST if spread else NodeKey.FULLEST
+
+
+def read_policies(annotations: Text, defaults: Defaults) -> Policies:
+    """Read the policies of a pod.
+
+    ``topology-aware`` among the card policies has no effect on the order: the core prefers linked
+    cards in any case.
+
+    Raises:
+        DialectError: a policy or a weight is invalid.
+    """
+    node = one_word(annotations, NODE_POLICY, BINPACK, SPREAD)
+    requested = several_words(annotations, CARD_POLICY, BINPACK, SPREAD, MUTEX, NUMA, TOPOLOGY)
+    default = SPREAD if requested or not defaults.card_policy else defaults.card_policy.value
+    return Policies(
+        node=node or (defaults.node_policy or SchedulingPolicy.BINPACK).value,
+        cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
+        numa_first=boolean(annotations, NUMA_BIND) or False,
+        linked=TOPOLOGY in requested,
+        weights=_weights(annotations),
+    )
+
+
+def _weights(annotations: Text) -> Weights:
+    value = annotations.get(WEIGHTS)
+    if value is None:
+        return Weights()
+    items = [_WEIGHT.fullmatch(item) for item in value.split(",")]
+    found = {item[1]: int(item[2]) for item in items if item}
+    if len(items) != 3 or len(found) != 3 or not any(found.values()):
+        problem = "must be slot=1,core=1,memory=1 with numbers of 0 or more, not all 0"
+        raise DialectError(annotation_path(WEIGHTS), value, problem)
+    return Weights(found["slot"], found["core"], found["memory"])

@@ -1,0 +1,105 @@
+"""HAMi's record of the MIG slices of a pod, beside its record of the cards.
+
+``[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"...","profile":"2g.10gb",
+"placement":{"start":0,"size":2}},...]``; the device plugin adds the instances that it made.
+Source: HAMi v2.10 pkg/device/nvidia/mig_allocations.go.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.hami_record import MIG_ALLOCATIONS
+from adapters.wire.kube import Text
+from core.hardware.card import Card
+from core.hardware.mig import Slice
+from core.requests.grant import Grant
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class _Place(msgspec.Struct, frozen=True):
+    start: _Number
+    size: _Number
+
+
+class _Allocation(msgspec.Struct, frozen=True, rename="camel"):
+    container_index: _Number
+    device_index: _Number
+    gpu_uuid: str = msgspec.field(name="gpuUUID")
+    profile: str
+    placement: _Place
+
+
+_decoder = msgspec.json.Decoder(list[_Allocation])
+
+
+@dataclass(frozen=True, slots=True)
+class MigPlaces:
+    """The slices of a pod's devices.
+
+    Attributes:
+        text: the record, for errors; None where the pod has none.
+        places: by index of the container, and of the device in its list.
+    """
+
+    text: str | None
+    places: Mapping[tuple[int, int], _Allocation]
+
+    def slice(self, container: int, device: int, card: Card) -> Slice:
+        """The slice of a device.
+
+        Raises:
+            DialectError: the record has none, one of another card, or one that the card's layouts
+                do not have.
+        """
+        place = self.places.get((container, device))
+        if place is None or place.gpu_uuid != card.uuid:
+            raise self._invalid(f"must name a slice of {card.uuid} for device {device}")
+        for layout in card.geometry.layouts:
+            for part in layout.slices:
+                if (part.profile, part.start) == (place.profile, place.placement.start):
+                    return part
+        raise self._invalid(f"must name a slice of {card.uuid} that its layouts have")
+
+    def _invalid(self, problem: str) -> DialectError:
+        return DialectError(annotation_path(MIG_ALLOCATIONS), self.text, problem)
+
+
+def read_mig_allocations(texts: Text) -> MigPlaces:
+    """Read the record of a pod's slices.
+
+    Raises:
+        DialectError: it cannot be parsed, or has two slices for one device.
+    """
+    text = texts.get(MIG_ALLOCATIONS)
+    if text is None:
+        return MigPlaces(None, {})
+    field = annotation_path(MIG_ALLOCATIONS)
+    try:
+        found = _decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise DialectError(field, text, f"cannot be parsed: {error}") from None
+    places = {(each.container_index, each.device_index): each for each in found}
+    if len(places) < len(found):
+        raise DialectError(field, text, "must have one slice for each device")
+    return MigPlaces(text, places)
+
+
+def encode_mig_allocations(containers: Sequence[Sequence[Grant]]) -> str | None:
+    """Write the record of a pod's slices; None where it has none.
+
+    Args:
+        containers: the grants of every container of the pod, in start order.
+    """
+    found = [
+        _Allocation(index, position, grant.card, part.profile, _Place(part.start, part.size))
+        for index, grants in enumerate(containers)
+        for position, grant in enumerate(grants)
+        if (part := grant.slice) is not None
+    ]
+    return msgspec.json.encode(found).decode() if found else None

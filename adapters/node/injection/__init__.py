@@ -1,0 +1,1 @@
+"""What a container gets of this node's cards: devices, environment, mounts."""

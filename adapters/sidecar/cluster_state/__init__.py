@@ -1,0 +1,1 @@
+"""What the service knows of the cluster's pods, nodes and agents."""

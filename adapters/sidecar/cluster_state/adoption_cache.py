@@ -1,0 +1,67 @@
+"""Reads the allocations in the annotations of one node's pods, each once.
+
+Most reconciliations are due to one new pod, so that all others would be read again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.dialect import Dialect
+from adapters.wire.kube import Pod
+from core.hardware.node import Node
+from core.requests.grant import Allocation
+
+ResultT = TypeVar("ResultT")
+
+_Arguments = tuple[Pod, Node, Sequence[Dialect]]
+
+
+class _PodCache(Generic[ResultT]):
+    """Returns what a function returns for a pod on its node; one for each reconciliation."""
+
+    def __init__(
+        self,
+        function: Callable[[Pod, Node, Sequence[Dialect]], ResultT],
+        before: "_PodCache[ResultT] | None",
+    ) -> None:
+        self._function = function
+        self._before = {} if before is None else before._now
+        self._now: dict[str, tuple[_Arguments, ResultT]] = {}
+
+    def __call__(self, pod: Pod, node: Node, dialects: Sequence[Dialect]) -> ResultT:
+        uid, arguments = pod.metadata.uid, (pod, node, dialects)
+        entry = self._now.get(uid) or self._before.get(uid)
+        if entry is None or not _same(entry[0], arguments):
+            entry = arguments, self._function(pod, node, dialects)
+        self._now[uid] = entry
+        return entry[1]
+
+
+class AdoptionCache:
+    """Returns what ``adopt`` and ``disagreements`` return.
+
+    There is one for each reconciliation of a node; it keeps what it or the one before it has read.
+    A pod counts as unchanged where it is the same object.
+    """
+
+    def __init__(self, before: "AdoptionCache | None" = None) -> None:
+        self._adopt: _PodCache[Allocation | None] = _PodCache(
+            adopt, None if before is None else before._adopt
+        )
+        self._compare: _PodCache[tuple[str, ...]] = _PodCache(
+            disagreements, None if before is None else before._compare
+        )
+
+    def __call__(self, pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
+        """Return the allocation in a bound pod's annotations; None where there is none."""
+        return self._adopt(pod, node, dialects)
+
+    def compare(self, pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[str, ...]:
+        """Return where a bound pod's record differs from its request."""
+        return self._compare(pod, node, dialects)
+
+
+def _same(one: _Arguments, other: _Arguments) -> bool:
+    return one[0] is other[0] and one[1] == other[1] and one[2] is other[2]

@@ -1,0 +1,232 @@
+"""The service's copy of the cluster's pods, nodes and Devices, as the watches report them.
+
+No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that requests no extended
+resource it keeps only name, namespace, uid, node and status.
+"""
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from adapters.dialects import record
+from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.containers import resource_names
+from adapters.sidecar.cluster_state.departures import Departures
+from adapters.wire.hardware import NodeHardware
+from adapters.wire.kube import Container, DeviceObject, KubeNode, Metadata, Pod, PodSpec
+
+ObjectT = TypeVar("ObjectT")
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+NodeChanged = Callable[[str], None]
+"""Called with the name of a node whose ledger may need a repair."""
+
+
+class ObjectKey(Protocol):
+    """Identity of an object; an object made again under its name has another uid."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty where its kind has none."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class ClusterCache:
+    """The newest reported state of each object.
+
+    Attributes:
+        nodes: by name.
+        devices: Koordinator's inventories, by the name of their node.
+        hardware: reports of our node agents, by the name of their node.
+        departures: of deleted pods.
+    """
+
+    def __init__(self, *subscribers: NodeChanged) -> None:
+        self.nodes: dict[str, KubeNode] = {}
+        self.devices: dict[str, DeviceObject] = {}
+        self.hardware: dict[str, NodeHardware] = {}
+        self.departures = Departures()
+        self._subscribers = list(subscribers)
+        self._pods: dict[Key, Pod] = {}
+        self._pods_of_node: dict[str, set[Key]] = {}
+
+    def subscribe(self, subscriber: NodeChanged) -> None:
+        """Call a function for each node that changes from now on."""
+        self._subscribers.append(subscriber)
+
+    def notify_all(self) -> None:
+        """Call the subscribers for every node, such as after a change of how nodes are read."""
+        for node in self.nodes:
+            self._notify(node)
+
+    def node_uid(self, name: str) -> str:
+        """Return the uid of a node; empty where there is no such node."""
+        node = self.nodes.get(name)
+        return "" if node is None else node.metadata.uid
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod; None where no watch has reported it, or where it was deleted."""
+        return self._pods.get((namespace, name))
+
+    def holding(self, node: str) -> list[Pod]:
+        """Return the pods that are bound to a node and may hold cards of it."""
+        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
+        return [pod for pod in pods if pod.spec.containers and may_use_cards(pod)]
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or replace a pod."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        self._remove_pod(key)
+        self._pods[key] = _trimmed(pod)
+        node = pod.spec.node_name
+        if node:
+            self._pods_of_node.setdefault(node, set()).add(key)
+            if self._pods[key].spec.containers:
+                self._notify(node)
+
+    def drop_pod(self, key: ObjectKey) -> None:
+        """Remove a deleted pod; its containers may still run."""
+        deleted = self._pods.get((key.namespace, key.name))
+        if deleted is not None and deleted.metadata.uid == key.uid:
+            self.departures.note(deleted)
+        self._remove_pod((key.namespace, key.name))
+
+    def put_node(self, node: KubeNode) -> None:
+        """Add or replace a node."""
+        self.nodes[node.metadata.name] = node
+        self._notify(node.metadata.name)
+
+    def drop_node(self, key: ObjectKey) -> None:
+        """Remove a deleted node."""
+        self.nodes.pop(key.name, None)
+        self._notify(key.name)
+
+    def put_device(self, device: DeviceObject) -> None:
+        """Add or replace a Device."""
+        self.devices[device.metadata.name] = device
+        self._notify(device.metadata.name)
+
+    def drop_device(self, key: ObjectKey) -> None:
+        """Remove a deleted Device."""
+        self.devices.pop(key.name, None)
+        self._notify(key.name)
+
+    def put_hardware(self, node: str, hardware: NodeHardware | None) -> None:
+        """Add or replace an agent's report; None removes it.
+
+        Subscribers are called only where the report differs: agents write theirs again and again.
+        """
+        if hardware == self.hardware.get(node):
+            return
+        if hardware is None:
+            del self.hardware[node]
+        else:
+            self.hardware[node] = hardware
+        self._notify(node)
+
+    def _notify(self, node: str) -> None:
+        for subscriber in self._subscribers:
+            subscriber(node)
+
+    def _remove_pod(self, key: Key) -> None:
+        earlier = self._pods.pop(key, None)
+        if earlier is None or not earlier.spec.node_name:
+            return
+        node = earlier.spec.node_name
+        here = self._pods_of_node.get(node, set())
+        here.discard(key)
+        if not here:
+            self._pods_of_node.pop(node, None)
+        if earlier.spec.containers:
+            self._notify(node)
+
+
+def _trimmed(pod: Pod) -> Pod:
+    """Return what the reconciler reads of a pod: no containers where none may request a share."""
+    if any("/" in name for name in resource_names(pod)):
+        return _with_marks_only(pod)
+    meta = pod.metadata
+    bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
+
+
+def _with_marks_only(pod: Pod) -> Pod:
+    """Return a pod without the variables of its containers that admission did not write."""
+
+    def strip(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                each, env=tuple(one for one in each.env if one.name == record.MARK)
+            )
+            if each.env
+            else each
+            for each in containers or ()
+        )
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=strip(pod.spec.containers),
+        init_containers=strip(pod.spec.init_containers),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+Update = Callable[[ObjectT], None]
+"""Called with a new or changed object."""
+
+Delete = Callable[[ObjectKey], None]
+"""Called with a deleted object."""
+
+
+class ClusterCacheHandler(Generic[ObjectT]):
+    """Puts what a reflector reports of one kind into the cache; an ``EventHandler``."""
+
+    def __init__(
+        self,
+        update: Update[ObjectT],
+        delete: Delete,
+        synced: Callable[[], None],
+        unreadable: Callable[[ObjectKey, str], None],
+    ) -> None:
+        """Store the callbacks.
+
+        Args:
+            update: puts an object.
+            delete: drops an object.
+            synced: called after each full list.
+            unreadable: called with an object that cannot be decoded, and why; the cache keeps its
+                earlier state.
+        """
+        self._update = update
+        self._delete = delete
+        self._synced = synced
+        self._unreadable = unreadable
+
+    def on_update(self, thing: ObjectT) -> None:
+        """Put a new or changed object."""
+        self._update(thing)
+
+    def on_delete(self, what: ObjectKey) -> None:
+        """Drop a deleted object."""
+        self._delete(what)
+
+    def on_unreadable(self, what: ObjectKey, problem: str) -> None:
+        """Report an object that cannot be decoded."""
+        self._unreadable(what, problem)
+
+    def on_synced(self) -> None:
+        """Report a full list."""
+        self._synced()
