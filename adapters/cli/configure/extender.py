@@ -225,7 +225,7 @@ def _keep(own: Body, made: Body) -> None:
     """Take over what the user chose in the present entry."""
     ours = {"urlPrefix", "nodeCacheCapable", "ignorable", "managedResources"}
     for key, value in own.items():
-        if key not in ours and not key.endswith("Verb"):
+        if key not in ours and not str(key).endswith("Verb"):
             made[key] = value
     for row in _rows(own):
         if row.get("name") not in NAMES:

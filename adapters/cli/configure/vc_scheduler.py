@@ -159,7 +159,11 @@ def _keep(own: Body, made: Body) -> None:
 def _lost(plugin: Body) -> list[str]:
     """What deviceshare's arguments chose besides which kinds of cards it serves."""
     arguments = _arguments(plugin)
-    chosen = {key: plain(value) for key, value in arguments.items() if not key.endswith("Enable")}
+    chosen = {
+        key: plain(value)
+        for key, value in arguments.items()
+        if not str(key).endswith("Enable")  # an unquoted number is a key that is no text
+    }
     if not chosen:
         return []
     rows = ", ".join(f"{key}: {value}" for key, value in chosen.items())

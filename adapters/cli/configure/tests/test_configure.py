@@ -127,6 +127,22 @@ def test_what_the_user_chose_in_our_entry_stays() -> None:
     assert entry["managedResources"][-1] == {"name": "example.com/mine"}
 
 
+def test_arguments_whose_names_are_numbers_are_named_too() -> None:
+    given = "tiers:\n- plugins:\n  - name: deviceshare\n    arguments: {1e100: x, 7: y}\n"
+
+    result = run("vc-scheduler", stdin=given)
+
+    assert result.exit_code == 0
+    assert "7: y no longer applies" in result.stderr
+
+
+def test_entries_of_an_extender_whose_names_are_numbers_stay() -> None:
+    first = run("kube-scheduler", stdin=KUBE).stdout
+    given = first.replace("  nodeCacheCapable:", "  7: y\n  nodeCacheCapable:", 1)
+
+    assert made("kube-scheduler", stdin=given)["extenders"][0][7] == "y"
+
+
 def test_volcanos_plugin_moves_to_the_first_tier() -> None:
     body = made("vc-scheduler", stdin=f"{VOLCANO}- plugins:\n  - name: drf\n")
     body["tiers"][1]["plugins"].append(body["tiers"][0]["plugins"].pop())
