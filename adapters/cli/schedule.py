@@ -24,7 +24,7 @@ from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.hardware.node import Node
-from core.ledger.node_ledger import ProblemKind
+from core.ledger.problem import ProblemKind
 from core.requests.grant import Allocation, Grant
 from core.requests.request import Request
 

@@ -6,13 +6,13 @@ compare and swap. ``reserve`` rejects an allocation that would give a part of a 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import combinations
 from types import MappingProxyType
 
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, format_gib
+from core.ledger.problem import Problem, ProblemKind
 from core.ledger.usage import (
     IDLE,
     CardShare,
@@ -27,38 +27,6 @@ from core.requests.grant import Allocation, AllocationState, Grant
 
 class LedgerError(ValueError):
     """A change that the ledger rejects; nothing was changed."""
-
-
-class ProblemKind(Enum):
-    """What is wrong in a ledger; the value identifies the rule in reports."""
-
-    UNREADABLE = "unreadable-allocation"
-    UNKNOWN_CARD = "unknown-card"
-    CONTESTED = "containers-exclude-each-other"
-    MEMORY = "memory-over-allocated"
-    COMPUTE = "compute-over-allocated"
-    SLOTS = "slots-over-allocated"
-    CONFLICT = "pods-exclude-each-other"
-    DRIFT = "record-differs-from-ledger"
-    EDITED = "edited-record"
-    WAITING = "bound-without-cards"
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something in the ledger that a person should look at.
-
-    Attributes:
-        pod: ``namespace/name`` of the allocation, or empty where a card is meant.
-        text: what is wrong, as a sentence.
-        kind: of the problem.
-        card: uuid; empty where no single card is meant.
-    """
-
-    pod: str
-    text: str
-    kind: ProblemKind
-    card: str = ""
 
 
 @dataclass(frozen=True, slots=True)

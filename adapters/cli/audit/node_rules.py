@@ -19,7 +19,7 @@ from adapters.sidecar.reconcile.repairs import (
 )
 from adapters.wire.kube import full_name
 from adapters.wire.quantity import QuantityError, parse
-from core.ledger.node_ledger import Problem, ProblemKind
+from core.ledger.problem import Problem, ProblemKind
 
 
 def node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding]:

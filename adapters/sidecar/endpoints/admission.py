@@ -18,6 +18,7 @@ from adapters.sidecar.decide.decisions import main_cause
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.closed_containers import close_containers
 from adapters.sidecar.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
@@ -32,13 +33,6 @@ from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotat
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
-
-VOID_DEVICES = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-"""Makes NVIDIA's runtime inject no card; only the node agent replaces the value.
-Source: NVIDIA/nvidia-container-toolkit internal/config/image/devices.go."""
-
-SHARE_MARK = {"name": record.MARK, "value": "1"}
-"""Shows the node agent that a container must not start before it has its share."""
 
 _POD = msgspec.json.Decoder(Pod)
 
@@ -84,7 +78,7 @@ class Admission:
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny_pod(pod, review, "node_name", text)
         patch = admission.add_entries("annotations", pod.metadata.annotations, added)
-        patch += _void_devices(raw, pod_request)
+        patch += close_containers(raw, _sharers(pod_request))
         dialect = pod_request.dialect.name
         self._decision_log.record(
             DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
@@ -267,35 +261,3 @@ def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"
     return None
-
-
-def _void_devices(raw: bytes, pod_request: PodRequest) -> Patch:
-    """Containers that request a share start without any card, and are marked."""
-    sharers = _sharers(pod_request)
-    spec = admission.read_environments(raw).spec
-    patch: Patch = []
-    for field, containers in (
-        ("initContainers", spec.init_containers or ()),
-        ("containers", spec.containers),
-    ):
-        for index, container in enumerate(containers):
-            if container.name in sharers:
-                patch += _set_variables(
-                    f"/spec/{field}/{index}/env", container.env, (VOID_DEVICES, SHARE_MARK)
-                )
-    return patch
-
-
-def _set_variables(
-    path: str, env: list[admission.Variable] | None, wanted: Sequence[Mapping[str, str]]
-) -> Patch:
-    """Set variables, each wherever it is defined."""
-    if env is None:
-        return [{"op": "add", "path": path, "value": list(wanted)}]
-    patch: Patch = []
-    for variable in wanted:
-        defined = [at for at, one in enumerate(env) if one.name == variable["name"]]
-        patch += [{"op": "replace", "path": f"{path}/{at}", "value": variable} for at in defined]
-        if not defined:
-            patch.append({"op": "add", "path": f"{path}/-", "value": variable})
-    return patch

@@ -31,7 +31,8 @@ from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
 
 GRACE = 120

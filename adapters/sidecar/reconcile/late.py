@@ -15,7 +15,8 @@ from adapters.dialects.matching import dialect_of
 from adapters.wire.hardware import REPORTED
 from adapters.wire.kube import Pod, annotations, full_name
 from core.feasibility.fit import fit
-from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation, Placement
 from core.requests.request import Request
 

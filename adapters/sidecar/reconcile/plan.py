@@ -32,7 +32,8 @@ from adapters.sidecar.reconcile.repairs import (
 from adapters.wire.hardware import KUBELET
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger, Problem, ProblemKind
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation, Grant, Placement
 
 

@@ -12,7 +12,8 @@ from core.feasibility.fit import fit
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
-from core.ledger.node_ledger import LedgerError, NodeLedger, Problem, ProblemKind
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.problem import Problem, ProblemKind
 from core.ledger.usage import IDLE, shares_by_card
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
 from core.requests.request import ContainerRequest, Phase, Request, TaskClass

@@ -18,7 +18,7 @@ from adapters.cli.tests.builders import (
     write,
 )
 from adapters.cli.tests.command import as_plain, command
-from core.ledger.node_ledger import ProblemKind
+from core.ledger.problem import ProblemKind
 
 
 def findings(*things: Plain, options: tuple[str, ...] = ()) -> list[Plain]:
