@@ -6,6 +6,7 @@ same run: absolute times differ between machines and are noisy, ratios much less
 
 import gc
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from core.requests.request import Request
 SIZES = {"fit_8k": 1_000, "fit_40k": 5_000, "fit_100k": 12_500}
 ROUNDS = 41
 COMMAND = Path(sys.executable).with_name("dragoman")
+EXAMPLE = Path(__file__).parents[1] / "configs" / "examples" / "mixed.yaml"
 
 
 def main() -> None:
@@ -48,6 +50,7 @@ def main() -> None:
             measure_update(inventory, ledgers[nodes // 2])
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
+    measure_start()
     node.measure(report)
     measure_sync()
     for result in chain(filters.measure(), service.measure(), describe.measure()):
@@ -115,12 +118,30 @@ def measure_schedule(nodes: int, pods: int) -> None:
         file.write_text(json.dumps(manifests.cluster(nodes, pods)))
         command: list[str | Path] = [COMMAND, "schedule", "-f", file, "-o", "json"]
         (whole,) = medians(lambda: placed(command, pods), rounds=3)
-        (start,) = medians(
-            lambda: subprocess.check_output([COMMAND, "--version"]),  # noqa: S603
-            rounds=3,
-        )
     report(f"schedule_{pods}_pods_per_s", pods / whole, "1/s")
+
+
+def measure_start() -> None:
+    """The start of the command: seconds and processor time of ``--version``, and of a small run."""
+    version: list[str | Path] = [COMMAND, "--version"]
+    (start,) = medians(lambda: subprocess.check_output(version), rounds=3)  # noqa: S603
     report("command_start_ms", start * 1e3, "ms")
+    report("command_start_cpu_ms", processor_time(version) * 1e3, "ms")
+    small: list[str | Path] = [COMMAND, "schedule", "-f", EXAMPLE, "-o", "json"]
+    report("schedule_small_cpu_ms", processor_time(small) * 1e3, "ms")
+
+
+def processor_time(command: Sequence[str | Path], rounds: int = 7) -> float:
+    """Median seconds of processor time of a command; status 1 means that some pods do not fit."""
+    spent: list[float] = []
+    for _ in range(rounds):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+        if done.returncode not in (0, 1):
+            sys.exit(f"{command}: {done.stderr.decode()}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return statistics.median(spent)
 
 
 def measure_sync() -> None:

@@ -4,7 +4,6 @@ from enum import Enum
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.input.cluster_options import Context, Kubeconfig
@@ -40,6 +39,8 @@ def doctor(
     with bad_input():
         findings = command.examine(call(context_of(ClusterOptions(kubeconfig, context)), observe))
     if output is DoctorFormat.TABLE:
+        from rich.console import Console
+
         show(findings, Console(highlight=False))
     else:
         typer.echo(as_json(findings))

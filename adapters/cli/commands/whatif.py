@@ -7,7 +7,7 @@ import typer
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
 from adapters.cli.input.cluster_options import Context, Files, Kubeconfig
-from adapters.dialects.dialect import Defaults, SchedulingPolicy
+from adapters.cli.input.policy_option import PolicyOption, chosen_policy
 
 NOT_PLACED = 1
 """Exit status where a pod does not fit the changed cluster."""
@@ -30,11 +30,11 @@ def whatif(
         typer.Option("--remove", metavar="NODE", help="Drain a node; repeatable."),
     ] = None,
     node_policy: Annotated[
-        SchedulingPolicy | None,
+        PolicyOption | None,
         typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
     ] = None,
     device_policy: Annotated[
-        SchedulingPolicy | None,
+        PolicyOption | None,
         typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
     ] = None,
     output: Output = None,
@@ -59,12 +59,13 @@ def whatif(
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.cli.whatif import changes
     from adapters.cli.whatif.comparison import Comparison
+    from adapters.dialects.dialect import Defaults
 
     if not any((pods, add, remove, node_policy, device_policy)):
         raise typer.BadParameter(
             "pass a change: --pods, --add, --remove, --node-policy or --device-policy"
         )
-    defaults = Defaults(node_policy, device_policy)
+    defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input():
         found = Origin(filename or (), kubeconfig, context).read()
         coming = manifests(sources(pods, typer.get_binary_stream("stdin"))).pods if pods else {}

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.status import Status
 
-from adapters.cli.input.cluster import ClusterOptions, context_of, read_cluster
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.source import sources
+
+if TYPE_CHECKING:
+    from adapters.cluster.api.kubeconfig import KubeContext
 
 DEFAULT_NAMESPACE = "default"
 
@@ -38,7 +41,7 @@ class Origin:
         """
         if self.files:
             return DEFAULT_NAMESPACE
-        return context_of(ClusterOptions(self.kubeconfig, self.context)).namespace
+        return self._context().namespace
 
     def read(self) -> Manifests:
         """Read all objects; a terminal shows the progress.
@@ -50,13 +53,21 @@ class Origin:
             if self.files:
                 status.update(f"reading {', '.join(self.files)}")
                 return manifests(sources(self.files, sys.stdin.buffer))
-            context = context_of(ClusterOptions(self.kubeconfig, self.context))
+            from adapters.cli.input.cluster import read_cluster
+
+            context = self._context()
             return read_cluster(
                 context,
                 lambda plural, count: status.update(
                     f"reading {plural} of {context.name}: {count:,}"
                 ),
             )
+
+    def _context(self) -> "KubeContext":
+        """The chosen context; files need no client of a cluster, so that it is imported here."""
+        from adapters.cli.input.cluster import ClusterOptions, context_of
+
+        return context_of(ClusterOptions(self.kubeconfig, self.context))
 
 
 @contextmanager

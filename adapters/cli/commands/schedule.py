@@ -1,0 +1,111 @@
+"""``dragoman schedule``: arguments, output and exit status."""
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.policy_option import PolicyOption, chosen_policy
+
+if TYPE_CHECKING:
+    from adapters.cli.output.report import ScheduleReport
+
+SOME_NOT_PLACED = 1
+"""Exit status; 0 where every pod that requests a share was placed."""
+
+
+class ReportFormat(Enum):
+    """The format of the report."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def schedule(
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="More files, as for -f.")
+    ] = None,
+    filename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="A file, a folder, or - for standard input."
+        ),
+    ] = None,
+    output: Annotated[
+        ReportFormat, typer.Option("-o", "--output", help="The format of the report.")
+    ] = ReportFormat.TABLE,
+    node_policy: Annotated[
+        PolicyOption | None,
+        typer.Option(help="For pods that set none; replaces the default of their dialect."),
+    ] = None,
+    device_policy: Annotated[
+        PolicyOption | None,
+        typer.Option(help="For pods that set none; replaces the default of their dialect."),
+    ] = None,
+    topology_aware: Annotated[
+        bool | None,
+        typer.Option(
+            "--topology-aware/--no-topology-aware",
+            help="Whether links count in the choice of the node, for pods that do not set it.",
+            show_default=False,
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Time for the annotations, RFC 3339 or Unix seconds; default: now."
+        ),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Report for placed pods too why they do not fit other nodes."
+        ),
+    ] = False,
+) -> None:
+    """Place pods on cards without a cluster.
+
+    Reads Node, Pod, Device, ConfigMap and List objects. Bound pods keep their cards; the command
+    places pending ones in the order of the input.
+
+    Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
+    """
+    from adapters.cli.input.manifests import manifests
+    from adapters.cli.input.source import sources
+    from adapters.cli.input.time_option import parse_time
+    from adapters.cli.output.progress import progress
+    from adapters.cli.schedule import RunOptions
+    from adapters.cli.schedule import schedule as run
+    from adapters.dialects.dialect import Defaults
+
+    names = [*(filename or ()), *(more or ())]
+    if not names:
+        raise typer.BadParameter("pass at least one", param_hint="-f")
+    defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy), topology_aware)
+    with bad_input():
+        found = manifests(sources(names, sys.stdin.buffer))
+        report = run(found, RunOptions(defaults, parse_time(at), explain, progress))
+    _print(report, output)
+    if not report.complete:
+        raise typer.Exit(SOME_NOT_PLACED)
+
+
+def _print(report: "ScheduleReport", output: ReportFormat) -> None:
+    from adapters.cli.output.report import as_json, as_yaml
+
+    match output:
+        case ReportFormat.JSON:
+            typer.echo(as_json(report), nl=False)
+        case ReportFormat.YAML:
+            typer.echo(as_yaml(report), nl=False)
+        case ReportFormat.TABLE:
+            from adapters.cli.output.terminal import shown_on_terminal, unwrapped
+
+            if shown_on_terminal(report):
+                return
+            typer.echo(unwrapped(report), nl=False)
+    for warning in report.warnings:
+        typer.echo(f"warning: {warning}", err=True)
