@@ -33,4 +33,4 @@ class Decision:
             f"{count} {'node' if count == 1 else 'nodes'}: {text}"
             for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
-        return f"0 of {total} {'node' if total == 1 else 'nodes'} fit: {causes}"
+        return f"0 of {total} nodes fit: {causes}"

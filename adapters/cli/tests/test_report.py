@@ -59,7 +59,7 @@ EXPECTED: Plain = {
             "annotations": {},
             "labels": {},
             "explanation": {
-                "summary": "0 of 1 node fit: 1 node: 1 of 1 cards: memory 23000 MiB short",
+                "summary": "0 of 1 nodes fit: 1 node: 1 of 1 cards: memory 23000 MiB short",
                 "nodes": {"node-a": "1 of 1 cards: memory 23000 MiB short"},
             },
         },

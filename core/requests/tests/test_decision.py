@@ -25,7 +25,7 @@ def test_nodes_with_one_reason_are_counted_together_and_the_most_come_first() ->
     )
 
 
-def test_the_summary_of_one_node_is_in_the_singular() -> None:
+def test_the_summary_counts_fitting_nodes_in_the_plural() -> None:
     reasons = {"a": Reason("a", 0, cause=Cause.NO_CARDS)}
 
-    assert Decision(None, reasons).summary() == "0 of 1 node fit: 1 node: no cards"
+    assert Decision(None, reasons).summary() == "0 of 1 nodes fit: 1 node: no cards"

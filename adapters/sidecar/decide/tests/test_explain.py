@@ -46,7 +46,7 @@ def test_preemption_may_help_where_the_pod_fits_an_empty_node() -> None:
     found = run(work())
 
     assert (found.best, found.fitting, found.preemption_may_help) == (None, (), ("n1",))
-    assert found.summary.startswith("0 of 1 node fit")
+    assert found.summary.startswith("0 of 1 nodes fit")
 
 
 async def a_large_service(nodes: int) -> Bench:
