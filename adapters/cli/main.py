@@ -13,6 +13,7 @@ from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.commands.schedule import schedule
+from adapters.cli.commands.translate import translate
 from adapters.cli.commands.whatif import whatif
 from adapters.cli.node import become_agent
 
@@ -114,4 +115,5 @@ app.command("explain", cls=ShellCommand)(explain)
 app.command("top", cls=ShellCommand)(top)
 app.command("who", cls=ShellCommand)(who)
 app.command("pending", cls=ShellCommand)(pending)
+app.command("translate", cls=ShellCommand)(translate)
 app.command("whatif", cls=ShellCommand)(whatif)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
+from adapters.dialects.request_writer import RequestWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class DialectInfo:
         documents: settings files that the dialect reads.
         configure: returns the dialect under these settings; raises ``DialectError`` where a
             settings file has an invalid value. It imports the implementation when it is called.
+        writer: imports what writes a request in the dialect; None where nothing does.
         vendor: of the only cards that the dialect can describe; None where it describes cards of
             several vendors.
         needs_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
@@ -70,6 +72,7 @@ class DialectInfo:
     allocation_annotations: frozenset[str]
     documents: frozenset[Document]
     configure: Callable[[Documents, Defaults], Dialect]
+    writer: Callable[[], RequestWriter] | None = None
     vendor: str | None = None
     uses_node_lock: bool = False
     runtime_hook: RuntimeHook | None = None

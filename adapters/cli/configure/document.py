@@ -12,10 +12,8 @@ from typing import Any
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from adapters.cli.configure.record import Record, split_record
-from adapters.cli.configure.yaml_text import Body, Layout, dump, load
 from adapters.cli.input.source import InputError, InputLocation, Source
-
-_SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?(?:\r?\n|\Z)", re.MULTILINE)
+from adapters.cli.yaml_text import Body, Layout, dump, load, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def read(source: Source, kind: Kind, key: str | None = None) -> Configuration:
         InputError: the text has none or more than one, or is not YAML.
     """
     found, others = [], []
-    for before, text, after in _documents(source.text):
+    for before, text, after in split(source.text):
         if text.strip():
             configurations, what = _search(source.name, text, before.count("\n"), kind, key)
             found += [replace(each, before=before, after=after) for each in configurations]
@@ -100,14 +98,6 @@ def read(source: Source, kind: Kind, key: str | None = None) -> Configuration:
         raise InputError(source.name, f"has {len(found)} of {kind.name} ({names}); {remedy}")
     what = ", ".join(sorted(set(others))) or "nothing"
     raise InputError(source.name, f"has no {kind.name}, but {what}; {kind.remedy}")
-
-
-def _documents(text: str) -> list[tuple[str, str, str]]:
-    """Each document of a stream, between the text in front of it and the text behind it."""
-    separators = list(_SEPARATOR.finditer(text))
-    starts = [0, *(each.end() for each in separators)]
-    ends = [*(each.start() for each in separators), len(text)]
-    return [(text[:i], text[i:j], text[j:]) for i, j in zip(starts, ends, strict=True)]
 
 
 def _search(

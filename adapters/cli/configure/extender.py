@@ -14,8 +14,8 @@ from adapters.cli.configure.document import Configuration, Kind
 from adapters.cli.configure.options import ConfigureOptions, base64_text, service_url
 from adapters.cli.configure.record import DEFAULT_PROFILE
 from adapters.cli.configure.resources import NAMES, RESOURCES
-from adapters.cli.configure.yaml_text import Body, load, plain
 from adapters.cli.input.source import InputError
+from adapters.cli.yaml_text import Body, load, plain
 
 PATH = "/extender"
 GROUP = "kubescheduler.config.k8s.io/"

@@ -7,8 +7,8 @@ decides in the end; then koord-scheduler binds, not the extender.
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
 from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.yaml_text import Body
 from adapters.cli.input.source import InputError
+from adapters.cli.yaml_text import Body
 
 KIND = extender.KIND
 PLUGIN = "DeviceShare"

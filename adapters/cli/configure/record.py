@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adapters.cli.configure.yaml_text import Body, plain
 from adapters.cli.input.source import InputError
+from adapters.cli.yaml_text import Body, plain
 
 MARK = "# dragoman-configure: "
 _LINE = re.compile(rf"^{re.escape(MARK)}(.*)\n?", re.MULTILINE)

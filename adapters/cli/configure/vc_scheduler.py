@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from adapters.cli.configure.document import Configuration, Kind
 from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.resources import NAMES
-from adapters.cli.configure.yaml_text import Body, load, plain
 from adapters.cli.input.source import InputError
+from adapters.cli.yaml_text import Body, load, plain
 
 PATH = "/volcano"
 PLUGIN = "extender"

@@ -27,7 +27,9 @@ def test_no_help_shows_types_of_python(command: str) -> None:
     assert TYPES.findall(shown) == []
 
 
-@pytest.mark.parametrize("command", ["audit", "explain", "pending", "top", "whatif", "who"])
+@pytest.mark.parametrize(
+    "command", ["audit", "explain", "pending", "top", "translate", "whatif", "who"]
+)
 def test_the_help_has_an_example_and_the_exit_status(command: str) -> None:
     shown = CliRunner().invoke(app, [command, "-h"]).stdout
 

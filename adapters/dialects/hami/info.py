@@ -4,6 +4,7 @@ from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami import keys
 from adapters.dialects.info import DialectInfo, DialectStyle
+from adapters.dialects.request_writer import RequestWriter
 
 
 def _configure(settings: Documents, defaults: Defaults) -> Dialect:
@@ -13,6 +14,12 @@ def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     return Hami.configured(settings, defaults)
 
 
+def _writer() -> RequestWriter:
+    from adapters.dialects.hami.writer import WRITER
+
+    return WRITER
+
+
 INFO = DialectInfo(
     name=keys.NAME,
     style=DialectStyle("#b8912f", "gold3", "▞", "H"),
@@ -20,6 +27,7 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({NVIDIA_ALLOCATED}),
     documents=frozenset({keys.DEVICE_CONFIG}),
     configure=_configure,
+    writer=_writer,
     vendor=keys.VENDOR,
     uses_node_lock=True,
     pod_annotations=keys.POD_ANNOTATIONS,

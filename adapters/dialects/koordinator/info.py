@@ -3,6 +3,7 @@
 from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 from adapters.dialects.koordinator import keys
+from adapters.dialects.request_writer import RequestWriter
 
 
 def _configure(settings: Documents, defaults: Defaults) -> Dialect:
@@ -12,6 +13,12 @@ def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     return Koordinator.configured(settings, defaults)
 
 
+def _writer() -> RequestWriter:
+    from adapters.dialects.koordinator.writer import WRITER
+
+    return WRITER
+
+
 INFO = DialectInfo(
     name=keys.NAME,
     style=DialectStyle("#2f6fb7", "dodger_blue1", "▓", "K"),
@@ -19,6 +26,7 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({keys.ALLOCATED}),
     documents=frozenset({keys.SCHEDULER_CONFIG}),
     configure=_configure,
+    writer=_writer,
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=keys.OWN | keys.WHOLE_CARDS.keys(),
     node_sources=("object Device",),

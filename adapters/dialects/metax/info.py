@@ -3,6 +3,7 @@
 from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.info import DialectInfo, DialectStyle
 from adapters.dialects.metax import keys
+from adapters.dialects.request_writer import RequestWriter
 
 
 def _configure(settings: Documents, defaults: Defaults) -> Dialect:
@@ -12,6 +13,12 @@ def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     return Metax.configured(settings, defaults)
 
 
+def _writer() -> RequestWriter:
+    from adapters.dialects.metax.writer import WRITER
+
+    return WRITER
+
+
 INFO = DialectInfo(
     name=keys.NAME,
     style=DialectStyle("#8a63c9", "medium_purple1", "▒", "M"),
@@ -19,6 +26,7 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED}),
     documents=frozenset({keys.DEVICE_CONFIG}),
     configure=_configure,
+    writer=_writer,
     vendor=keys.NAME,
     uses_node_lock=True,
     pod_annotations=keys.POD_ANNOTATIONS,

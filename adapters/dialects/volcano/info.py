@@ -2,6 +2,7 @@
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.info import DialectInfo, DialectStyle
+from adapters.dialects.request_writer import RequestWriter
 from adapters.dialects.volcano import keys
 
 
@@ -12,6 +13,12 @@ def _configure(settings: Documents, defaults: Defaults) -> Dialect:
     return Volcano.configured(settings, defaults)
 
 
+def _writer() -> RequestWriter:
+    from adapters.dialects.volcano.writer import WRITER
+
+    return WRITER
+
+
 INFO = DialectInfo(
     name=keys.NAME,
     style=DialectStyle("#d9622b", "dark_orange", "█", "V"),
@@ -19,6 +26,7 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({keys.ASSIGNED}),
     documents=frozenset({keys.DEVICE_CONFIG, keys.SCHEDULER_CONFIG}),
     configure=_configure,
+    writer=_writer,
     vendor=keys.VENDOR,
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=keys.POD_RESOURCES,

@@ -18,8 +18,18 @@ Layout = tuple[int, int]
 _LIST = re.compile(r"^((?: |- )*)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n( *)-( +)\S", re.MULTILINE)
 """A key without a value, and the first item of the list below it."""
 
+_SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?(?:\r?\n|\Z)", re.MULTILINE)
+
 Body = CommentedMap
 """A mapping that keeps its comments."""
+
+
+def split(text: str) -> list[tuple[str, str, str]]:
+    """Each document of a stream, between the text in front of it and the text behind it."""
+    separators = list(_SEPARATOR.finditer(text))
+    starts = [0, *(each.end() for each in separators)]
+    ends = [*(each.start() for each in separators), len(text)]
+    return [(text[:i], text[i:j], text[j:]) for i, j in zip(starts, ends, strict=True)]
 
 
 def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any, Layout]:

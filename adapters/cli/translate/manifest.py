@@ -1,0 +1,113 @@
+"""The documents of a text: parsed, and written back where they changed.
+
+Documents without a resource of a dialect are not parsed and stay as they are, byte by byte.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.cli.yaml_text import dump, load, split
+from adapters.dialects import registry
+
+
+class Change(Protocol):
+    """What is done with each document."""
+
+    def apply(self, content: Any, place: str) -> bool:
+        """Change a document; whether it did.
+
+        Args:
+            content: the document.
+            place: of the document, for errors.
+        """
+        ...
+
+    def check(self, content: Any) -> None:
+        """Check a changed document, as it reads from its text."""
+        ...
+
+
+_SPACE = re.compile(r"\s*")
+_INDENT = re.compile(r"^[{\[]\n( +)")
+
+
+def changed(source: Source, change: Change) -> str:
+    """The text of a source with changed documents.
+
+    Raises:
+        InputError: a document with a resource of a dialect is neither YAML nor JSON; or ``change``
+            raises it.
+    """
+    parts = _json(source.text, change, source.name) or _yaml(source, change)
+    return "".join(parts)
+
+
+def _yaml(source: Source, change: Change) -> Iterator[str]:
+    end = 0
+    for before, text, _ in split(source.text):
+        yield source.text[end : len(before)]
+        end = len(before) + len(text)
+        yield _yaml_document(text, source.name, before.count("\n"), change)
+
+
+def _yaml_document(text: str, name: str, line: int, change: Change) -> str:
+    if not _concerned(text):
+        return text
+
+    def location(row: int) -> InputLocation:
+        return InputLocation(name, line + row)
+
+    content, layout = load(text, location)
+    if not change.apply(content, str(location(1))):
+        return text
+    after = dump(content, layout)
+    change.check(load(after, location)[0])
+    return after
+
+
+def _json(text: str, change: Change, name: str) -> list[str]:
+    """The parts of a stream of JSON objects; none where the text is no such stream."""
+    if not text.lstrip().startswith("{"):
+        return []
+    documents, place, decoder = list[tuple[str, Any, int]](), 0, json.JSONDecoder()
+    while True:
+        start = _after_space(text, place)
+        if start == len(text):
+            break
+        try:
+            content, end = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            if name.endswith(".json"):
+                line = text.count("\n", 0, start) + 1
+                raise InputError(InputLocation(name, line), "is not JSON") from None
+            return []
+        documents.append((text[place:start], content, start))
+        place = end
+    parts: list[str] = []
+    ends = [*(start - len(space) for space, _, start in documents[1:]), place]
+    for (space, content, start), end in zip(documents, ends, strict=True):
+        original = text[start:end]
+        location = InputLocation(name, text.count("\n", 0, start) + 1)
+        did = _concerned(original) and change.apply(content, str(location))
+        if did:
+            change.check(content)
+        parts += [space, _json_text(content, original) if did else original]
+    return [*parts, text[place:]]
+
+
+def _json_text(content: object, original: str) -> str:
+    found = _INDENT.match(original)
+    indent = len(found[1]) if found else None
+    return json.dumps(content, indent=indent, ensure_ascii=False)
+
+
+def _after_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return start if found is None else found.end()
+
+
+def _concerned(text: str) -> bool:
+    return any(resource in text for resource in registry.resources())
