@@ -1,6 +1,6 @@
 """Writes a request into a pod: the reverse of reading it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.hardware.card import Mode
@@ -49,12 +49,12 @@ def mebibytes(memory: int) -> int:
     return -(-memory // MIB)
 
 
-def words(annotations: Mapping[str, object]) -> dict[str, str]:
-    """Annotations with lists in one text, separated by commas; empty ones are omitted."""
+def words(annotations: Mapping[str, str | Sequence[str] | None]) -> dict[str, str]:
+    """Annotations with lists as one text, separated by commas; empty ones are omitted."""
     return {
-        key: value if isinstance(value, str) else ",".join(map(str, value))
+        key: value if isinstance(value, str) else ",".join(value)
         for key, value in annotations.items()
-        if isinstance(value, str | tuple | list) and value
+        if value
     }
 
 

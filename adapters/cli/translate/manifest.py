@@ -13,7 +13,7 @@ from adapters.cli.yaml_text import dump, load, split
 from adapters.dialects import registry
 
 
-class Change(Protocol):
+class DocumentChange(Protocol):
     """What is done with each document."""
 
     def apply(self, content: Any, place: str) -> bool:
@@ -34,7 +34,7 @@ _SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
-def changed(source: Source, change: Change) -> str:
+def changed(source: Source, change: DocumentChange) -> str:
     """The text of a source with changed documents.
 
     Raises:
@@ -45,7 +45,7 @@ def changed(source: Source, change: Change) -> str:
     return "".join(parts)
 
 
-def _yaml(source: Source, change: Change) -> Iterator[str]:
+def _yaml(source: Source, change: DocumentChange) -> Iterator[str]:
     end = 0
     for before, text, _ in split(source.text):
         yield source.text[end : len(before)]
@@ -53,7 +53,7 @@ def _yaml(source: Source, change: Change) -> Iterator[str]:
         yield _yaml_document(text, source.name, before.count("\n"), change)
 
 
-def _yaml_document(text: str, name: str, line: int, change: Change) -> str:
+def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str:
     if not _concerned(text):
         return text
 
@@ -68,7 +68,7 @@ def _yaml_document(text: str, name: str, line: int, change: Change) -> str:
     return after
 
 
-def _json(text: str, change: Change, name: str) -> list[str]:
+def _json(text: str, change: DocumentChange, name: str) -> list[str]:
     """The parts of a stream of JSON objects; none where the text is no such stream."""
     if not text.lstrip().startswith("{"):
         return []

@@ -24,7 +24,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
         DialectError: a container requests a part of a card's memory in percent, which has no word
             here, and the bytes of a card are not known.
     """
-    if request.modes == {Mode.WHOLE}:
+    if request.modes == frozenset({Mode.WHOLE}):
         return WrittenRequest(tuple({keys.GPU: each.count} for each in request.containers))
     online = request.task_class is TaskClass.ONLINE
     mutex = needs_exclusive_policy(
