@@ -53,6 +53,10 @@ READING = PARSED | {
 """Also what reads a cluster from files."""
 
 LISTS = READING | {"rich", "adapters.cli.output", "adapters.cli.view", "orjson"}
+TRANSLATES = PARSED | {
+    "adapters.cli.output", "adapters.cli.translate", "adapters.cli.yaml_text", "adapters.dialects",
+    "adapters.wire", "core", "msgspec", "orjson", "ruamel", "yaml",
+}  # fmt: skip
 PLACES = READING | {"adapters.cli.output", "adapters.cli.schedule", "orjson"}
 
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)
@@ -113,6 +117,7 @@ def test_completion_imports_signatures_only() -> None:
         ("pending -f -", LISTS),
         ("explain pod pod-a -n default -f -", LISTS | {"adapters.cli.explain"}),
         ("audit -f -", LISTS | {"adapters.cli.audit"}),
+        ("translate --to hami -f -", TRANSLATES),
     ],
 )
 def test_a_command_that_reads_files_imports_nothing_of_clusters_and_servers(
@@ -124,7 +129,7 @@ def test_a_command_that_reads_files_imports_nothing_of_clusters_and_servers(
 
 
 def test_configure_imports_no_dialect() -> None:
-    allowed = PARSED | {"msgspec", "ruamel"}
+    allowed = PARSED | {"adapters.cli.yaml_text", "msgspec", "ruamel"}
 
     assert imported("configure", "kube-scheduler", "--new") <= allowed
 
