@@ -20,6 +20,9 @@ _LIST = re.compile(r"^((?: |- )*)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n( *)-( +)\S",
 
 _SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?(?:\r?\n|\Z)", re.MULTILINE)
 
+_FAILURES = (ValueError, LookupError, AttributeError, TypeError)
+"""What the library raises too, such as for a mapping as a key."""
+
 Body = CommentedMap
 """A mapping that keeps its comments."""
 
@@ -47,7 +50,7 @@ def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InputError(location(line), f"is not YAML: {error.problem}") from error
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, *_FAILURES) as error:
         raise InputError(location(1), f"is not YAML: {error}") from error
 
 

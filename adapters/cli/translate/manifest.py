@@ -41,8 +41,16 @@ def changed(source: Source, change: DocumentChange) -> str:
         InputError: a document with a resource of a dialect is neither YAML nor JSON; or ``change``
             raises it.
     """
-    parts = _json(source.text, change, source.name) or _yaml(source, change)
-    return "".join(parts)
+    try:
+        parts = _json(source.text, change, source.name) or _yaml(source, change)
+        text = "".join(parts)
+        text.encode()
+    except RecursionError:
+        raise InputError(source.name, "is nested too deeply") from None
+    except UnicodeEncodeError as error:
+        problem = f"contains {error.object[error.start]!r}, which is no character"
+        raise InputError(source.name, problem) from None
+    return text
 
 
 def _yaml(source: Source, change: DocumentChange) -> Iterator[str]:

@@ -9,6 +9,8 @@ from adapters.cli.input.source import InputError
 from adapters.cli.yaml_text import plain
 from adapters.wire.kube import Pod
 
+_READ = ("metadata", "spec")
+
 
 def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every mapping with ``spec.containers``, which pods and all templates have, with its path.
@@ -35,7 +37,7 @@ def as_pod(content: dict[str, Any], place: str) -> Pod:
     """
     try:
         pod = msgspec.convert(
-            plain({key: content[key] for key in ("metadata", "spec") if content.get(key)}), Pod
+            plain({key: content[key] for key in _READ if content.get(key) is not None}), Pod
         )
     except msgspec.ValidationError as error:
         raise InputError(place, str(error)) from error

@@ -1,5 +1,6 @@
 """What a translation loses is named; what cannot be translated is an error."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,20 @@ spec:
         (["--to", "hami"], MERGED, "cannot be written for hami: spec.containers[*].resources"),
         (["--to", "hami", "-f", "adapters"], "", "is a folder; give one file"),
         (["--to", "hami"], "a: [nvidia.com/gpu", "stdin:1: is not YAML"),
+        (["--to", "hami"], "{{nvidia.com/gpu: {a: 1}}: 2}", "stdin:1: is not YAML"),
         (
             ["--to", "hami"],
             yaml.safe_dump(pod({"volcano.sh/vgpu-number": "x"})),
             "must be a number",
         ),
         (["--to", "hami"], yaml.safe_dump(pod(SHARE, labels=[1])), "labels"),
+        (["--to", "hami"], yaml.safe_dump(pod(SHARE) | {"metadata": []}), "metadata"),
+        (
+            ["--to", "hami"],
+            json.dumps(pod(SHARE, labels={"a": "\ud800"})),
+            r"stdin: contains '\ud800', which is no character",
+        ),
+        (["--to", "hami"], "nvidia.com/gpu: " + "[" * 5000, "is nested too deeply"),
         (
             ["--to", "hami"],
             yaml.safe_dump({"spec": {"containers": spec(SHARE)["containers"] * 2}}),
