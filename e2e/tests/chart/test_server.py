@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -302,12 +303,25 @@ def succeeds(act: Callable[[], object]) -> bool:
     return True
 
 
+def wait_for_the_policy(author: Api, name: str) -> None:
+    """A policy is known a moment after it was made; until then an author may write a result."""
+    texts = map(str, count())
+    within(
+        20,
+        lambda: (
+            not succeeds(lambda: annotate(author, name, "dragoman.dev/allocation", next(texts)))
+        ),
+    )
+
+
 def test_an_author_cannot_write_a_result_key_of_an_existing_pod(plane: ControlPlane) -> None:
     plane.api.create(PODS, pod("of-author", "default-scheduler", {}))
     annotate(plane.api, "of-author", "dragoman.dev/allocation", "[]")
     author = with_rights(plane, "default", "author")
 
     within(15, lambda: succeeds(lambda: annotate(author, "of-author", "a", "b")))
+    wait_for_the_policy(author, "of-author")
+    annotate(plane.api, "of-author", "dragoman.dev/allocation", "[]")
     for part in ("", "/status"):
         for key, text in (
             ("dragoman.dev/allocation", "[1]"),
@@ -335,6 +349,7 @@ def test_an_author_cannot_change_by_what_policy_an_existing_pod_shares_its_card(
     author = with_rights(plane, "default", f"author-of-{name}")
 
     within(15, lambda: succeeds(lambda: annotate(author, name, "a", "b")))
+    wait_for_the_policy(author, name)
     for text in ("burst-share", None):
         with pytest.raises(ApiError, match=f"{key}.*create the pod again"):
             annotate(author, name, key, text)

@@ -63,12 +63,19 @@ def test_with_a_certificate(plane: ControlPlane) -> None:
     assert "starts components of its own: --cluster=local" in said
 
 
+def has_accounts(api: Api) -> bool:
+    """Whether the controller manager has made the namespace's account."""
+    found = api.get("/api/v1/namespaces/kube-system/serviceaccounts")["items"]
+    return any(each["metadata"]["name"] == "default" for each in found)
+
+
 def test_with_a_token_and_what_the_first_run_made_is_gone(plane: ControlPlane) -> None:
     subject = {"kind": "ServiceAccount", "name": "default", "namespace": "kube-system"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     plane.api.create(
         BINDINGS, {"metadata": {"name": "e2e"}, "subjects": [subject], "roleRef": role}
     )
+    within(60, lambda: has_accounts(plane.api))
     token = plane.api.create(ACCOUNT, {})["status"]["token"]
     given = json.loads(plane.kubeconfig("admin", "system:masters").read_text())
     given["users"][0]["user"] = {"token": token}
