@@ -68,8 +68,13 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
     },
 }
 
-EITHER = {"mode-either": [(5952, 25)]}
-"""What a pod may get instead that takes any mode: which node is better, its scheduler says."""
+EITHER = {
+    "mode-either": [(5952, 25)],
+    "hami-type-to-use": [(40960, 100)] * 2,
+    "hami-type-not-to-use": [(40960, 100)] * 2,
+    "hami-uuid-to-use": [(32768, 100)],
+}
+"""What a pod may get instead that takes cards of two nodes: which is better, its scheduler says."""
 
 
 def volcano_says(pods: Mapping[str, Object]) -> None:
