@@ -86,7 +86,7 @@ class NodeStatusWriter(Protocol):
 class _Written:
     """The last write to a node, its time, and the seconds before it may be repeated."""
 
-    patch: Mapping[str, str]
+    patch: Mapping[str, str | None]
     when: float
     pause: float = FIRST
 
@@ -160,7 +160,7 @@ class NodeResourcePublisher:
         device = self._cache.devices.get(name)
         agent = self._cache.hardware.get(name)
         stated = amounts(node, device, self._dialects(), self._wanted, agent)
-        wanted = {**patch(node, stated), **withdrawn(node, stated)}
+        wanted: dict[str, str | None] = {**patch(node, stated), **withdrawn(node, stated)}
         ours = mark(node, stated, wanted)
         if not wanted and ours == annotations(node).get(MARK):
             return True

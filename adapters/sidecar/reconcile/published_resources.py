@@ -1,7 +1,9 @@
 """Records which amounts of a node's status the service wrote, so that it withdraws only these.
 
-A resource whose cards are gone is set to 0, as the kubelet does for a device plugin that ended.
-Source: kubernetes pkg/kubelet/nodestatus/setters.go, MachineInfo.
+A resource whose cards are gone is removed from the status. An amount of 0 would stay, and the
+kubelet would reject by it the pods of another dialect that name the same resource; it ignores
+resources that a node does not state.
+Source: kubernetes pkg/kubelet/lifecycle/predicate.go, removeMissingExtendedResources.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,17 +35,17 @@ def states(node: KubeNode, name: str, amount: int) -> bool:
     )
 
 
-def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, str]:
-    """Return a 0 for each amount that the service wrote, is unchanged and is not wanted any more.
+def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, None]:
+    """Return a None for each amount that the service wrote, is unchanged and is not wanted any more.
 
     Args:
         node: the node.
         wanted: names of the resources that its status should have.
     """
     return {
-        name: "0"
+        name: None
         for name, amount in written(node).items()
-        if name not in wanted and amount and states(node, name, amount)
+        if name not in wanted and states(node, name, amount)
     }
 
 

@@ -57,11 +57,12 @@ def test_a_node_states_its_cards_again_after_a_reset_and_none_after_it_lost_them
     plane.api.merge(f"{path}/status", {"status": {"capacity": OTHERS, "allocatable": OTHERS}})
     register = {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": None}}}
     plane.api.merge(path, register)
-    within(20, lambda: {*states(plane, path).values()} == {"0"})
+    within(20, lambda: not WANTED & plane.api.get(path)["status"]["capacity"].keys())
     left = plane.api.get(path)
 
     assert first == again
     assert OTHERS.items() <= left["status"]["allocatable"].items()
+    assert not WANTED & left["status"]["allocatable"].keys()
     assert "dragoman.dev/published" not in left["metadata"]["annotations"]
     print(f"the node states {first}")
     assert service.stop() == 0
