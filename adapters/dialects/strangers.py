@@ -49,8 +49,15 @@ def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
     return tuple(islice(chain(_resources(pod, dialects), _annotations(pod)), MOST))
 
 
+def counts(name: str, dialects: Sequence[Dialect]) -> bool:
+    """Whether a dialect counts a resource, also where a setting renames it."""
+    container = Container("", Resources(limits={name: 1}))
+    pod = Pod(spec=PodSpec(containers=(container,)))
+    return name in registry.resources() or any(dialect.matches(pod) for dialect in dialects)
+
+
 def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
-    counted = {name for name in resource_names(pod) if _counts(name, dialects)}
+    counted = {name for name in resource_names(pod) if counts(name, dialects)}
     for member in pod_containers(pod):
         resources = member.container.resources
         for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
@@ -68,13 +75,6 @@ def _annotations(pod: Pod) -> Iterator[str]:
         close = _close(key, registry.annotations())
         if close is not None:
             yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
-
-
-def _counts(name: str, dialects: Sequence[Dialect]) -> bool:
-    """Whether a dialect counts a resource, also where a setting renames it."""
-    container = Container("", Resources(limits={name: 1}))
-    pod = Pod(spec=PodSpec(containers=(container,)))
-    return name in registry.resources() or any(dialect.matches(pod) for dialect in dialects)
 
 
 def _close(name: str, known: frozenset[str]) -> str | None:

@@ -9,6 +9,7 @@ import yaml
 
 from adapters.dialects import record, registry
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
@@ -81,6 +82,7 @@ def test_a_pod_that_requests_a_share_by_any_name_reaches_the_webhook() -> None:
         *metax.resources,
         *koordinator_keys.OWN,
         *koordinator_keys.WHOLE_CARDS,
+        *hami_keys.POD_RESOURCES,
     }
 
     prefixes = tuple(values["webhooks"]["resourcePrefixes"])

@@ -199,6 +199,12 @@ class WebhookClientConfig(Wire, frozen=True, gc=False):
     ca_bundle: str = ""
 
 
+class MatchCondition(Wire, frozen=True, gc=False):
+    """An expression in CEL that must be true of what a webhook is asked about."""
+
+    expression: str = ""
+
+
 class Webhook(Wire, frozen=True, gc=False):
     """One webhook of a configuration."""
 
@@ -206,6 +212,7 @@ class Webhook(Wire, frozen=True, gc=False):
     client_config: WebhookClientConfig = WebhookClientConfig()
     failure_policy: str = "Fail"
     namespace_selector: Selector | None = None
+    match_conditions: tuple[MatchCondition, ...] | None = None
 
 
 class WebhookConfiguration(Wire, frozen=True, gc=False):

@@ -87,6 +87,7 @@ class Observed:
         unreadable: kinds that could not be read, with the error.
         version: of the API server.
         definition: of NodeLedger; None where there is none.
+        settings: the ConfigMaps in which schedulers and device plugins may rename resources.
         secrets: of the releases, by namespace and name: the entries that are text.
         ready: of each release by its full name, what ``/readyz`` answered through the API server.
         admitted: of each release, what the API server answered to a dry run of a pod.
@@ -105,6 +106,7 @@ class Observed:
     webhooks: tuple[objects.WebhookConfiguration, ...] = ()
     ledgers: tuple[objects.LedgerState, ...] = ()
     definition: objects.Definition | None = None
+    settings: tuple[ConfigMap, ...] = ()
     config_maps: dict[tuple[str, str], ConfigMap] = field(default_factory=dict)
     secrets: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     ready: dict[str, HttpAnswer] = field(default_factory=dict)

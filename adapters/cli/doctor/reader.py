@@ -26,6 +26,7 @@ from adapters.cluster.api.paths import (
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
+from adapters.dialects import registry
 from adapters.wire.kube import ConfigMap
 
 T = TypeVar("T")
@@ -98,6 +99,9 @@ class _Reader:
         seen.daemon_sets = await self._list(_DAEMON_SETS, objects.Workload)
         seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
         seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
+        for name in sorted({name for name, _ in registry.documents()}):
+            selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+            seen.settings += await self._selected(selection, ConfigMap)
         path = _DEFINITIONS.path("nodeledgers.dragoman.dev")
         body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
         seen.definition = read(msgspec.json.Decoder(objects.Definition), body) if body else None
@@ -116,8 +120,11 @@ class _Reader:
         await asyncio.gather(*(self._review(*each) for each in needed(seen)))
 
     async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:
-        listing = list_all(self._client, Selection(resource, optional=True), kind)
-        return tuple(await self._unless_refused(resource.plural, listing) or ())
+        return await self._selected(Selection(resource, optional=True), kind)
+
+    async def _selected(self, selection: Selection, kind: type[T]) -> tuple[T, ...]:
+        listing = list_all(self._client, selection, kind)
+        return tuple(await self._unless_refused(selection.resource.plural, listing) or ())
 
     async def _unless_refused(self, kind: str, work: Coroutine[Any, Any, T]) -> T | None:
         try:

@@ -7,6 +7,7 @@ from itertools import islice
 import msgspec
 
 from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.decisions import refused
 from adapters.sidecar.decide.ledger_writer import LedgerContended
@@ -126,8 +127,9 @@ class Calls:
         else:
             pod = await self._find(request.pod)
         pod_request = service.pod_requests.read(pod)
+        warnings = advice(pod, service.pod_requests.dialects)
         if pod_request is None:
-            return pb.ExplainResponse(summary="requests no share of a card")
+            return pb.ExplainResponse(summary="requests no share of a card", notes=warnings)
         found = await service.explain(pod_request)
         return pb.ExplainResponse(
             dialect=pod_request.dialect.name,
@@ -136,7 +138,7 @@ class Calls:
             fits=found.fitting,
             refused=found.rejected,
             preemption_may_help=found.preemption_may_help,
-            notes=list(pod_request.request.notes),
+            notes=(*pod_request.request.notes, *warnings),
         )
 
     async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:

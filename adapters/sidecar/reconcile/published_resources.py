@@ -36,7 +36,7 @@ def states(node: KubeNode, name: str, amount: int) -> bool:
 
 
 def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, None]:
-    """Return a None for each amount that the service wrote, is unchanged and is not wanted any more.
+    """Return None for each amount that the service wrote, is unchanged and is no longer wanted.
 
     Args:
         node: the node.

@@ -172,6 +172,31 @@ def with_hami(cluster: SoundCluster) -> None:
     cluster.add({"kind": "DaemonSet", "metadata": meta, "spec": spec})
 
 
+def hami_settings(cluster: SoundCluster, text: str) -> None:
+    meta = {"name": "hami-scheduler-device", "namespace": "kube-system"}
+    data = {"device-config.yaml": text}
+    cluster.add({"kind": "ConfigMap", "metadata": meta, "data": data})
+
+
+def renamed(cluster: SoundCluster) -> None:
+    hami_settings(cluster, "nvidia: {resourceCountName: nvidia.com/vgpu}")
+    limits = {"nvidia.com/vgpu": "1", "example.org/other": "1"}
+    container = {"name": "main", "resources": {"limits": limits}}
+    cluster.add(a_pod("train", "default", container))
+
+
+def renamed_and_covered(cluster: SoundCluster) -> None:
+    renamed(cluster)
+    for webhook in of_webhooks(cluster):
+        for condition in webhook["matchConditions"]:
+            expression = condition["expression"]
+            condition["expression"] = expression.replace("'nvidia.com/gpu'", "'nvidia.com/'")
+
+
+def unreadable_settings(cluster: SoundCluster) -> None:
+    hami_settings(cluster, "nvidia: {defaultMemory: much}")
+
+
 @pytest.mark.parametrize(
     ("break_it", "level", "text"),
     [
@@ -197,6 +222,8 @@ def with_hami(cluster: SoundCluster) -> None:
             "admits a pod with a share in the namespace default without",
         ),
         (quota, WARNING, "is not known: exceeded quota: small"),
+        (renamed, WARNING, "pods that request nvidia.com/vgpu pass the webhook pods.dragoman.dev"),
+        (unreadable_settings, WARNING, "ConfigMap hami-scheduler-device"),
         (ended, ERROR, "dragoman-tls ended on"),
         (ending, WARNING, "dragoman-tls ends on"),
         (of_another_host, ERROR, "is for other.svc, not dragoman.dragoman-system.svc"),
@@ -231,6 +258,13 @@ def test_one_thing_that_is_wrong_is_one_finding_with_a_remedy(
     assert found.level is level
     assert text in found.text
     assert found.remedy
+
+
+def test_a_renamed_resource_that_the_chart_covers_is_no_finding() -> None:
+    cluster = a_sound_cluster()
+    renamed_and_covered(cluster)
+
+    assert cluster.problems() == []
 
 
 def test_an_agent_that_is_not_ready_on_containerd_1_7_gets_the_remedy_for_nri() -> None:

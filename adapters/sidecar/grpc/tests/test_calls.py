@@ -170,6 +170,20 @@ def test_explain_answers_for_known_pods_and_manifests_and_allocates_nothing(fold
         assert client.allocations() == 0
 
 
+def test_explain_names_what_is_probably_misspelled(folder: Path) -> None:
+    @on(folder)
+    async def _(client: Connected) -> None:
+        plain = {"cpu": 1, "nvidia.com/gpumemory": 1000}
+        share = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 100, "nvidia.com/gpucore": 10}
+
+        for limits, meant, dialect in ((plain, "gpumem", ""), (share, "gpucores", "hami")):
+            manifest = orjson.dumps(a_pod("q", limits=limits))
+            found = await client.stub.Explain(pb.ExplainRequest(manifest=manifest))
+
+            assert any(f"did you mean nvidia.com/{meant}?" in note for note in found.notes)
+            assert found.dialect == dialect
+
+
 def test_cards_are_listed_page_by_page_with_their_sharers(folder: Path) -> None:
     @on(folder, a_pod())
     async def _(client: Connected) -> None:
