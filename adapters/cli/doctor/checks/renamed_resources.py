@@ -30,7 +30,9 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     try:
         dialects = _dialects(seen)
     except InputError as error:
-        yield warning(CHECK, str(error), "correct the ConfigMap; the service keeps its last settings")
+        yield warning(
+            CHECK, str(error), "correct the ConfigMap; the service keeps its last settings"
+        )
         return
     counted = sorted(name for name in named if counts(name, dialects))
     for release in seen.releases():
