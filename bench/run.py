@@ -23,6 +23,7 @@ import filters
 import manifests
 import node
 import numpy as np
+import scrape
 import service
 import sync
 
@@ -53,7 +54,7 @@ def main() -> None:
     measure_start()
     node.measure(report)
     measure_sync()
-    for result in chain(filters.measure(), service.measure(), describe.measure()):
+    for result in chain(scrape.measure(), filters.measure(), service.measure(), describe.measure()):
         report(*result)
 
 

@@ -24,6 +24,7 @@ from adapters.sidecar.decide.readiness import LEDGERS
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
+from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
@@ -70,6 +71,7 @@ class ServiceRuntime:
         decision_log: of the service.
         ledger_deleted: called with the name of a node whose ledger was deleted.
         ledger_changed: called with the name of a node whose ledger was written.
+        leads: whether this replica does what only one of them must do.
     """
 
     def __init__(
@@ -100,7 +102,11 @@ class ServiceRuntime:
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.ledger_deleted: Callable[[str], None] = lambda _: None
         self.ledger_changed: Callable[[str], None] = lambda _: None
-        self._cards = CardMetrics(self.service.ledgers, peers=settings.peer_metrics)
+        self.leads: Callable[[], bool] = lambda: True
+        self._cards = CardMetrics(
+            self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
+        )
+        self._compressor = Compressor()
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
         self._export()
@@ -209,8 +215,12 @@ class ServiceRuntime:
         )
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
 
-    async def _metrics(self) -> bytes:
-        return b"".join((self.metrics.text(), *await self._cards.text()))
+    def _exports_cards(self) -> bool:
+        return self._settings.card_metrics == "always" or self.leads()
+
+    async def _metrics(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
+        first, families = self.metrics.text(), await self._cards.families()
+        return await self._compressor.compress(first, families) if gzip else plain(first, families)
 
 
 @dataclass(slots=True)

@@ -103,7 +103,9 @@ class Settings(Section):
             annotation, and containerd 2.2 then creates no container with a share while the agent
             is away; empty for no annotation.
         peer_metrics: whether cards are exported under the names of HAMi's and Volcano's metrics
-            too.
+            too, which are three quarters of all series.
+        card_metrics: ``leader``: of several replicas, only the one that holds the reconciler's
+            Lease exports the metrics of cards; ``always``: each does.
         limits: of the HTTP ports.
         policy: placement of pods that do not choose it themselves.
         log: the log on standard error.
@@ -121,7 +123,8 @@ class Settings(Section):
     node_lock: Literal["auto", "never"] = "auto"
     confirm_stop: Literal["always", "agents"] = "always"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
-    peer_metrics: bool = True
+    peer_metrics: bool = False
+    card_metrics: Literal["leader", "always"] = "leader"
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     log: Log = Log()

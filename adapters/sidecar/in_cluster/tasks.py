@@ -111,6 +111,7 @@ class InCluster:
         )
         election = self._election()
         self._export(runtime.metrics, reconciler, election)
+        runtime.leads = lambda: election.leading
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 

@@ -1,6 +1,7 @@
 """The ASGI application: reads a body, calls a handler, responds. Every failure is a response."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
@@ -22,6 +23,8 @@ Send = Callable[[Mapping[str, object]], Awaitable[None]]
 
 JSON = "application/json"
 
+_ZERO = re.compile(rb"q=0(\.0{0,3})?")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -31,21 +34,29 @@ class Call:
         body: of the request.
         query: its parameters; the last value of a repeated one.
         rest: the part of the path that follows the route.
+        gzip: whether the client reads gzip.
     """
 
     body: bytes = b""
     query: Mapping[str, str] = field(default_factory=dict)
     rest: str = ""
+    gzip: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; ``closes`` the connection, of which the rest of the body is not read."""
+    """A response.
+
+    Attributes:
+        closes: the connection, of which the rest of the body is not read.
+        encoding: of the body, such as ``gzip``; empty for none.
+    """
 
     body: bytes
     status: int = 200
     kind: str = JSON
     closes: bool = False
+    encoding: str = ""
 
 
 class TooLongError(Exception):
@@ -111,6 +122,11 @@ class App:
             (b"content-type", answer.kind.encode()),
             (b"content-length", str(len(answer.body)).encode()),
         ]
+        if answer.encoding:
+            headers += [
+                (b"content-encoding", answer.encoding.encode()),
+                (b"vary", b"accept-encoding"),
+            ]
         if answer.closes:
             headers.append((b"connection", b"close"))
         body = b"" if scope["method"] == "HEAD" else answer.body
@@ -144,7 +160,7 @@ class App:
                     return None
                 timing.size = len(body)
                 query = dict(parse_qsl(_text(scope.get("query_string"))))
-                return await route.handler(Call(body, query, rest))
+                return await route.handler(Call(body, query, rest, _reads_gzip(scope)))
             except TooLongError as error:
                 self.refused("body_bytes")
                 return replace(problem(413, str(error)), closes=True)
@@ -184,6 +200,19 @@ def pod_named(text: str, uid: str = "") -> PodRef:
 
 def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else ""
+
+
+def _reads_gzip(scope: Scope) -> bool:
+    """Whether Accept-Encoding names gzip, and not with weight 0 (RFC 9110, section 12.5.3)."""
+    headers = scope.get("headers")
+    if not isinstance(headers, Sequence):
+        return False
+    named = b",".join(value for name, value in headers if name == b"accept-encoding")
+    for each in named.lower().split(b","):
+        coding, _, weight = each.partition(b";")
+        if coding.strip() == b"gzip":
+            return not _ZERO.fullmatch(weight.strip())
+    return False
 
 
 async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None:

@@ -64,20 +64,21 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
 
 def people(
     service: Service,
-    metrics: Callable[[], Awaitable[bytes]],
+    metrics: Callable[[bool], Awaitable[bytes]],
     decisions: Callable[[], list[Mapping[str, object]]],
 ) -> Routes:
     """Routes for people, probes and Prometheus.
 
     Args:
         service: whose ledgers are shown.
-        metrics: all metrics as text.
+        metrics: all metrics as text, compressed with gzip or not.
         decisions: the latest decisions, newest first.
     """
     ledgers = service.ledgers
 
-    async def exposition(_: Call) -> Answer:
-        return Answer(await metrics(), kind=TEXT)
+    async def exposition(call: Call) -> Answer:
+        text = await metrics(call.gzip)
+        return Answer(text, kind=TEXT, encoding="gzip" if call.gzip else "")
 
     async def live(_: Call) -> Answer:
         return Answer(b"ok\n", kind="text/plain")

@@ -104,7 +104,7 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     objects.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "annotations": register}})
     objects.put("/api/v1/namespaces/default/pods/a", pod)
 
-    async def main() -> tuple[frozenset[str], list[str], list[str], str]:
+    async def main() -> tuple[frozenset[str], list[str], list[str], str, list[bool]]:
         async with serving(objects) as server:
             settings = Settings(store="kubernetes", kubeconfig=kubeconfig(tmp_path, server.server))
             log = logger("error", "json")
@@ -114,6 +114,7 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
                 asyncio.create_task(each) for each in (*in_cluster.tasks(runtime), runtime.follow())
             ]
             service = runtime.service
+            leads = [runtime.leads()]
             waited_for = service.readiness.awaited
             async with asyncio.timeout(20):
                 while (
@@ -121,6 +122,9 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
                     or not runtime.service.ledgers.inventory.get("n1")
                 ):
                     await asyncio.sleep(0.01)
+                while not runtime.leads():
+                    await asyncio.sleep(0.01)
+            leads.append(runtime.leads())
             ledger = runtime.service.ledgers.inventory.get("n1")
             assert ledger is not None
             for task in running:
@@ -128,11 +132,13 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
             await asyncio.gather(*running, return_exceptions=True)
             await in_cluster.close()
             uuids = [card.uuid for card in ledger.node.cards]
-            return waited_for, uuids, [*ledger.allocations], runtime.metrics.text().decode()
+            text = runtime.metrics.text().decode()
+            return waited_for, uuids, [*ledger.allocations], text, leads
 
-    waited_for, uuids, allocated, metrics = asyncio.run(main())
+    waited_for, uuids, allocated, metrics, leads = asyncio.run(main())
 
     assert waited_for == {*WATCHED, Sync.ADOPTION, "ledgers"}
     assert (uuids, allocated) == (["GPU-0"], ["u1"])
+    assert leads == [False, True]  # only then are metrics of cards exported
     assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
     assert "dragoman_reconciler_drift 1.0" in metrics

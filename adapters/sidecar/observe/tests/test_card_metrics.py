@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.observe.card_metrics import CardMetrics
+from adapters.sidecar.observe.exposition import plain
 from adapters.sidecar.tests.builders import a_ledger_cache, run, stored
 from adapters.stores.store import Change
 from core.hardware.mig import Slice
@@ -14,17 +15,23 @@ from core.requests.grant import Allocation
 from core.tests.builders import a_grant, empty, held, like_cards
 
 
+def text_of(cards: CardMetrics) -> str:
+    return plain(b"", run(cards.families())).decode()
+
+
 def test_card_metrics_have_our_names_and_the_peers_and_follow_the_ledgers() -> None:
     ledgers = a_ledger_cache()
-    cards = CardMetrics(ledgers)
-    before = b"".join(run(cards.text())).decode()
+    cards = CardMetrics(ledgers, peers=True)
+    before = text_of(cards)
     allocation: Allocation = held(a_grant("c0", 4 * GIB, 25), uid="a")
     ledgers.apply(Change("n", stored(empty(*like_cards(1)).adopt(allocation))))
-    after = b"".join(run(cards.text())).decode()
+    after = text_of(cards)
 
-    gained = 'dragoman_card_memory_granted_bytes{node="n",uuid="c0",index="0",vendor="nvidia"'
-    assert f'{gained},model="A100"}} 0' in before
-    assert f'{gained},model="A100"}} {4 * GIB}' in after
+    gained = 'dragoman_card_memory_granted_bytes{node="n",uuid="c0"}'
+    assert f"{gained} 0\n" in before
+    assert f"{gained} {4 * GIB}\n" in after
+    capacity = 'dragoman_card_memory_bytes{node="n",uuid="c0",index="0",vendor="nvidia"'
+    assert f'{capacity},model="A100"}} ' in after
     labels = 'zone="vGPU",node="n",device_uuid="c0",device_index="0",device_type="A100"'
     assert f"hami_gpu_core_allocated_ratio{{{labels}}} 25" in after
     cores = f'{labels},device_cores="100"'
@@ -67,7 +74,7 @@ def a_full_exposition() -> str:
     sliced = replace(a_grant("c1", piece.memory, piece.compute), slice=piece)
     ledgers = LedgerCache()
     ledgers.load({"n": stored(ledger.adopt(held(sliced, uid="c")))})
-    return b"".join(run(CardMetrics(ledgers).text())).decode()
+    return text_of(CardMetrics(ledgers, peers=True))
 
 
 def test_the_metrics_of_the_peers_dashboards_exist() -> None:
@@ -79,9 +86,8 @@ def test_the_metrics_of_the_peers_dashboards_exist() -> None:
     assert (piece.labels["profile"], piece.labels["placement_start"]) == ("1g.10gb", "2")
 
 
-def test_the_peers_names_can_be_left_out() -> None:
-    ledgers = a_ledger_cache()
-    text = b"".join(run(CardMetrics(ledgers, peers=False).text())).decode()
+def test_the_peers_names_are_left_out_by_default() -> None:
+    text = text_of(CardMetrics(a_ledger_cache()))
 
     assert 'dragoman_card_sharers{node="n"' in text
     assert "hami_" not in text
@@ -100,4 +106,48 @@ def test_a_label_with_quotes_stays_one_label() -> None:
     ledgers = LedgerCache()
     ledgers.load({'n"1': stored(empty(*like_cards(1), name='n"1'))})
 
-    assert 'node="n\\"1"' in b"".join(run(CardMetrics(ledgers).text())).decode()
+    assert 'node="n\\"1"' in text_of(CardMetrics(ledgers))
+
+
+def test_only_an_unhealthy_card_has_a_series_that_says_so() -> None:
+    good, bad = like_cards(2)
+    ledgers = LedgerCache()
+    ledgers.load({"n": stored(empty(good, replace(bad, healthy=False)))})
+    text = text_of(CardMetrics(ledgers))
+
+    (line,) = [line for line in text.splitlines() if line.startswith("dragoman_card_unhealthy{")]
+    assert f'uuid="{bad.uuid}"' in line
+    assert line.endswith("} 1")
+
+
+def test_a_replica_that_does_not_lead_exports_no_card() -> None:
+    leading = False
+    cards = CardMetrics(a_ledger_cache(), exported=lambda: leading)
+    as_follower = text_of(cards)
+    leading = True
+
+    assert as_follower == ""
+    assert "dragoman_card_memory_bytes{" in text_of(cards)
+
+
+def test_the_lines_of_a_node_are_the_same_object_until_its_ledger_changes() -> None:
+    ledgers = LedgerCache()
+    ledgers.load({name: stored(empty(*like_cards(1), name=name)) for name in ("n", "m")})
+    cards = CardMetrics(ledgers)
+    before = run(cards.families())
+    held_here = replace(held(a_grant("c0", 4 * GIB, 25), uid="a"))
+    ledgers.apply(Change("n", stored(empty(*like_cards(1)).adopt(held_here))))
+    after = run(cards.families())
+
+    nodes = [ledger.node.name for ledger in ledgers.inventory]
+    same = [old is new for old, new in zip(before[0].lines, after[0].lines, strict=True)]
+    assert same == [name == "m" for name in nodes]
+
+
+def test_no_card_has_more_than_four_lines_and_only_one_of_them_has_the_model() -> None:
+    ledgers = a_ledger_cache()
+    lines = [each for each in text_of(CardMetrics(ledgers)).splitlines() if "{" in each]
+    cards = sum(len(ledger.node.cards) for ledger in ledgers.inventory)
+
+    assert len(lines) == 4 * cards
+    assert sum("model=" in line for line in lines) == cards

@@ -1,8 +1,9 @@
 """Calls of the ASGI application without a socket, and valid bodies for every route."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from gzip import compress
 from typing import Any
 
 from hypothesis import strategies as st
@@ -38,8 +39,8 @@ class Got:
 
 
 async def app_of(bench: Bench) -> App:
-    async def metrics() -> bytes:
-        return b"metrics\n"
+    async def metrics(gzip: bool) -> bytes:
+        return compress(b"metrics\n") if gzip else b"metrics\n"
 
     found = {
         **schedulers(bench.service),
@@ -50,10 +51,23 @@ async def app_of(bench: Bench) -> App:
 
 
 async def call(
-    app: App, method: str, path: str, content: bytes = b"", *, pieces: int = 1, cut: bool = False
+    app: App,
+    method: str,
+    path: str,
+    content: bytes = b"",
+    *,
+    pieces: int = 1,
+    cut: bool = False,
+    headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> Got | None:
     path, _, query = path.partition("?")
-    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": headers,
+    }
     size = max(len(content) // pieces, 1)
     parts = [content[at : at + size] for at in range(0, len(content), size)] or [b""]
     messages: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from adapters.sidecar.web.routes import people, schedulers
 from adapters.sidecar.web.tests.calls import GOOD, Got, app_of, call, mutated
 
 
-async def _nothing() -> bytes:
+async def _nothing(_: bool) -> bytes:
     return b""
 
 

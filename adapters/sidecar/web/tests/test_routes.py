@@ -1,5 +1,6 @@
 """The service over HTTP, without a socket: every route, and every kind of error."""
 
+from gzip import decompress
 from typing import Any
 
 import pytest
@@ -198,3 +199,25 @@ def test_an_explanation_names_misspelled_and_uncounted_names() -> None:
 
     assert "did you mean volcano.sh/vgpu-mode?" in typo_notes[-1]
     assert "does not count this resource" in strange_notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [
+        (b"gzip", True),
+        (b"deflate, GZIP;q=1.0, *;q=0.5", True),
+        (b"identity", False),
+        (b"gzip;q=0", False),
+        (b"gzip; q=0.000", False),
+        (b"gzipped", False),
+        (b"", False),
+    ],
+)
+def test_metrics_are_compressed_for_a_client_that_reads_gzip(
+    accepted: bytes, compressed: bool
+) -> None:
+    got = once("GET", "/metrics", headers=[(b"accept-encoding", accepted)])
+
+    assert (got.headers.get(b"content-encoding") == b"gzip") is compressed
+    assert (decompress(got.content) if compressed else got.content) == b"metrics\n"
+    assert got.headers[b"content-length"] == str(len(got.content)).encode()
