@@ -7,7 +7,7 @@ HISTORIES := 100
 STEPS := 500
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -69,6 +69,9 @@ demo-svg: .venv/.run-stamp  ## draw the output of make demo as docs/img/demo.svg
 
 bench: .venv/.stamp  ## measure; one JSON object per line
 	$(BIN)/python bench/run.py
+
+bench-peers: .venv/.stamp  ## one decision beside Volcano's and Koordinator's own plugins; needs Go
+	$(BIN)/python bench/peers/compare.py
 
 golden: .venv/.stamp  ## rewrite the golden files; review the diff
 	$(BIN)/pytest --rewrite-golden core adapters e2e/tests/chart/test_chart.py

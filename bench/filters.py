@@ -1,6 +1,7 @@
 """Processor time of one filter call, bytes in to bytes out, compared with a naive implementation.
 
-Only the computation: no port, no TLS.
+Only the computation: no port, no TLS. Each call has a new pod uid, and before each of them another
+replica's write changes the ledger of one node, as between the filters of a real scheduler.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import service
 
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.standalone.cluster import LocalCluster
+from adapters.stores.store import Change, Stored
 from core.ledger.node_ledger import NodeLedger
 
 ROUNDS = 25
@@ -32,22 +34,23 @@ async def _measure() -> Iterator[service.Result]:
     for each in names.values():
         random.Random(1).shuffle(each)  # noqa: S311 (a scheduler sends names in any order)
     bodies = {nodes: service.question(each) for nodes, each in names.items()}
-    flows = {
-        nodes: KubeExtender(await service.composed(found, LocalCluster()))
-        for nodes, found in clusters_of.items()
+    services = {
+        nodes: await service.composed(found, LocalCluster()) for nodes, found in clusters_of.items()
     }
+    flows = {nodes: KubeExtender(made) for nodes, made in services.items()}
     ours: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}
     plain: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         for nodes, flow in flows.items():
-            found = json.loads(await flow.filter(bodies[nodes]))
+            services[nodes].ledgers.apply(change(clusters_of[nodes], turn))
+            body = service.of_pod(bodies[nodes], f"pod-{turn}")
             start = process_time()
-            await flow.filter(bodies[nodes])
+            answer = await flow.filter(body)
             middle = process_time()
-            also = naive(bodies[nodes], clusters_of[nodes])
+            also = naive(body, clusters_of[nodes])
             plain[nodes].append(process_time() - middle)
             ours[nodes].append(middle - start)
-            if found["NodeNames"] != json.loads(also)["NodeNames"]:
+            if json.loads(answer)["NodeNames"] != json.loads(also)["NodeNames"]:
                 sys.exit(f"filter_{nodes}_cpu: the service and the naive answer disagree")
     middles = {nodes: statistics.median(times) for nodes, times in ours.items()}
     results: list[service.Result] = []
@@ -57,6 +60,14 @@ async def _measure() -> Iterator[service.Result]:
     growth = middles[12_500] / middles[5_000]
     results.append(("filter_cpu_growth", middles[12_500] * 1e3, "ms", "filter_5000_cpu", growth))
     return iter(results)
+
+
+def change(ledgers: list[NodeLedger], turn: int) -> Change:
+    """Another replica's write: a node gets a small share, which also replaces its list item."""
+    at = turn % len(ledgers)
+    share = clusters.share(ledgers[at], [turn % clusters.CARDS], 1 << 20, 0, f"change-{turn}")
+    ledgers[at] = ledgers[at].adopt(share)
+    return Change(ledgers[at].node.name, Stored(ledgers[at], f"change-{turn}"))
 
 
 def naive(content: bytes, ledgers: list[NodeLedger]) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from adapters.stores.store import Change, Conflict, Stored, changes_of, stored_of
@@ -108,10 +109,11 @@ class MemoryStore:
             self._table.readers.remove(self._changed)
 
     def _since(self, seen: int) -> list[Change]:
+        newest_first = reversed(self._table.rows.items())
+        newer = [*takewhile(lambda item: item[1].version > seen, newest_first)]
         return [
             change
-            for node, row in self._table.rows.items()
-            if row.version > seen
+            for node, row in reversed(newer)
             for change in changes_of(
                 node, str(row.version), row.record, recreated=row.recreated > seen
             )
