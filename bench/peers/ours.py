@@ -174,7 +174,7 @@ def predicates(contestant: Contestant) -> Decide:
 def explains(contestant: Contestant) -> Decide:
     """``/api/explain`` of a pod that fits no node."""
 
-    async def no_metrics() -> bytes:
+    async def no_metrics(*_: object) -> bytes:
         return b""
 
     route = people(contestant.service, no_metrics, list)["POST", "/api/explain"]
