@@ -12,6 +12,10 @@ import h11
 
 from adapters.node.apiserver.credentials import AgentCredentials
 
+CONNECT_TIMEOUT = 5.0
+"""Seconds for TCP and TLS. An attempt that began before the node's kube-proxy had its rules is never
+answered: the kernel keeps the way that a connection had first."""
+
 READ_TIMEOUT = 150.0
 """Seconds without a byte after which a connection counts as lost; bookmarks come every minute."""
 
@@ -69,10 +73,7 @@ async def stream(
     Raises:
         OSError: the request was rejected, or the answer is missing or invalid.
     """
-    async with asyncio.timeout(READ_TIMEOUT):
-        reader, writer = await asyncio.open_connection(
-            credentials.host, credentials.port, ssl=credentials.context
-        )
+    reader, writer = await _connect(credentials)
     try:
         headers = [*credentials.headers(), ("Accept", "application/json")]
         if body:
@@ -88,6 +89,17 @@ async def stream(
         raise ApiError(f"the API server's answer is invalid: {error}") from error
     finally:
         writer.close()
+
+
+async def _connect(
+    credentials: AgentCredentials,
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = credentials.host, credentials.port
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            return await asyncio.open_connection(host, port, ssl=credentials.context)
+    except TimeoutError as error:
+        raise ApiError(f"{host}:{port} does not answer within {CONNECT_TIMEOUT:g} s") from error
 
 
 async def _body(

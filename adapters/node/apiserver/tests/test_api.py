@@ -1,6 +1,8 @@
 """Requests against a server that sends raw bytes."""
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 
@@ -89,6 +91,26 @@ def test_an_answer_that_is_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(ApiError, match="more than 10 bytes"):
         request(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + b"x" * 11)
+
+
+def test_a_server_that_cannot_be_reached_is_given_up_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api, "CONNECT_TIMEOUT", 0.05)
+
+    async def run() -> None:
+        # Of a queue that is full, the kernel drops further attempts to connect without a word.
+        with contextlib.ExitStack() as held:
+            full = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+            address = full.getsockname()
+            for _ in range(3):
+                other = held.enter_context(socket.socket())
+                other.setblocking(False)
+                other.connect_ex(address)
+            await send(AgentCredentials(*address, None), "POST", "/", b"{}")
+
+    with pytest.raises(ApiError, match=r"^127\.0\.0\.1:\d+ does not answer within 0\.05 s$"):
+        asyncio.run(run())
 
 
 def test_a_silent_server_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
