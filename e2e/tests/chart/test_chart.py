@@ -129,7 +129,7 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
 def test_images_come_from_the_mirror_and_nowhere_else() -> None:
     images = re.findall(r"image: (\S+)", chart.template(values("everything")))
 
-    assert len(images) == 6
+    assert len(images) == 8
     assert {image.split("/")[0] for image in images} == {"registry.example.com"}
 
 
@@ -239,6 +239,7 @@ def test_the_patch_of_kustomize_is_the_container_of_the_chart() -> None:
 
     assert yaml.safe_load(rendered["container.yaml"]) == spec["containers"][0]
     assert yaml.safe_load(rendered["volume.yaml"]) == spec["volumes"][0]
+    assert yaml.safe_load(rendered["patch.yaml"])["spec"] == patch["spec"]
 
 
 def test_every_parameter_of_hami_daemon_has_its_counterpart_in_the_readme_and_the_values() -> None:
