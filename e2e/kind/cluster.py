@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from e2e.harness.cluster.target import KIND
+from e2e.harness.node import processors
 from e2e.harness.processes.run import REPOSITORY
 from e2e.kind.engine import Engine
 from e2e.testbed import cache
@@ -18,6 +19,8 @@ CONFIGURATION = REPOSITORY / "configs" / "kind-cluster.yaml"
 # By its label a later run knows the cluster as ours: kind's own labels have its name alone.
 NETWORK = "dragoman-e2e"
 LABEL = "dragoman.dev/e2e-kind"
+PROCESSORS = 16
+"""That a kubelet counts: a guide's pod requests four."""
 OF_CLUSTER = f"label=io.x-k8s.kind.cluster={KIND}"
 
 
@@ -47,7 +50,7 @@ def cluster(engine: Engine, image: str, kubeconfig: Path) -> Iterator[list[str]]
     engine.docker("network", "create", f"--label={LABEL}=true", NETWORK)
     try:
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump(configuration(), file)
+            yaml.safe_dump(configuration(kubeconfig.parent), file)
             file.flush()
             _kind(engine, "create", "cluster", f"--config={file.name}", f"--image={image}",
                   f"--kubeconfig={kubeconfig}", "--wait=4m")  # fmt: skip
@@ -64,9 +67,17 @@ def delete(engine: Engine, kubeconfig: Path) -> None:
         engine.docker("network", "rm", NETWORK)
 
 
-def configuration() -> dict[str, Any]:
-    """The project's file, and what control groups of version 1 need; version 2 ignores it."""
+def configuration(folder: Path) -> dict[str, Any]:
+    """The project's file, and what control groups of version 1 need; version 2 ignores it.
+
+    Args:
+        folder: where files are put that are mounted into nodes.
+    """
     content: dict[str, Any] = yaml.safe_load(CONFIGURATION.read_text())
+    processors.write(folder / "processors", PROCESSORS)
+    shown = {"hostPath": f"{folder}/processors", "containerPath": str(processors.NODES)}
+    for node in content["nodes"]:
+        node["extraMounts"] = [shown | {"readOnly": True}]
     content["kubeadmConfigPatches"] = ["kind: KubeletConfiguration\nfailCgroupV1: false\n"]
     content["containerdConfigPatches"].append(
         'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\n  restrict_oom_score_adj = true\n'

@@ -14,10 +14,15 @@ from e2e.testbed import cache
 from e2e.testbed.versions import ROOT, GoComponent, components
 
 HERE = Path(__file__).parent / "node"
-PARTS = ("node", "kind", "kubernetes", "etcd", "coredns", "containerd", "busybox", "volcano")
+PARTS = (
+    *("node", "kind", "kubernetes", "etcd", "coredns", "containerd", "busybox"),
+    *("volcano", "koordinator"),
+)
 BUSYBOX = f"{images.PREFIX}/busybox:1"
 WORKLOAD = "busybox:1.37"
-"""The image of the documentation's pods; the program is the test bed's."""
+"""The image of the quickstart's pods; the program is the test bed's."""
+GUIDES = ("nvidia/cuda:9.0-devel", "nvidia/cuda:11.8.0-base-ubuntu22.04", "ubuntu:22.04")
+"""The images of the guides' pods (configs/examples); the program is the same."""
 
 # Where each program of the node image comes from, and where it is.
 PROGRAMS = {
@@ -58,6 +63,11 @@ VOLCANO = {
     "volcanosh/vc-scheduler": "vc-scheduler",
     "volcanosh/vc-controller-manager": "vc-controller-manager",
 }
+# As Koordinator's manifests name its images; e2e/kind/koordinator has the same.
+KOORDINATOR = {
+    "ghcr.io/koordinator-sh/koord-scheduler": "koord-scheduler",
+    "ghcr.io/koordinator-sh/koord-manager": "koord-manager",
+}
 
 
 def node_image(engine: Engine) -> str:
@@ -70,13 +80,14 @@ def node_image(engine: Engine) -> str:
     image = f"{images.PREFIX}/node:{images.digest(*images.made_of(*PARTS), Path(__file__), *own)}"
     if not engine.has(image):
         base = _base(engine)
-        _commit(engine, base, [*kubeadm_images(engine), *volcano_images(engine)], image)
+        names = [*kubeadm_images(engine), *volcano_images(engine), *koordinator_images(engine)]
+        _commit(engine, base, names, image)
     return image
 
 
-def version() -> str:
-    """Of Kubernetes, as ``v1.2.3``."""
-    component = components()["kubernetes"]
+def version(part: str = "kubernetes") -> str:
+    """Of Kubernetes, or of another part, as ``v1.2.3``."""
+    component = components()[part]
     assert isinstance(component, GoComponent)  # noqa: S101 - for mypy
     return component.version
 
@@ -116,10 +127,11 @@ def kubeadm_images(engine: Engine) -> list[str]:
         check=True,
     )
     busybox: dict[str, Path | str] = {"bin/busybox": cache.binary("busybox", "busybox")}
-    busybox |= {f"bin/{applet}": "busybox" for applet in APPLETS}
+    busybox |= {"bin/bash": HERE / "bash"} | {f"bin/{applet}": "busybox" for applet in APPLETS}
     images.scratch(engine, BUSYBOX, busybox, ["/bin/sleep", "2147483647"])
-    names = [BUSYBOX, WORKLOAD]
-    engine.docker("tag", BUSYBOX, WORKLOAD)
+    names = [BUSYBOX, WORKLOAD, *GUIDES]
+    for workload in (WORKLOAD, *GUIDES):
+        engine.docker("tag", BUSYBOX, workload)
     if sandbox:
         names.append(sandbox[1])
         engine.docker("tag", BUSYBOX, sandbox[1])
@@ -148,6 +160,15 @@ def volcano_images(engine: Engine) -> list[str]:
             engine, f"{name}:{tag}", {program: cache.binary("volcano", program)}, [f"/{program}"]
         )
         for name, program in VOLCANO.items()
+    ]
+
+
+def koordinator_images(engine: Engine) -> list[str]:
+    """Import what Koordinator's manifests name; returns the names."""
+    tag = version("koordinator")
+    return [
+        images.scratch(engine, f"{name}:{tag}", {program: cache.binary("koordinator", program)})
+        for name, program in KOORDINATOR.items()
     ]
 
 

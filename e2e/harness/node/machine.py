@@ -6,7 +6,6 @@ ends with its first process, however that ends. Files below the run's folder sta
 sockets can be reached from outside; the network is the host's.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from e2e.harness.node import processors as shown
 from e2e.harness.processes.run import REPOSITORY, Run
 
 # What a node writes outside its own folders: /var/lib/kubelet/device-plugins, /var/log/containers,
@@ -89,33 +89,13 @@ def main() -> None:
         file.write_text(value)
         _mount("--bind", str(file), f"/proc/sys/{name}")
     if processors:
-        _show_processors(folder / "processors", processors)
+        shown.write(folder / "processors", processors)
+        _mount("--bind", str(folder / "processors"), str(shown.NODES))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     (folder / "ready").touch()
     while True:
         signal.pause()
-
-
-def _show_processors(folder: Path, count: int) -> None:
-    """Let more be counted than there are, for pods that ask for many and use none.
-
-    A kubelet counts folders and takes the numbers of processors, which it gives to control groups,
-    from their names: ``cpu1`` and ``cpu01`` are one processor that counts as two.
-    Source: github.com/google/cadvisor lib/utils/sysinfo/sysinfo.go, GetNodesInfo.
-    """
-    nodes = Path("/sys/devices/system/node")
-    node, there = folder / "node0", os.cpu_count() or 1
-    (node / "hugepages").mkdir(parents=True)
-    for name in ("meminfo", "distance"):
-        (node / name).write_text((nodes / "node0" / name).read_text())
-    for number in range(count):
-        processor = number % there
-        topology = node / f"cpu{'0' * (number // there)}{processor}" / "topology"
-        topology.mkdir(parents=True)
-        (topology / "core_id").write_text(str(number))  # one thread each, or they are found out
-        (topology / "physical_package_id").write_text("0")
-    _mount("--bind", str(folder), str(nodes))
 
 
 def _mount(*words: str) -> None:
