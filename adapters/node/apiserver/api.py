@@ -13,8 +13,8 @@ import h11
 from adapters.node.apiserver.credentials import AgentCredentials
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds for TCP and TLS. An attempt that began before the node's kube-proxy had its rules is never
-answered: the kernel keeps the way that a connection had first."""
+"""Seconds for TCP and TLS. An attempt that began before the node's kube-proxy had its rules is
+never answered: the kernel keeps the way that a connection had first."""
 
 READ_TIMEOUT = 150.0
 """Seconds without a byte after which a connection counts as lost; bookmarks come every minute."""

@@ -105,7 +105,7 @@ def test_a_server_that_cannot_be_reached_is_given_up_soon(
             address = full.getsockname()
             for _ in range(3):
                 other = held.enter_context(socket.socket())
-                other.setblocking(False)
+                other.settimeout(0)
                 other.connect_ex(address)
             await send(AgentCredentials(*address, None), "POST", "/", b"{}")
 
