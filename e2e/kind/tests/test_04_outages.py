@@ -26,7 +26,7 @@ def names(pods: Sequence[Pod]) -> list[str]:
 
 def has_restarted(name: str) -> bool:
     (container,) = get(f"pod {name}")["status"]["containerStatuses"]
-    return container["restartCount"] > 0 and container["ready"]
+    return bool(container["restartCount"] > 0 and container["ready"])
 
 
 def is_created(new: Pod) -> bool:

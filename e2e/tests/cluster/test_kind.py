@@ -47,7 +47,7 @@ def test_kind_accepts_the_configuration_and_fails_without_docker_alone(tmp_path:
 
 def test_kind_accepts_what_the_tests_add_to_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(yaml.safe_dump(configuration()))
+    file.write_text(yaml.safe_dump(configuration(tmp_path)))
 
     assert "unable to decode config" not in create(file, tmp_path)
 

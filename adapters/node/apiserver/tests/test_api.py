@@ -102,12 +102,12 @@ def test_a_server_that_cannot_be_reached_is_given_up_soon(
         # Of a queue that is full, the kernel drops further attempts to connect without a word.
         with contextlib.ExitStack() as held:
             full = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-            address = full.getsockname()
+            host, port = full.getsockname()
             for _ in range(3):
                 other = held.enter_context(socket.socket())
                 other.settimeout(0)
-                other.connect_ex(address)
-            await send(AgentCredentials(*address, None), "POST", "/", b"{}")
+                other.connect_ex((host, port))
+            await send(AgentCredentials(host, port, None), "POST", "/", b"{}")
 
     with pytest.raises(ApiError, match=r"^127\.0\.0\.1:\d+ does not answer within 0\.05 s$"):
         asyncio.run(run())
