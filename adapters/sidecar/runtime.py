@@ -26,6 +26,7 @@ from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.observe.namespace_metrics import NamespaceMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
@@ -106,6 +107,7 @@ class ServiceRuntime:
         self._cards = CardMetrics(
             self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
         )
+        self._namespaces = NamespaceMetrics(self.service.ledgers)
         self._compressor = Compressor()
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
@@ -220,6 +222,8 @@ class ServiceRuntime:
 
     async def _metrics(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
         first, families = self.metrics.text(), await self._cards.families()
+        if families:
+            families += self._namespaces.families()
         return await self._compressor.compress(first, families) if gzip else plain(first, families)
 
 

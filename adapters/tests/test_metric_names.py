@@ -1,4 +1,4 @@
-"""Alerts and dashboard use only metrics and labels that the programs export."""
+"""Alerts and dashboards use only metrics and labels that the programs export."""
 
 import ast
 import json
@@ -36,9 +36,9 @@ def expressions() -> Iterator[str]:
     rules = yaml.safe_load((ROOT / "configs/prometheus-alerts.yaml").read_text())
     for group in rules["spec"]["groups"]:
         yield from (rule["expr"] for rule in group["rules"])
-    dashboard = json.loads((ROOT / "charts/dragoman/files/dashboard.json").read_text())
-    for panel in dashboard["panels"]:
-        yield from (target["expr"] for target in panel["targets"])
+    for file in sorted((ROOT / "charts/dragoman/files/dashboards").glob("*.json")):
+        for panel in json.loads(file.read_text())["panels"]:
+            yield from (target["expr"] for target in panel["targets"])
 
 
 KNOWN = literals()

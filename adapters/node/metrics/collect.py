@@ -10,6 +10,7 @@ from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.counters import HookCounters
 from adapters.node.metrics.cards import card_families
 from adapters.node.metrics.exposition import Family
+from adapters.node.metrics.granted import granted_families
 from adapters.node.metrics.hook import hook_families
 from adapters.node.metrics.shares import share_families
 from adapters.node.metrics.slices import slice_families
@@ -42,9 +43,11 @@ class MetricsCollector:
         """All metrics, as they are now."""
         hardware = self.hardware()
         cards = {card.uuid: card for card in hardware.cards}
+        shares = list(uses(self.containers, cards, int(self.now())))
         return [
             *card_families(self.node, cards, self.loads()),
-            *share_families(list(uses(self.containers, cards, int(self.now())))),
+            *share_families(shares),
+            *granted_families(self.node, self.containers, self.granted, shares),
             *slice_families(self.containers, hardware.instances, self.granted),
             *hook_families(self.counters),
         ]

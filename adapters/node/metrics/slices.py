@@ -6,9 +6,9 @@ from adapters.node.grants import GrantAnswer
 from adapters.node.hardware.model import Instance
 from adapters.node.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.node.metrics.exposition import Family, Sample
+from adapters.node.metrics.granted import cards_of
 from adapters.node.metrics.naming import ZONE, Both, both, container_labels
 from core.hardware.mig import MigKey
-from core.requests.limits import CardLimit, GrantError, Limits
 
 Instances = Mapping[MigKey, Instance]
 """The MIG instances that exist."""
@@ -26,24 +26,13 @@ def slice_families(
     """
     found: list[Both] = []
     for (uid, name), container in containers.present():
-        for index, limit in enumerate(_cards(granted, uid, name)):
+        for index, limit in enumerate(cards_of(granted, uid, name)):
             if limit.slice is None:
                 continue
             instance = instances.get(MigKey(limit.uuid, limit.slice.profile, limit.slice.start))
             if instance is not None:
                 found.append(_samples(container, index, limit.uuid, limit.slice.profile, instance))
     return both("MigInfo", "hami_mig_device_info", "MIG device of a container", found)
-
-
-def _cards(granted: Callable[[str, str], GrantAnswer], uid: str, name: str) -> list[CardLimit]:
-    """In the order in which the container numbers them; none where its grant is invalid."""
-    try:
-        limits = granted(uid, name)
-    except GrantError:
-        return []
-    if not isinstance(limits, Limits):
-        return []
-    return sorted(limits.cards, key=lambda card: (card.index, card.uuid))
 
 
 def _samples(

@@ -212,8 +212,9 @@ def _facts(card: Card) -> dict[str, str]:
 
 
 def _labels(names: tuple[str, ...], facts: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(facts[name])}"' for name in names) + "}"
+    return "{" + ",".join(f'{name}="{escaped(facts[name])}"' for name in names) + "}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A label's value, as the text format has it between quotes."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -175,21 +175,6 @@ def test_labels_and_spreading_of_the_user_are_added_and_the_selectors_stay() -> 
     assert {"name": "DRAGOMAN_LOG_LEVEL", "value": "debug"} in pod["containers"][0]["env"]
 
 
-def test_alerts_and_dashboard_are_rendered_as_they_are_and_only_if_enabled() -> None:
-    rendered = chart.render(values("everything"))
-    rule = find(rendered, "PrometheusRule", "dragoman")
-    dashboard = find(rendered, "ConfigMap", "dragoman-dashboard")["data"]["dragoman.json"]
-    alerts = yaml.safe_load((REPOSITORY / "configs/prometheus-alerts.yaml").read_text())
-    plain = {(each["kind"], each["metadata"]["name"]) for each in chart.render({})}
-
-    assert rule["spec"] == alerts["spec"]
-    assert yaml.safe_load(dashboard) == yaml.safe_load(
-        (CHART / "files" / "dashboard.json").read_text()
-    )
-    assert not {("PrometheusRule", "dragoman"), ("ConfigMap", "dragoman-dashboard")} & plain
-    assert not {kind for kind, _ in plain} & {"Ingress", "ServiceMonitor"}
-
-
 def test_the_release_and_kube_system_are_never_asked_about() -> None:
     for name in ("defaults", "everything"):
         hooks = find(chart.render(values(name)), "MutatingWebhookConfiguration", "dragoman")

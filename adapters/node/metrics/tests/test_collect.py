@@ -132,3 +132,30 @@ def test_a_container_with_an_invalid_grant_has_no_instance(tmp_path: Path) -> No
         raise GrantError("no such card")
 
     assert "MigInfo{" not in text(tmp_path, granted=broken)
+
+
+def test_what_a_container_was_granted_stands_beside_what_it_uses(tmp_path: Path) -> None:
+    folder(tmp_path)
+    held = limits(limit(1, memory=1001, compute=25))
+
+    lines = text(tmp_path, granted=lambda *_: held).splitlines()
+
+    labels = '{node="gpu-a",namespace="ai",pod="train",container="main",uuid="GPU-1"}'
+    for name, value in (
+        ("memory_granted_bytes", 1001),
+        ("memory_limit_bytes", 1001),
+        ("memory_used_bytes", 130),
+        ("compute_granted_ratio", 0.25),
+        ("compute_used_ratio", 0.4),
+    ):
+        assert f"dragoman_container_{name}{labels} {value}" in lines
+
+
+def test_a_container_without_a_record_has_what_it_was_granted(tmp_path: Path) -> None:
+    held = limits(limit(0, memory=5), limit(1, memory=7, slot=SLICE))
+
+    lines = text(tmp_path, granted=lambda *_: held).splitlines()
+
+    granted = [each for each in lines if each.startswith("dragoman_container_memory_granted_bytes")]
+    assert [each.rpartition(" ")[2] for each in granted] == ["5", "7"]
+    assert not any("dragoman_container_memory_used" in line for line in lines)
