@@ -1,7 +1,7 @@
 """The interface of a dialect, and the values that pass through it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -120,6 +120,32 @@ class Result:
     labels: Mapping[str, str]
 
 
+ByContainer = Mapping[str, Mapping[str, str]]
+"""Entries by the name of a container."""
+
+
+def _no_containers() -> ByContainer:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionDefaults:
+    """What the ecosystem's own webhook adds to a pod that the API server is about to create.
+
+    Attributes:
+        annotations: of the pod.
+        limits: amounts of resources that a container lacks, by the name of the resource.
+        variables: of a container's environment, in place of the author's.
+    """
+
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: ByContainer = field(default_factory=_no_containers)
+    variables: ByContainer = field(default_factory=_no_containers)
+
+
+NO_DEFAULTS = AdmissionDefaults()
+
+
 @dataclass(frozen=True, slots=True)
 class AdoptedAllocation:
     """What another scheduler allocated to a pod, by the record and the rules of that scheduler.
@@ -183,8 +209,8 @@ class Dialect(Protocol):
         """
         ...
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
-        """The annotations that the ecosystem's own webhook adds where the author sets none.
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
+        """What the ecosystem's own webhook adds where the author sets nothing.
 
         Args:
             pod: the pod that the API server is about to create.

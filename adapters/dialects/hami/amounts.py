@@ -14,6 +14,7 @@ from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest
 
 MAX_CARDS = 1024
+LOWEST_PRIORITY = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None
     )
     percent = _amount(member, config.percent, FULL, "it is percent of each card's memory")
     cores = _amount(member, config.cores, FULL, "it is percent of each card's compute")
-    priority = _amount(member, config.priority, 1, "0 is high, 1 is low")
+    priority = _amount(member, config.priority, LOWEST_PRIORITY, "0 is high, 1 is low")
     found = zip(config.amounts, (memory, percent, cores, priority), strict=True)
     stated = [name for name, amount in found if amount is not None]
     if not stated:

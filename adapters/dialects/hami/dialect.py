@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.dialect import (
+    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Documents,
@@ -17,6 +18,7 @@ from adapters.dialects.hami import keys, result
 from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
 from adapters.dialects.hami import settings as files
+from adapters.dialects.hami.admission import admission_defaults
 from adapters.dialects.hami.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
@@ -78,9 +80,9 @@ class Hami:
         """
         return pods.read_request(pod, self.config, self.defaults)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """Empty: HAMi's webhook adds no annotation."""
-        return {}
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
+        """The number of cards and the priority; see ``admission.admission_defaults``."""
+        return admission_defaults(pod, self.config)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, from the node object alone."""

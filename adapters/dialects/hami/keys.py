@@ -41,6 +41,11 @@ POD_ANNOTATIONS = frozenset(
 )
 """Only HAMi reads these beside ``nvidia.com/gpu``: a pod that has one means HAMi."""
 
+# --- what a container gets from the webhook: pkg/util/types.go:39 ---------------------------------
+
+PRIORITY_VARIABLE = "CUDA_TASK_PRIORITY"
+"""HAMi-core v2.10 reads it, 1 without it: src/multiprocess/multiprocess_memory_limit.c:1139."""
+
 # --- what a node reports: nvidia/device.go:40-42, 54 ----------------------------------------------
 
 PAIR_SCORES = "hami.io/node-nvidia-score"

@@ -19,6 +19,7 @@ from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, is_card_uuid
 from adapters.dialects.hami import keys
+from adapters.dialects.hami.amounts import LOWEST_PRIORITY
 from adapters.dialects.hami.links import links, read_pair_scores
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.wire.kube import KubeNode, annotations
@@ -114,16 +115,34 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
 
 
 def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
-    """What HAMi's device plugin registers for the cards of a node: the number of sharers.
+    """The number of sharers, which HAMi's device plugin registers, and sums of the other amounts.
 
-    The kubelet ignores resources that a node does not publish, so the others need no sum.
+    The plugin registers no sums, because HAMi's scheduler needs none. vc-scheduler rejects pods
+    whose amounts are more than their sum. A container counts in a sum once, whatever its number of
+    cards, so no sum keeps a pod out that a card has room for.
 
     Args:
         cards: of one node.
         config: the settings of this dialect.
     """
     own = [card for card in cards if keys.NAME in card.dialects]
-    return {config.count: sum(card.slots for card in own if card.healthy)} if own else {}
+    if not own:
+        return {}
+    healthy = [card for card in own if card.healthy]
+    slots = sum(card.slots for card in healthy)
+    return {
+        config.count: slots,
+        config.memory: sum(card.memory for card in healthy) // (config.unit * MIB),
+        config.percent: FULL * len(healthy),
+        config.cores: sum(map(_most_compute, healthy)),
+        config.priority: LOWEST_PRIORITY * slots,
+    }
+
+
+def _most_compute(card: Card) -> int:
+    """Percent, at most, of all pods on a card: HAMi rounds the slices' percentages up."""
+    layouts = (sum(each.compute for each in layout.slices) for layout in card.geometry.layouts)
+    return max((FULL, *layouts))
 
 
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:

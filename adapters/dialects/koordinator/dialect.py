@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.dialect import (
+    NO_DEFAULTS,
+    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Documents,
@@ -74,13 +76,13 @@ class Koordinator:
         """Read what a pod requests; see ``Dialect``."""
         return read_pod_request(pod, self.ranking)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
         """The QoS policy that HAMi's webhook adds for MetaX's device plugin; else none.
 
         Koordinator's own webhook adds no annotation that matters here.
         """
         unset = METAX_QOS not in annotations(pod) and request.vendor == keys.METAX
-        return {METAX_QOS: BEST_EFFORT} if unset else {}
+        return AdmissionDefaults({METAX_QOS: BEST_EFFORT}) if unset else NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node's Device object; see ``Dialect``."""

@@ -6,6 +6,7 @@ from typing import Self
 
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import (
+    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Documents,
@@ -77,9 +78,9 @@ class Metax:
         """
         return pods.read_request(pod, self.config, self.defaults)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
         """The QoS policy of shares; see ``Dialect``."""
-        return shares.default_annotations(annotations(pod), request)
+        return AdmissionDefaults(shares.default_annotations(annotations(pod), request))
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, from the node object alone."""

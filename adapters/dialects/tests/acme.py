@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
 from adapters.dialects.dialect import (
+    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Dialect,
@@ -68,8 +69,8 @@ class Acme:
             ),
         )
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        return {"acme.example/admitted": "yes"}
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
+        return AdmissionDefaults({"acme.example/admitted": "yes"})
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         entries = filter(None, annotations(node).get(CARDS, "").split(","))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.dialect import (
+    NO_DEFAULTS,
+    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Documents,
@@ -77,9 +79,9 @@ class Volcano:
         """
         return self.pods.read(pod)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """Empty: Volcano's webhook adds no annotation that matters here."""
-        return {}
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
+        """None: Volcano's webhook adds nothing that matters here."""
+        return NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, from the node object alone."""

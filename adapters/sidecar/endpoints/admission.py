@@ -5,13 +5,13 @@ of cards that comes with it is adopted if it is valid, corrected on the same nod
 rejected if nothing fits there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from adapters.dialects import record
-from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.committer import Committed
 from adapters.sidecar.decide.decisions import main_cause
@@ -19,6 +19,7 @@ from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.closed_containers import close_containers
+from adapters.sidecar.endpoints.default_limits import add_limits
 from adapters.sidecar.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
@@ -77,8 +78,9 @@ class Admission:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny_pod(pod, review, "node_name", text)
-        patch = admission.add_entries("annotations", pod.metadata.annotations, added)
-        patch += close_containers(raw, _sharers(pod_request))
+        patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
+        patch += add_limits(pod, added.limits)
+        patch += close_containers(raw, _sharers(pod_request), added.variables)
         dialect = pod_request.dialect.name
         self._decision_log.record(
             DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
@@ -193,10 +195,10 @@ class Admission:
 
     def _read(
         self, pod: Pod, dialects: Sequence[Dialect]
-    ) -> tuple[PodRequest | None, Mapping[str, str]]:
-        """What a pod requests, and the annotations to add to it.
+    ) -> tuple[PodRequest | None, AdmissionDefaults]:
+        """What a pod requests, and what to add to it.
 
-        Those are the dialect's defaults where the author wrote nothing, and the plugins that the
+        That is the dialect's defaults where the author wrote nothing, and the plugins that the
         container runtime must ask.
 
         Raises:
@@ -204,12 +206,12 @@ class Admission:
         """
         pod_request = read(pod, dialects)
         if pod_request is None:
-            return None, {}
+            return None, NO_DEFAULTS
         added = pod_request.dialect.admission_defaults(pod, pod_request.request)
         if not self._required_plugin:
             return pod_request, added
         plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
-        return pod_request, {**added, **plugins}
+        return pod_request, replace(added, annotations={**added.annotations, **plugins})
 
     def _patch(self, binding: Binding, pod_request: PodRequest, committed: Committed) -> Patch:
         result = self._service.result(pod_request, committed)

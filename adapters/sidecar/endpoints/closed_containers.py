@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from adapters.dialects import record
+from adapters.dialects.dialect import ByContainer
 from adapters.wire import admission
 from adapters.wire.admission import Patch
 
@@ -14,12 +15,13 @@ SHARE_MARK = {"name": record.MARK, "value": "1"}
 """Shows the node agent that a container must not start before it has its share."""
 
 
-def close_containers(raw: bytes, sharers: frozenset[str]) -> Patch:
+def close_containers(raw: bytes, sharers: frozenset[str], more: ByContainer) -> Patch:
     """Let containers start without any card, and mark them.
 
     Args:
         raw: the pod, as JSON.
         sharers: names of the containers that request a share.
+        more: further variables of these containers.
     """
     spec = admission.read_environments(raw).spec
     patch: Patch = []
@@ -29,9 +31,13 @@ def close_containers(raw: bytes, sharers: frozenset[str]) -> Patch:
     ):
         for index, container in enumerate(containers):
             if container.name in sharers:
-                patch += _set_variables(
-                    f"/spec/{field}/{index}/env", container.env, (VOID_DEVICES, SHARE_MARK)
+                own = more.get(container.name, {})
+                wanted = (
+                    VOID_DEVICES,
+                    SHARE_MARK,
+                    *({"name": name, "value": value} for name, value in own.items()),
                 )
+                patch += _set_variables(f"/spec/{field}/{index}/env", container.env, wanted)
     return patch
 
 

@@ -14,14 +14,25 @@ MIB = 1 << 20
 
 
 def granted_shares(grants: Sequence[Object]) -> list[Share]:
-    """The ledger's grants in the words of a record on a pod; a slice by its group and place."""
+    """The ledger's grants in the words of a record on a pod."""
+    return sorted(
+        Share(grant["card"], grant["memory"] // MIB, grant["compute"]) for grant in grants
+    )
+
+
+def slices_in_groups(grants: Sequence[Object]) -> list[Share]:
+    """The ledger's grants of slices as Volcano names them: by their group and place."""
     shares = []
     for grant in grants:
-        card, part = grant["card"], grant.get("slice")
-        if part:
-            card = f"{card}[{part['layout']}-{part['position']}]"
+        part = grant["slice"]
+        card = f"{grant['card']}[{part['layout']}-{part['position']}]"
         shares.append(Share(card, grant["memory"] // MIB, grant["compute"]))
     return sorted(shares)
+
+
+def instance_uuid(card: str, part: Object) -> str:
+    """The uuid of the instance that stands for a slice of a card in the tests."""
+    return f"MIG-{card}-{part['profile']}-{part['start']}"
 
 
 def expected_env(record: Object, grants: Sequence[Object]) -> dict[str, str | None]:
@@ -36,8 +47,7 @@ def expected_env(record: Object, grants: Sequence[Object]) -> dict[str, str | No
             "METAX_COMPUTE": ",".join(str(row["compute"]) for row in rows),
         }
     names = [
-        f"MIG-{row['card']}-{row['slice']['start']}" if "slice" in row else row["card"]
-        for row in rows
+        instance_uuid(row["card"], row["slice"]) if "slice" in row else row["card"] for row in rows
     ]
     env: dict[str, str | None] = {"NVIDIA_VISIBLE_DEVICES": ",".join(names)}
     for place, row in enumerate(rows):

@@ -66,6 +66,7 @@ GUIDES: dict[str, dict[str, list[tuple[int, int]]]] = {
         "hami-uuid-not-to-use": [(1000, 0)],
         "hami-policies": [(1000, 0)],
     },
+    "hami-mig": {"hami-mig": [(9856, 29)] * 2, "hami-mig-small": [(4864, 15)]},
 }
 
 EITHER = {
@@ -165,6 +166,19 @@ def hami_says(pods: Mapping[str, Object]) -> None:
         )
 
 
+def hami_mig_says(pods: Mapping[str, Object]) -> None:
+    """The instances that HAMi's device plugin makes: pkg/device/nvidia/mig_allocations.go."""
+    hami_says(pods)
+    found = {
+        name: json.loads(row["metadata"]["annotations"]["hami.io/vgpu-mig-allocations"])
+        for name, row in pods.items()
+    }
+    profiles = {name: [(row["profile"], row["placement"]) for row in found[name]] for name in found}
+    assert profiles["hami-mig"] == [("2g.10gb", {"start": 0, "size": 2})] * 2
+    assert len({row["gpuUUID"] for row in found["hami-mig"]}) == 2, "a card for each device"
+    assert profiles["hami-mig-small"] == [("1g.5gb", {"start": 6, "size": 1})]
+
+
 RECORD_CHECKS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "volcano-hami-core": volcano_says,
     "volcano-mig": mig_says,
@@ -178,4 +192,5 @@ RECORD_CHECKS: dict[str, Callable[[Mapping[str, Object]], None]] = {
     "hami-share": hami_says,
     "hami-whole": hami_says,
     "hami-choice": hami_says,
+    "hami-mig": hami_mig_says,
 }

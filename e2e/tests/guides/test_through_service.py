@@ -40,7 +40,13 @@ from e2e.testbed import cache
 
 pytestmark = pytest.mark.local
 
-GUIDES = ("volcano-hami-core", "koordinator-gpu-share", "metax-share", "metax-specific-card")
+GUIDES = (
+    "volcano-hami-core",
+    "koordinator-gpu-share",
+    "metax-share",
+    "metax-specific-card",
+    "hami-share",
+)
 MIB = 1 << 20
 
 
@@ -71,7 +77,8 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Service:
-    made = start_service(plane)
+    # vc-scheduler needs sums of all amounts, and HAMi's device plugin states none.
+    made = start_service(plane, publish=["hami"])
     nodes = [row["metadata"]["name"] for row in plane.api.get("/api/v1/nodes")["items"]]
     wait_for_cards(plane, nodes)
     seconds = with_decisions(
@@ -156,10 +163,23 @@ def is_on_the_card_that_its_author_named(pod: Object) -> None:
     assert named in written["hami.io/metax-sgpu-devices-allocated"]
 
 
+def is_as_hamis_device_plugin_reads_it(pod: Object) -> None:
+    """Source: HAMi v2.10 pkg/util/util.go, GetPendingPod, and pkg/device/devices.go."""
+    written = pod["metadata"]["annotations"]
+    assert pod["spec"]["nodeName"] == written["hami.io/vgpu-node"] == "hami-share-node"
+    card, *amounts = written["hami.io/vgpu-devices-to-allocate"].removesuffix(":;").split(",")
+    assert card.startswith("GPU-4a410001-")
+    assert amounts == ["NVIDIA", "3000", "30"]
+    assert written["hami.io/vgpu-devices-allocated"] == written["hami.io/vgpu-devices-to-allocate"]
+    assert written["hami.io/bind-phase"] == "allocating"
+    assert written["hami.io/bind-time"] == written["hami.io/vgpu-time"]
+
+
 CHECKS: dict[str, Callable[[Object], None]] = {
     "hami-pod": is_as_volcanos_guide_says,
     "pod-example": is_as_koordinators_guide_says,
     "sample-pod": is_as_metaxs_guide_says,
+    "hami-default": is_as_hamis_device_plugin_reads_it,
     "sample-pod-specific": is_on_the_card_that_its_author_named,
 }
 
@@ -190,7 +210,7 @@ def test_koord_scheduler_binds_its_guides_pod_and_the_others(
     plane = service.plane
     configuration = kube_like(service, "koord-scheduler-config.yaml", "koord")
     with turn(partial(start_koord_scheduler_alone, plane, configuration), plane):
-        for name in ("pod-example", "hami-pod", "sample-pod"):
+        for name in ("pod-example", "hami-pod", "sample-pod", "hami-default"):
             found = placed(service, guides[name], "koord")
             CHECKS[name](found)
             gone(plane, found)
@@ -211,6 +231,9 @@ def test_vc_scheduler_plans_and_the_webhook_writes_the_cards_into_its_binding(
         ]
         two = placed(service, guides["hami-pod-two-cards"], "volcano")
         assert two["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].count("NVIDIA,8000") == 2
+        hamis = placed(service, guides["hami-default"], "volcano")
+        is_as_hamis_device_plugin_reads_it(hamis)
+        gone(plane, hamis)
         verbs = {row["verb"] for row in service.get("/api/decisions")}
         assert {"allocate", "binding", "admit"} <= verbs
         gone(plane, found)

@@ -20,7 +20,13 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.names import DEVICES
 from e2e.harness.node.real_node import LIBRARIES, RealNode, real_node
-from e2e.harness.oracles.expected import expected_devices, expected_env, granted_shares
+from e2e.harness.oracles.expected import (
+    expected_devices,
+    expected_env,
+    granted_shares,
+    instance_uuid,
+    slices_in_groups,
+)
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
@@ -136,7 +142,11 @@ def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
 
 
 def instances(way: Way, node: RealNode) -> list[dict[str, Any]] | None:
-    """The node's list of cards where some are cut: each to the first of its layouts."""
+    """The node's list of cards where some are cut: each to the first of its layouts.
+
+    Where instances are made one by one, as HAMi's device plugin does it, the list has each that
+    may be made.
+    """
     record = ledger(way.plane, node.name)
     if all(card.get("mode") != "mig" for card in record["cards"]):
         return None
@@ -145,17 +155,19 @@ def instances(way: Way, node: RealNode) -> list[dict[str, Any]] | None:
         row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
         row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
         if "geometry" in card:
-            layout = record["geometries"][card["geometry"]]["layouts"][0]
+            geometry = record["geometries"][card["geometry"]]
+            layouts = geometry["layouts"] if geometry.get("mixed") else geometry["layouts"][:1]
             row["instances"] = [
                 {
                     "profile": part["profile"],
                     "start": part["start"],
-                    "uuid": f"MIG-{card['uuid']}-{part['start']}",
+                    "uuid": instance_uuid(card["uuid"], part),
                     "devices": [
                         f"{node.host.folder}/dev/nvidia{card['index']}",
                         f"{node.host.folder}/dev/nvidia-cap{part['start']}",
                     ],
                 }
+                for layout in layouts
                 for part in layout["slices"]
             ]
         cards.append(row)
@@ -226,6 +238,12 @@ def delete_all(plane: ControlPlane) -> None:
     within(60, lambda: not plane.api.get(PODS)["items"])
 
 
+def priority_env(container: Object) -> dict[str, str | None]:
+    """What HAMi's webhook adds for HAMi-core. Source: pkg/device/nvidia/device.go, v2.10."""
+    priority = container["resources"]["limits"].get("nvidia.com/priority")
+    return {"CUDA_TASK_PRIORITY": priority}
+
+
 def look(
     way: Way,
     found: list[Object],
@@ -245,15 +263,16 @@ def look(
         assert amounts in (shares, EITHER.get(name)), name
 
         written = shares_of_pod(row, minors(found, guides_node))
-        if "slice" in grants[0]:  # Volcano writes what was asked for, not what the slice has
-            assert [s.card for s in written] == [s.card for s in granted_shares(grants)], name
+        # Volcano writes what was asked for, not what the slice has.
+        if "slice" in grants[0] and held_by["dialect"] == "volcano":
+            assert [s.card for s in written] == [s.card for s in slices_in_groups(grants)], name
         else:
             assert written == granted_shares(grants), name
 
         for container in row["spec"]["containers"]:
             mine = [g for g in grants if g["container"] == container["name"]]
             inside = node.inside(row, container["name"])
-            env = expected_env(record, mine)
+            env = expected_env(record, mine) | priority_env(container)
             assert {key: inside.env.get(key) for key in env} == env, name
             limits = [key for key in env if "LIMIT" in key and env[key] is not None]
             assert inside.libraries == (frozenset(LIBRARIES) if limits else frozenset()), name

@@ -12,6 +12,7 @@ from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.hami.tests.builders import (
     a_device,
+    a_hami,
     a_kube_node,
     a_mig_device,
     a_pod,
@@ -381,3 +382,31 @@ def test_a_slice_has_the_memory_and_the_compute_and_all_memory_is_the_largest(
 
     assert grant.slice is not None
     assert grant.slice.profile == profile
+
+
+def test_a_node_states_the_sums_of_healthy_cards_for_schedulers_that_add_up() -> None:
+    node = the_node(a_kube_node(a_device(0), a_device(1), a_device(2, health=False)))
+
+    assert HAMI_DIALECT.resources(node.cards) == {
+        "nvidia.com/gpu": 20,
+        "nvidia.com/gpumem": 2 * 40960,
+        "nvidia.com/gpumem-percentage": 200,
+        "nvidia.com/gpucores": 200,
+        "nvidia.com/priority": 20,
+    }
+    factor = a_hami(memoryFactor=1000)
+    assert factor.resources(node.cards)["nvidia.com/gpumem"] == 81
+
+
+def test_the_sum_of_compute_has_room_for_seven_slices_of_15_percent() -> None:
+    node = the_node(a_kube_node(a_mig_device()))
+
+    assert HAMI_DIALECT.resources(node.cards)["nvidia.com/gpucores"] == 105
+
+
+def test_two_devices_of_a_container_are_slices_of_two_cards() -> None:
+    pod = a_pod({"gpu": 2, "gpumem": 4000})
+    one, two = (the_node(a_kube_node(*map(a_mig_device, range(number)))) for number in (1, 2))
+
+    assert "2 cards asked for one container, node has 1" in rejection(pod, one).text()
+    assert {grant.card for grant in place(pod, two).grants} == {"GPU-0", "GPU-1"}

@@ -381,5 +381,3 @@ def test_any_record_gives_grants_or_an_error_and_nothing_else(devices: str, slic
 
 def test_a_configured_dialect_has_its_name() -> None:
     assert a_hami().name == "hami"
-    assert HAMI.admission_defaults(a_pod(SHARE), read(a_pod(SHARE))) == {}
-    assert HAMI.resources(cards(2).cards) == {"nvidia.com/gpu": 20}

@@ -183,7 +183,9 @@ def test_a_part_of_a_metax_card_has_the_qos_policy_of_metax(
     request = KOORDINATOR.read_request(pod)
 
     assert request.qos == qos
-    assert {**KOORDINATOR.admission_defaults(pod, request), **annotations} == {METAX_QOS: qos}
+    assert {**KOORDINATOR.admission_defaults(pod, request).annotations, **annotations} == {
+        METAX_QOS: qos
+    }
 
 
 def test_it_never_joins_a_card_under_another_policy() -> None:

@@ -92,6 +92,26 @@ def test_a_default_of_the_dialect_is_written_where_the_author_wrote_nothing() ->
     assert kept["metadata"]["annotations"] == said["metadata"]["annotations"]
 
 
+def test_what_hamis_webhook_adds_is_added() -> None:
+    pod = a_pod(limits={"nvidia.com/gpumem": 100, "nvidia.com/priority": 0})
+    (container,) = pod["spec"]["containers"]
+    container["env"] = [{"name": "CUDA_TASK_PRIORITY", "value": "1"}]
+
+    answer = response(run(admit(pod)))
+
+    (made,) = patched(pod, answer["patch"])["spec"]["containers"]
+    assert made["resources"]["limits"] == {
+        **container["resources"]["limits"],
+        "nvidia.com/gpu": "1",
+    }
+    assert {one["name"]: one["value"] for one in made["env"]} == {
+        "CUDA_TASK_PRIORITY": "0",
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "DRAGOMAN_SHARE": "1",
+    }
+    assert "without nvidia.com/gpu: it gets 1" in answer["warnings"][0]
+
+
 @pytest.mark.parametrize(
     ("pod", "said"),
     [
