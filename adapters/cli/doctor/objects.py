@@ -48,6 +48,12 @@ class ProgramContainer(Wire, frozen=True, gc=False):
         """The last part of the image's name, without tag and digest."""
         return self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
 
+    @property
+    def is_service(self) -> bool:
+        """Whether it is Dragoman's service, by the chart's name or a part of the image's."""
+        parts = (self.name, *self.image.partition("@")[0].split("/"))
+        return "serve" in self.words and any(each.startswith("dragoman") for each in parts)
+
 
 class KeyToPath(Wire, frozen=True, gc=False):
     """A key of a ConfigMap and its file in the volume."""

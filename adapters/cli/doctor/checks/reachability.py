@@ -4,7 +4,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.doctor.finding import CheckResult, error, warning
 from adapters.cli.doctor.objects import KubeService, ProgramPod
-from adapters.cli.doctor.observed import NAME, Observed
+from adapters.cli.doctor.observed import Observed
 
 CHECK = "schedulers"
 
@@ -36,7 +36,7 @@ def unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | None
 def _sidecar(pod: ProgramPod, url: str) -> CheckResult | None:
     if pod.spec.host_network:
         return None  # whatever listens on the node
-    if any(each.image_name.startswith(NAME) for each in pod.spec.containers):
+    if any(each.is_service for each in pod.spec.containers):
         return None
     return error(
         CHECK,

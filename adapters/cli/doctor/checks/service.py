@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramPod
-from adapters.cli.doctor.observed import NAME, SERVICE, HttpAnswer, Installation, Observed
+from adapters.cli.doctor.observed import SERVICE, HttpAnswer, Installation, Observed
 
 CHECK = "service"
 
@@ -60,6 +60,4 @@ def _readiness(seen: Observed, release: Installation) -> Iterator[CheckResult]:
 
 
 def _is_sidecar(pod: ProgramPod) -> bool:
-    return any(
-        each.image_name.startswith(NAME) and "serve" in each.words for each in pod.spec.containers
-    )
+    return any(each.is_service for each in pod.spec.containers)

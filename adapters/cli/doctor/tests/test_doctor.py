@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from adapters.cli.configure.command import default
@@ -28,6 +29,7 @@ from adapters.cli.doctor.tests.sound_cluster import (
 from adapters.cli.main import app
 
 OK, WARNING, ERROR = FindingLevel
+SIDECAR = Path(__file__).parents[4] / "configs" / "kustomize" / "sidecar" / "sidecar.yaml"
 SHARE = {"name": "main", "resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}
 
 
@@ -403,11 +405,19 @@ def test_a_scheduler_on_the_hosts_network_needs_an_address_that_the_host_knows()
     assert "--url http://10.96.7.7:9595" in found.remedy
 
 
-def test_a_sidecar_in_the_schedulers_pod_is_reached_by_loopback() -> None:
+@pytest.mark.parametrize(
+    "sidecar",
+    [
+        yaml.safe_load(SIDECAR.read_text())["spec"]["template"]["spec"]["containers"][0],
+        {"name": "ledger", "image": "x/dragoman:1", "args": ["serve"]},
+        {"name": "dragoman", "image": "x/y/service@sha256:1", "args": ["serve"]},
+    ],
+)
+def test_a_sidecar_in_the_schedulers_pod_is_reached_by_loopback(sidecar: Object) -> None:
     cluster = only()
     options = ConfigureOptions(url="http://127.0.0.1:9595")
     pod = add_scheduler(cluster, Scheduler.VOLCANO, options)
-    pod["spec"]["containers"].append({"name": "dragoman", "image": "x/dragoman:1"})
+    pod["spec"]["containers"].append(sidecar)
 
     assert texts(cluster) == []
 
