@@ -58,6 +58,11 @@ def koordinator(percent: int) -> dict[str, int]:
     return {"koordinator.sh/gpu-core": percent, "koordinator.sh/gpu-memory-ratio": percent}
 
 
+def hami(memory: int, cores: int) -> dict[str, int]:
+    """A share of one card as HAMi's pods request it; MiB and percent."""
+    return {"nvidia.com/gpu": 1, "nvidia.com/gpumem": memory, "nvidia.com/gpucores": cores}
+
+
 def create(*objects: Pod) -> None:
     """Create objects.
 

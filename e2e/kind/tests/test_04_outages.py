@@ -1,7 +1,6 @@
 """Restarts and outages: of our components under load, of all nodes at once, of one node."""
 
 import subprocess
-from collections.abc import Sequence
 
 import pytest
 
@@ -14,16 +13,6 @@ SERVICE = "deployment/dragoman --namespace=dragoman-system"
 AGENT = "daemonset/dragoman-node --namespace=dragoman-system"
 
 
-def load(prefix: str, count: int) -> list[Pod]:
-    """Pods of two dialects in turn, which fit on the cards of two nodes."""
-    shares = (volcano(3000, cores=10), koordinator(12))
-    return [pod(f"{prefix}-{index}", shares[index % 2], app=prefix) for index in range(count)]
-
-
-def names(pods: Sequence[Pod]) -> list[str]:
-    return [each["metadata"]["name"] for each in pods]
-
-
 def has_restarted(name: str) -> bool:
     (container,) = get(f"pod {name}")["status"]["containerStatuses"]
     return bool(container["restartCount"] > 0 and container["ready"])
@@ -32,35 +21,6 @@ def has_restarted(name: str) -> bool:
 def is_created(new: Pod) -> bool:
     create(new)
     return True
-
-
-def test_service_and_agents_restart_under_load_without_a_lost_or_doubled_share() -> None:
-    before, during = load("before", 8), load("during", 16)
-    create(*before)
-    wait_for("pod", "--for=condition=Ready", "--selector=app=before")
-    granted_before = granted()
-
-    sh(f"kubectl rollout restart {SERVICE}; kubectl rollout restart {AGENT}")
-    for each in during:
-        create(each)
-    sh(
-        f"kubectl rollout status {SERVICE} --timeout=3m; kubectl rollout status {AGENT}",
-        timeout=400,
-    )
-
-    wait_for("pod", "--for=condition=Ready", "--selector=app=during", seconds=180)
-    after = granted()
-    assert {name: after[name] for name in granted_before} == granted_before
-    assert after.keys() == {*names(before), *names(during)}
-    assert max(used().values()) <= cards.MEMORY_MIB * MIB
-    restarts = [
-        row["restartCount"]
-        for each in get("pods", "--selector=app=before")
-        for row in each["status"]["containerStatuses"]
-    ]
-    assert set(restarts) == {0}
-    delete(*names(before), *names(during))
-    eventually(30, lambda: used() == {})
 
 
 def test_without_a_replica_plain_pods_are_created_and_bound() -> None:

@@ -40,8 +40,3 @@ def test_its_pods_share_a_card_with_kube_schedulers(workers: list[str]) -> None:
     assert environment("by-volcano")["NVIDIA_VISIBLE_DEVICES"] == shared
     delete("whole", "by-volcano", "by-kube")
     eventually(30, lambda: used() == {})
-
-
-def test_volcano_is_uninstalled() -> None:
-    sh("helm uninstall volcano -n volcano-system --wait")
-    sh("kubectl delete namespace volcano-system")

@@ -1,0 +1,73 @@
+"""Koordinator, by its own manifests and the commands of docs/schedulers/koord-scheduler.md."""
+
+import shutil
+from pathlib import Path
+
+from e2e.harness.processes.run import REPOSITORY
+from e2e.kind import cards
+from e2e.kind.documentation import blocks
+from e2e.kind.pods import (
+    create,
+    delete,
+    environment,
+    granted,
+    hami,
+    koordinator,
+    pod,
+    used,
+    volcano,
+)
+from e2e.kind.shell import eventually, get, sh, wait_for
+from e2e.testbed import cache
+
+PAGE = "docs/schedulers/koord-scheduler.md"
+OVERLAY = REPOSITORY / "e2e/kind/koordinator/kustomization.yaml"
+MIB = 2**20
+
+
+def test_the_scheduler_of_koordinators_manifests_runs_with_what_configure_prints(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "koordinator"
+    shutil.copytree(cache.asset("koordinator", "manifests"), folder / "config")
+    shutil.copy(OVERLAY, folder)
+    sh(f"kubectl create -k {folder}")
+    for name in ("koord-manager", "koord-scheduler"):
+        sh(f"kubectl -n koordinator-system rollout status deployment {name} --timeout=2m", 150)
+    block = blocks(PAGE)[0]
+
+    sh(f"cd {tmp_path}\n{block}")
+
+    sh("kubectl -n koordinator-system rollout status deployment koord-scheduler --timeout=2m", 150)
+
+
+def test_pods_of_three_dialects_and_three_schedulers_share_one_card(workers: list[str]) -> None:
+    node = workers[0]
+    create(pod("whole", volcano(cards.MEMORY_MIB), node=node, scheduler="volcano"))
+    wait_for("pod/whole", "--for=condition=Ready")
+    create(
+        pod("by-volcano", volcano(6000, cores=20), node=node, scheduler="volcano"),
+        pod("by-koord", koordinator(25), node=node, scheduler="koord-scheduler"),
+        pod("by-kube", hami(5000, cores=30), node=node),
+    )
+
+    wait_for("pod/by-volcano pod/by-koord pod/by-kube", "--for=condition=Ready")
+
+    grants = {name: rows[0] for name, rows in granted(node).items()}
+    shared = grants["by-volcano"]["card"]
+    assert shared != grants["whole"]["card"]
+    assert {name: row["card"] for name, row in grants.items() if name != "whole"} == dict.fromkeys(
+        ("by-volcano", "by-koord", "by-kube"), shared
+    )
+    assert used()[shared] == (6000 + cards.MEMORY_MIB // 4 + 5000) * MIB
+    limits = {"by-volcano": "6000m", "by-koord": f"{cards.MEMORY_MIB // 4}m", "by-kube": "5000m"}
+    for name, limit in limits.items():
+        inside = environment(name)
+        assert inside["NVIDIA_VISIBLE_DEVICES"] == shared
+        assert inside["CUDA_DEVICE_MEMORY_LIMIT_0"] == limit
+    # Koordinator's webhook has seen its pod, and its node components' record is on it.
+    found = get("pod by-koord")
+    assert "scheduling.koordinator.sh/device-allocated" in found["metadata"]["annotations"]
+    assert "hami.io/vgpu-devices-allocated" in get("pod by-kube")["metadata"]["annotations"]
+    delete("whole", "by-volcano", "by-koord", "by-kube")
+    eventually(30, lambda: used() == {})
