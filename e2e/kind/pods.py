@@ -80,6 +80,16 @@ def create(*objects: Pod) -> None:
         raise CommandError(done.stderr)
 
 
+def is_created(new: Pod) -> bool:
+    """Create an object, to be asked again while the API server refuses it.
+
+    Raises:
+        CommandError: the API server refused it.
+    """
+    create(new)
+    return True
+
+
 def delete(*names: str) -> None:
     """Delete pods and wait until they are gone."""
     sh(f"kubectl delete pod --timeout=90s {' '.join(names)}")

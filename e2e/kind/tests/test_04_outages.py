@@ -5,7 +5,17 @@ import subprocess
 import pytest
 
 from e2e.kind import cards
-from e2e.kind.pods import Pod, create, delete, environment, granted, koordinator, pod, used, volcano
+from e2e.kind.pods import (
+    create,
+    delete,
+    environment,
+    granted,
+    is_created,
+    koordinator,
+    pod,
+    used,
+    volcano,
+)
 from e2e.kind.shell import CommandError, eventually, get, sh, wait_for
 
 MIB = 2**20
@@ -16,11 +26,6 @@ AGENT = "daemonset/dragoman-node --namespace=dragoman-system"
 def has_restarted(name: str) -> bool:
     (container,) = get(f"pod {name}")["status"]["containerStatuses"]
     return bool(container["restartCount"] > 0 and container["ready"])
-
-
-def is_created(new: Pod) -> bool:
-    create(new)
-    return True
 
 
 def test_without_a_replica_plain_pods_are_created_and_bound() -> None:

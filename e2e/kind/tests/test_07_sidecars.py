@@ -1,12 +1,24 @@
 """Sidecars in the schedulers' pods, by docs/schedulers/README.md; then everything restarts."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from e2e.harness.processes.run import REPOSITORY
 from e2e.kind import cards, static_pod
 from e2e.kind.documentation import blocks
-from e2e.kind.pods import Pod, create, delete, granted, hami, koordinator, pod, used, volcano
+from e2e.kind.pods import (
+    Pod,
+    create,
+    delete,
+    granted,
+    hami,
+    is_created,
+    koordinator,
+    pod,
+    used,
+    volcano,
+)
 from e2e.kind.shell import attempt, eventually, get, sh, wait_for
 
 PAGE = "docs/schedulers/README.md"
@@ -56,8 +68,8 @@ def test_everything_restarts_under_load_without_a_lost_or_doubled_share() -> Non
 
     sh("\n".join(f"kubectl rollout restart {each}" for each in RESTARTED))
     sh(f"docker exec {static_pod.NODE} pkill -x kube-scheduler")
-    for each in during:
-        eventually(60, lambda each=each: create(each) is None)
+    for new in during:
+        eventually(60, partial(is_created, new))
     for each in RESTARTED:
         sh(f"kubectl rollout status {each} --timeout=4m", timeout=250)
 
