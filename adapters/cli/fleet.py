@@ -15,12 +15,14 @@ from adapters.cli.input.settings import configured_dialects
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
+from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.reconcile.plan import reconcile
 from adapters.sidecar.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.stores.watch import LedgerObject
 from adapters.wire import hardware
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.ledger import LedgerRecordError
@@ -115,6 +117,11 @@ class _Reader:
     ) -> None:
         self._manifests = manifests
         self._dialects = dialects
+        self._claims = ClaimCache(lambda _: None)
+        for published, _ in manifests.slices.values():
+            self._claims.put_slice(published)
+        for claim, _ in manifests.claims.values():
+            self._claims.put_claim(_with_claim_uid(claim))
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:
@@ -127,11 +134,14 @@ class _Reader:
         name = kube.metadata.name
         stored, agent, unreadable = self._record(name)
         device, _ = self._manifests.devices.get(name, (None, None))
-        node, problems = read_node(kube, device, self._dialects, agent)
+        more = self._claims.described(name)
+        node, problems = read_node(kube, device, self._dialects, agent, more)
         pods = tuple(self._by_node.get(name, ()))
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
-        view = NodeView(ledger, node, pods, self._bound, holdings=holdings)
+        claims = self._claims.holding(node)
+        bound = {**self._bound, **{held.uid: name for held in claims}}
+        view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)
         return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
@@ -174,7 +184,18 @@ def with_uid(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
 
 
+def _with_claim_uid(claim: ResourceClaim) -> ResourceClaim:
+    """The claim with a uid: its own, else one that follows from its name."""
+    meta = claim.metadata
+    if meta.uid:
+        return claim
+    name = f"ResourceClaim {meta.namespace or 'default'}/{meta.name}"
+    metadata = msgspec.structs.replace(meta, uid=str(uuid.uuid5(NAMESPACE, name)))
+    return msgspec.structs.replace(claim, metadata=metadata)
+
+
 def _problems(manifests: Manifests, nodes: Mapping[str, NodeState]) -> Iterator[str]:
+    yield from manifests.problems
     for name in manifests.devices:
         if name not in nodes:
             yield f"Device {name}: no Node has this name, so its cards are ignored"

@@ -17,6 +17,7 @@ from adapters.cli.output.report import (
 )
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
@@ -110,7 +111,11 @@ class Run:
         """Warn of unknown allocations and of cards that are over-allocated."""
         for name, state in self.fleet.nodes.items():
             for problem in state.ledger.problems():
-                who = f"pod {problem.pod}" if problem.pod else f"node {name}"
+                who = (
+                    f"{_holder(state, problem.pod)} {problem.pod}"
+                    if problem.pod
+                    else f"node {name}"
+                )
                 self.warnings.append(f"{who}: {problem.text}")
                 if problem.kind in OVER_ALLOCATED:
                     self.over_allocated += (problem.card,)
@@ -205,6 +210,13 @@ class Run:
                     for pod in (ledger.allocations[share.uid],)
                 )
                 yield CardLine(card, use.memory, use.compute, sharers)
+
+
+def _holder(state: NodeState, name: str) -> str:
+    """What holds the allocation of a name: a pod, or a claim."""
+    held = state.ledger.allocations.values()
+    is_claim = any(each.pod == name and each.dialect == DRA for each in held)
+    return "ResourceClaim" if is_claim else "pod"
 
 
 def _of_node(name: str, problem: str) -> str:

@@ -23,14 +23,15 @@ def read_node(
     device: DeviceObject | None,
     dialects: Sequence[Dialect],
     agent: NodeHardware | None = None,
+    more: Sequence[NodeDescription] = (),
 ) -> tuple[Node, tuple[str, ...]]:
     """Merge what all dialects and our agent on the node report about it.
 
     Where two sources state the memory of a card and the difference is more than the coarser one
     rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
     if all sources report it healthy. Numbers that results contain (its index) come from the
-    dialect that states memory most precisely, and from the agent only for a card that no dialect
-    describes.
+    dialect that states memory most precisely, and from the agent or from ``more`` only for a card
+    that no dialect describes.
 
     Layouts of a card can be mixed only where our agent creates its instances: Volcano's device
     plugin applies whole groups by ``nvidia-mig-parted apply``, and ends by ``klog.Fatalf`` where
@@ -41,6 +42,7 @@ def read_node(
         device: Koordinator's inventory of it; None where there is none.
         dialects: all dialects.
         agent: what our agent on the node reports; None where there is none.
+        more: what sources that are no dialect report, such as ResourceSlices.
 
     Returns:
         the node, and as sentences what could not be parsed or does not agree.
@@ -51,6 +53,8 @@ def read_node(
         described_by_agent = _agent_description(agent)
         described.append(described_by_agent)
         finest_first.append(described_by_agent)
+    described += more
+    finest_first += more
     problems = [problem for one in described for problem in one.problems]
     reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
     for one in finest_first:

@@ -78,6 +78,17 @@ class Log(Section):
     format: Literal["json", "text"] = "json"
 
 
+class DraSettings(Section):
+    """Dynamic Resource Allocation.
+
+    Attributes:
+        claims: whether cards that ResourceClaims have count as in use, and ResourceSlices describe
+            cards.
+    """
+
+    claims: bool = False
+
+
 class Settings(Section):
     """All settings of the service.
 
@@ -108,6 +119,7 @@ class Settings(Section):
             Lease exports the metrics of cards; ``always``: each does.
         limits: of the HTTP ports.
         policy: placement of pods that do not choose it themselves.
+        dra: Dynamic Resource Allocation.
         log: the log on standard error.
     """
 
@@ -127,6 +139,7 @@ class Settings(Section):
     card_metrics: Literal["leader", "always"] = "leader"
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
+    dra: DraSettings = DraSettings()
     log: Log = Log()
 
     @model_validator(mode="after")

@@ -14,12 +14,22 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import load
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.kubeconfig import KubeContext, choose
-from adapters.cluster.api.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS, Resource
+from adapters.cluster.api.paths import (
+    CONFIG_MAPS,
+    DEVICES,
+    NODE_LEDGERS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.stores.watch import LedgerObject
+from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 
 T = TypeVar("T")
@@ -98,6 +108,7 @@ class _Reader:
         nodes = await self._list(Selection(NODES), KubeNode)
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
         pods = await self._list(Selection(PODS), Pod)
+        slices, claims, problems = await self._claims()
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         settings = [
             config
@@ -112,8 +123,24 @@ class _Reader:
                 (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in settings
             ),
             ledgers=self._placed((each.metadata.name, each) for each in before),
+            claims=self._placed(
+                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
+            ),
+            slices=self._placed((each.metadata.name, each) for each in slices),
+            problems=problems,
             newer_ledgers={each.metadata.name: each for each in after},
         )
+
+    async def _claims(self) -> tuple[list[ResourceSlice], list[ResourceClaim], tuple[str, ...]]:
+        """Slices and claims; none, and a problem, where the user may not list them."""
+        try:
+            slices = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
+            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
+        except ClusterError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return [], [], (f"cards that ResourceClaims have do not count: {error.message}",)
+        return slices, claims, ()
 
     async def _list(self, selection: Selection, kind: type[T]) -> list[T]:
         plural = selection.resource.plural

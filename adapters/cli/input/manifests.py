@@ -9,14 +9,20 @@ import msgspec
 from adapters.cli.input.document import Document, DocumentHead, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.stores.watch import LedgerObject
+from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
 
 T = TypeVar("T")
 
-_FORMS = ("Node", "Pod", "Device", "ConfigMap", "NodeLedger")
+_FORMS = ("Node", "Pod", "Device", "ConfigMap", "NodeLedger", "ResourceClaim", "ResourceSlice")
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
-_GROUPS = {"Device": "scheduling.koordinator.sh", "NodeLedger": "dragoman.dev"}
+_GROUPS = {
+    "Device": "scheduling.koordinator.sh",
+    "NodeLedger": "dragoman.dev",
+    "ResourceClaim": "resource.k8s.io",
+    "ResourceSlice": "resource.k8s.io",
+}
 
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
@@ -34,7 +40,10 @@ class Manifests:
         pods: by ``namespace/name``, in order of the input.
         config_maps: by ``namespace/name``.
         ledgers: by the name of their node.
+        claims: by ``namespace/name``.
+        slices: by name.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
+        problems: what could not be read, as sentences.
     """
 
     nodes: dict[str, tuple[KubeNode, InputLocation]] = field(default_factory=dict)
@@ -42,7 +51,10 @@ class Manifests:
     pods: dict[str, tuple[Pod, InputLocation]] = field(default_factory=dict)
     config_maps: dict[str, tuple[ConfigMap, InputLocation]] = field(default_factory=dict)
     ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
+    claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
+    slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
 
 class _LedgerManifest(Wire, frozen=True, gc=False):
@@ -68,7 +80,7 @@ def manifests(texts: Iterable[Source]) -> Manifests:
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
-    if not any((found.nodes, found.devices, found.pods, found.config_maps)):
+    if not any((found.nodes, found.devices, found.pods, found.config_maps, found.slices)):
         raise InputError("the input", "contains no manifest")
     return found
 
@@ -117,6 +129,13 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
         case "NodeLedger":
             ledger = _ledger(document.read(_LedgerManifest))
             _put(found.ledgers, ledger.metadata.name, ledger, "NodeLedger", document.location)
+        case "ResourceClaim":
+            claim = document.read(ClaimManifest).claim()
+            name = _named(claim.metadata, document.location)
+            _put(found.claims, name, claim, kind, document.location)
+        case "ResourceSlice":
+            published = document.read(ResourceSlice)
+            _put(found.slices, published.metadata.name, published, kind, document.location)
         case _:
             pod = document.read(Pod)
             name = _named(pod.metadata, document.location)

@@ -17,6 +17,8 @@ PATHS = {
     "ConfigMap": "/api/v1/configmaps",
     "Device": "/apis/scheduling.koordinator.sh/v1alpha1/devices",
     "NodeLedger": "/apis/dragoman.dev/v1alpha1/nodeledgers",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
 }
 
 

@@ -63,4 +63,6 @@ NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=Fa
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False
 )
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")

@@ -4,7 +4,7 @@ No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that reques
 resource it keeps only name, namespace, uid, node and status.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
+from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.departures import Departures
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Container, DeviceObject, KubeNode, Metadata, Pod, PodSpec
@@ -52,6 +53,7 @@ class ClusterCache:
         devices: Koordinator's inventories, by the name of their node.
         hardware: reports of our node agents, by the name of their node.
         departures: of deleted pods.
+        claims: allocated ResourceClaims, and the slices that describe their devices.
     """
 
     def __init__(self, *subscribers: NodeChanged) -> None:
@@ -59,6 +61,7 @@ class ClusterCache:
         self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
         self.departures = Departures()
+        self.claims = ClaimCache(self._claims_changed)
         self._subscribers = list(subscribers)
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
@@ -136,6 +139,10 @@ class ClusterCache:
         else:
             self.hardware[node] = hardware
         self._notify(node)
+
+    def _claims_changed(self, nodes: Collection[str] | None) -> None:
+        for node in self.nodes if nodes is None else nodes:
+            self._notify(node)
 
     def _notify(self, node: str) -> None:
         for subscriber in self._subscribers:

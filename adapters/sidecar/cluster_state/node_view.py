@@ -37,6 +37,7 @@ class NodeView:
         read: reads a pod's annotations.
         compare: compares a pod's annotations with its request.
         has_agent: whether an agent reports about the node.
+        claims: what ResourceClaims have of its cards; their uids are in ``bound``.
     """
 
     ledger: NodeLedger
@@ -51,3 +52,4 @@ class NodeView:
     read: Read = adopt
     compare: Compare = disagreements
     has_agent: bool = False
+    claims: Sequence[Allocation] = ()

@@ -9,6 +9,8 @@ class Sync(StrEnum):
     PODS = "pods"
     NODES = "nodes"
     DEVICES = "devices"
+    CLAIMS = "resourceclaims"
+    SLICES = "resourceslices"
     SCHEDULER_CONFIG = "the schedulers' settings"
     ADOPTION = "adoption of bound pods"
     CERTIFICATE = "the certificate"
@@ -16,3 +18,6 @@ class Sync(StrEnum):
 
 WATCHED = frozenset((Sync.PODS, Sync.NODES, Sync.DEVICES, Sync.SCHEDULER_CONFIG))
 """Complete after the first list of each watch; the reconciler starts then."""
+
+CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES))
+"""The same, where ResourceClaims count."""

@@ -33,7 +33,7 @@ from adapters.sidecar.in_cluster.ports import (
     ClusterNodeLocks,
     ClusterPods,
 )
-from adapters.sidecar.in_cluster.readiness import WATCHED, Sync
+from adapters.sidecar.in_cluster.readiness import CLAIMS, WATCHED, Sync
 from adapters.sidecar.in_cluster.scheduler_config import SchedulerConfig
 from adapters.sidecar.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.sidecar.observe.decision_log import Logger
@@ -92,7 +92,8 @@ class InCluster:
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
         """Return the tasks that feed a service; it is not ready before all watches have synced."""
         service = runtime.service
-        for sync in (*WATCHED, Sync.ADOPTION):
+        awaited = WATCHED | CLAIMS if self._settings.dra.claims else WATCHED
+        for sync in (*awaited, Sync.ADOPTION):
             service.readiness.mark_unsynced(sync)
 
         reconciler = self._reconciler(runtime)
@@ -106,6 +107,8 @@ class InCluster:
         runtime.ledger_changed = unbound.changed
 
         watches = self._watches.cluster(self._cache, service)
+        if self._settings.dra.claims:
+            watches |= self._watches.claims(self._cache.claims, service)
         config = SchedulerConfig(
             partial(self._apply_scheduler_config, runtime), self._scheduler_config_problem
         )
@@ -226,7 +229,7 @@ class InCluster:
 
     async def _lead(self, service: Service, controllers: Sequence[Callable[[], Task]]) -> None:
         """Run the leader's controllers, after the first list of each watch."""
-        while WATCHED & service.readiness.awaited:
+        while (WATCHED | CLAIMS) & service.readiness.awaited:
             await asyncio.sleep(0.05)
         self._log.info("reconciler.leads", identity=self._identity)
         await asyncio.gather(*(controller() for controller in controllers))

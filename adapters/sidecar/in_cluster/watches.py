@@ -2,15 +2,25 @@
 
 import math
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import CONFIG_MAPS, DEVICES, NODE_LEDGERS, NODES, PODS
+from adapters.cluster.api.paths import (
+    CONFIG_MAPS,
+    DEVICES,
+    NODE_LEDGERS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
+from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
@@ -27,6 +37,7 @@ from adapters.sidecar.in_cluster.scheduler_config import (
 )
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler, LedgerObject
+from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
 
 
@@ -54,20 +65,7 @@ class Watches:
             service.forget(key.uid)
             cache.drop_pod(key)
 
-        def handler(sync: Sync, update: Update[Any], delete: Delete) -> ClusterCacheHandler[Any]:
-            def synced() -> None:
-                service.readiness.mark_synced(sync)
-
-            def unreadable(key: ObjectKey, problem: str) -> None:
-                self._log.warning(
-                    "watch.object_invalid",
-                    kind=sync.value,
-                    object=f"{key.namespace}/{key.name}",
-                    text=problem,
-                )
-
-            return ClusterCacheHandler(update, delete, synced, unreadable)
-
+        handler = partial(self._handler, service)
         pods = handler(Sync.PODS, cache.put_pod, pod_deleted)
         nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
         devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
@@ -76,6 +74,45 @@ class Watches:
             "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
             "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
         }
+
+    def claims(self, cache: ClaimCache, service: Service) -> dict[str, "Reflector[Any]"]:
+        """Return the reflectors of ResourceClaims and their devices, by the names of their metrics.
+
+        A cluster without the API ``resource.k8s.io/v1`` has neither.
+        """
+        claims = self._handler(
+            service,
+            Sync.CLAIMS,
+            cache.put_claim,
+            lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
+        )
+        slices = self._handler(
+            service, Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name)
+        )
+        return {
+            "resourceslices": self.reflector(
+                Selection(RESOURCE_SLICES, optional=True), ResourceSlice, slices
+            ),
+            "resourceclaims": self.reflector(
+                Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim, claims
+            ),
+        }
+
+    def _handler(
+        self, service: Service, sync: Sync, update: Update[Any], delete: Delete
+    ) -> ClusterCacheHandler[Any]:
+        def synced() -> None:
+            service.readiness.mark_synced(sync)
+
+        def unreadable(key: ObjectKey, problem: str) -> None:
+            self._log.warning(
+                "watch.object_invalid",
+                kind=sync.value,
+                object=f"{key.namespace}/{key.name}",
+                text=problem,
+            )
+
+        return ClusterCacheHandler(update, delete, synced, unreadable)
 
     def scheduler_config(self, config: SchedulerConfig) -> list["Reflector[Any]"]:
         """Return the reflectors of the schedulers' config maps, one for each name."""

@@ -6,6 +6,7 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 
 from collections.abc import Sequence
 
+from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import SECOND, DecisionLog
 from adapters.sidecar.decide.service import Service
@@ -181,11 +182,7 @@ class Reconciler:
                 self._reporter.repaired("adopted")
             case Adopt(allocation):
                 self._reporter.repaired("adopted_unread")
-                text = (
-                    f"Cannot determine which GPUs of node {node} this pod uses"
-                    f" ({allocation.unread}). Every GPU it may use counts as allocated."
-                )
-                self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
+                self._report_unread(allocation, node)
             case Allocate(allocation):
                 self._reporter.repaired("allocated_late")
                 text = (
@@ -220,6 +217,18 @@ class Reconciler:
                 text = f"{problem.pod}: {problem.text}" if problem.pod else problem.text
                 self._reporter.of_node(node, "LedgerDrift", text)
 
+    def _report_unread(self, allocation: Allocation, node: str) -> None:
+        is_claim = allocation.dialect == DRA
+        holder = f"ResourceClaim {allocation.pod}" if is_claim else "this pod"
+        text = (
+            f"Cannot determine which GPUs of node {node} {holder} uses"
+            f" ({allocation.unread}). Every GPU it may use counts as allocated."
+        )
+        if is_claim:
+            self._reporter.of_node(node, "CardsUnknown", text)
+        else:
+            self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
+
     def _has_waiting_pods(self, node: str) -> bool:
         """Whether a pod that is bound to a node waits for cards, which a release may free."""
         return any(problem.kind is ProblemKind.WAITING for problem in self._drift.get(node, ()))
@@ -239,12 +248,18 @@ def _pod_of(allocation: Allocation) -> Pod:
 
 
 def unadopted(service: Service, cache: ClusterCache) -> list[str]:
-    """Return the nodes with a ledger that lacks a pod that is bound to the node, and may use cards.
+    """Return the nodes with a ledger that lacks a claim, or a bound pod, that may use its cards.
 
     A pod that was bound while no replica answered, and waits for its cards, uses none.
     """
     dialects = service.pod_requests.dialects
-    return [
+    claimed = [
+        ledger.node.name
+        for ledger in service.ledgers.inventory
+        for held in cache.claims.holding(ledger.node)
+        if held.uid not in ledger.allocations
+    ]
+    return claimed + [
         ledger.node.name
         for ledger in service.ledgers.inventory
         for pod in cache.holding(ledger.node.name)

@@ -1,10 +1,11 @@
 """Reads nodes and their pods for the reconciler, from the cluster cache and from the API server."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.adoption.adopt import FINISHED
-from adapters.dialects.dialect import Dialect
+from adapters.dialects.dialect import Dialect, NodeDescription
+from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
 from adapters.sidecar.cluster_state.adoption_cache import AdoptionCache
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
@@ -17,11 +18,18 @@ from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 
 NO_AGENT = NodeHardware()
 """In place of the report of a node without an agent."""
 
-_Sources = tuple[KubeNode, DeviceObject | None, Sequence[Dialect], NodeHardware | None]
+_Sources = tuple[
+    KubeNode,
+    DeviceObject | None,
+    Sequence[Dialect],
+    NodeHardware | None,
+    Sequence[NodeDescription],
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,13 @@ class NodeReader:
             self._nodes.pop(name, None)
             self._adoptions.pop(name, None)
             return None
-        sources = (kube, self._cache.devices.get(name), dialects, self._cache.hardware.get(name))
+        sources = (
+            kube,
+            self._cache.devices.get(name),
+            dialects,
+            self._cache.hardware.get(name),
+            self._cache.claims.described(name),
+        )
         earlier = self._nodes.get(name)
         if earlier is not None and earlier.sources == sources:
             return earlier.node
@@ -84,8 +98,8 @@ class NodeReader:
 
     def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
         """Return a node by the watches alone; None where the ledger has a pod that they do not."""
-        pods = self._cache.holding(node.name)
-        bound = {pod.metadata.uid: node.name for pod in pods}
+        pods, claims = self._cache.holding(node.name), self._cache.claims.holding(node)
+        bound = dict.fromkeys(_uids(pods, claims), node.name)
         if not ledger.allocations.keys() <= bound.keys():
             return None
         read = self._adoptions[node.name] = AdoptionCache(self._adoptions.get(node.name))
@@ -99,6 +113,7 @@ class NodeReader:
             read=read,
             compare=read.compare,
             has_agent=self._has_agent(node),
+            claims=claims,
         )
 
     async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
@@ -112,11 +127,12 @@ class NodeReader:
         """
         name = ledger.node.name
         pods = self._cache.holding(name)
-        bound = {pod.metadata.uid: name for pod in pods}
+        claims = self._cache.claims.holding(node or ledger.node)
+        bound = dict.fromkeys(_uids(pods, claims), name)
         agent, wall = self._agent(ledger.node), self._clock.wall()
         lingering: dict[str, int] = {}
         for uid, allocation in ledger.allocations.items():
-            if uid in bound:
+            if uid in bound or allocation.dialect == DRA:
                 continue
             pod = await self._live.get(allocation.pod_ref)
             if pod is None or pod.metadata.uid != uid:
@@ -145,6 +161,7 @@ class NodeReader:
             read,
             read.compare,
             self._has_agent(ledger.node),
+            claims,
         )
 
     def _has_agent(self, node: Node) -> bool:
@@ -153,6 +170,11 @@ class NodeReader:
     def _agent(self, node: Node) -> NodeHardware:
         """Return what the node's agent reports."""
         return self._cache.hardware.get(node.name, NO_AGENT)
+
+
+def _uids(pods: Sequence[Pod], claims: Sequence[Allocation]) -> Iterator[str]:
+    yield from (pod.metadata.uid for pod in pods)
+    yield from (held.uid for held in claims)
 
 
 def has_finished(pod: Pod) -> bool:

@@ -14,6 +14,7 @@ from adapters.dialects.adoption.adopt import adopt, unclear_cards
 from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
 from adapters.sidecar.cluster_state.node_view import Compare, NodeView, Read
 from adapters.sidecar.decide.ports import SECOND
@@ -52,6 +53,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         for pod in view.pods
         if pod.metadata.uid not in late and (allocation := _missing(pod, view, node, dialects))
     )
+    claimed = tuple(Adopt(held) for held in view.claims if _differs(held, view.ledger))
     left = tuple(
         left_behind
         for allocation in view.ledger.allocations.values()
@@ -63,7 +65,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
-    repairs: tuple[Repair, ...] = (*described, *adopted, *left)
+    repairs: tuple[Repair, ...] = (*described, *adopted, *claimed, *left)
     if late:
         repairs += _allocated_late(repaired(view.ledger, repairs), late)
     return (*repairs, *annotated)
@@ -177,6 +179,20 @@ def _missing(
     return allocation
 
 
+def _differs(held: Allocation, ledger: NodeLedger) -> bool:
+    """Return whether a claim holds something else than its ledger says, or the ledger lacks it.
+
+    What the ledger knows stays where the claim's devices are not described (any more): the kubelet
+    deletes all slices of its node when it starts.
+    """
+    earlier = ledger.allocations.get(held.uid)
+    if earlier is None:
+        return True
+    if held.unread is not None and earlier.unread is None:
+        return False
+    return held != replace(earlier, since=0)
+
+
 def _of_replaced_card(
     pod: Pod, earlier: Allocation, view: NodeView, node: Node, dialects: Sequence[Dialect]
 ) -> Allocation | None:
@@ -196,7 +212,7 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
     The cards of a deleted pod stay in use as long as its containers may run: until the node's
     agent reports that they have stopped, at most until ``release_by``.
     """
-    cause = _release_cause(allocation.uid, view)
+    cause = _release_cause(allocation, view)
     if cause is not ReleaseCause.GONE or view.node is None:
         return None if cause is None else Release(allocation, cause)
     if allocation.release_by is None:
@@ -213,9 +229,13 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
     return None
 
 
-def _release_cause(uid: str, view: NodeView) -> ReleaseCause | None:
+def _release_cause(allocation: Allocation, view: NodeView) -> ReleaseCause | None:
+    uid = allocation.uid
     if any(pod.metadata.uid == uid for pod in view.pods):
         return None
+    if allocation.dialect == DRA:
+        held = any(held.uid == uid for held in view.claims)
+        return None if held else ReleaseCause.DEALLOCATED
     where = view.bound.get(uid)
     if where is None:
         return ReleaseCause.GONE

@@ -19,6 +19,7 @@ class ReleaseCause(Enum):
     UNCONFIRMED = "the pod was deleted, and no agent has reported that its containers stopped"
     ELSEWHERE = "the pod runs on another node"
     NEVER_BOUND = "the pod was not bound in time"
+    DEALLOCATED = "the ResourceClaim was deleted or deallocated"
 
 
 @dataclass(frozen=True, slots=True)

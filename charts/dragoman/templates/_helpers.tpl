@@ -59,6 +59,9 @@ store: kubernetes
 grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
+{{- if .Values.dra.enabled }}
+dra: {claims: true}
+{{- end }}
 {{- end }}
 
 {{- /* The container of a sidecar: schedulers call it at 127.0.0.1. */ -}}

@@ -1,0 +1,117 @@
+"""Claims of Dynamic Resource Allocation in the input."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from adapters.cli.main import app
+from adapters.cli.tests.api_server import PATHS, api_server
+from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, uuid, volcano
+from adapters.cli.tests.test_cluster import read
+
+FOLDER = Path(__file__).parents[3] / "configs" / "examples"
+
+
+def a_slice(*cards: str) -> Plain:
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {"uuid": {"string": card}},
+            "capacity": {"memory": {"value": "10000Mi"}},
+        }
+        for index, card in enumerate(cards)
+    ]
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "nodeName": "node-a",
+        "pool": {"name": "node-a", "generation": 1},
+        "devices": devices,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": spec,
+    }
+
+
+def a_claim(device: str, name: str = "c", **more: object) -> Plain:
+    result = {"driver": "gpu.nvidia.com", "pool": "node-a", "device": device, **more}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "team"},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+
+
+def test_a_pod_gets_no_card_that_a_claim_has() -> None:
+    found = report(node(cards=2), a_slice(uuid(0), uuid(1)), a_claim("gpu-0"), pod("p", volcano(1)))
+
+    (line,) = found["pods"]
+    assert [share["uuid"] for share in line["containers"]["main"]] == [uuid(1)]
+
+
+def test_a_claim_without_a_slice_blocks_the_cards_of_its_node() -> None:
+    found = run("-f", "-", stdin=stream(node(cards=2), a_claim("gpu-0"), pod("p", volcano(1))))
+
+    assert found.exit_code == 1
+    warning = "ResourceClaim team/c: no ResourceSlice describes gpu.nvidia.com/node-a/gpu-0"
+    assert warning in found.stderr
+
+
+def test_two_claims_of_one_card_are_found() -> None:
+    things = (node(cards=1), a_slice(uuid(0)), a_claim("gpu-0"), a_claim("gpu-0", "other"))
+
+    found = run("-f", "-", stdin=stream(*things))
+
+    assert found.exit_code == 1
+    assert "team/c and team/other cannot share it" in found.stderr
+
+
+def test_a_card_that_only_a_slice_describes_is_a_card() -> None:
+    bare = node(cards=0)
+    bare["metadata"]["annotations"] = {}
+
+    found = report(bare, a_slice("GPU-x"), a_claim("gpu-0"))
+
+    (card,) = found["cards"]
+    assert card["uuid"] == "GPU-x"
+    assert card["sharers"] == ["team/c"]
+
+
+def test_top_and_who_show_the_claim() -> None:
+    example = str(FOLDER / "dra-claims.yaml")
+    who = CliRunner().invoke(app, ["who", "dra-1/0", "-f", example])
+    top = CliRunner().invoke(app, ["top", "pods", "-f", example])
+
+    assert "training" in who.stdout
+    assert "dra" in who.stdout
+    assert "notebook" in top.stdout
+
+
+def test_a_claim_of_another_version_group_is_rejected() -> None:
+    claim = a_claim("gpu-0") | {"apiVersion": "v1"}
+
+    assert "unknown kind ResourceClaim of v1" in run("-f", "-", stdin=stream(claim)).output
+
+
+def test_a_live_cluster_has_its_claims_and_slices(tmp_path: Path) -> None:
+    with api_server(tmp_path, node(), a_slice(uuid(0)), a_claim("gpu-0")) as server:
+        found = read(server)
+
+    assert list(found.claims) == ["team/c"]
+    assert list(found.slices) == ["s"]
+    assert found.problems == ()
+
+
+def test_who_may_not_list_claims_is_warned(tmp_path: Path) -> None:
+    with api_server(tmp_path, node(), a_claim("gpu-0")) as server:
+        server.forbidden.add(PATHS["ResourceClaim"])
+        found = read(server)
+
+    assert found.claims == {}
+    (problem,) = found.problems
+    assert problem.startswith(
+        "cards that ResourceClaims have do not count: must list resourceclaims"
+    )

@@ -1,0 +1,79 @@
+"""Reads what a scheduler allocated to a claim."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from adapters.wire.dra import ClaimStatus, DeviceResult, NodeSelector, NodeTerm, ResourceClaim
+
+NAME_FIELD = "metadata.name"
+"""The only field of a node that a selector can match."""
+
+HOSTNAME = "kubernetes.io/hostname"
+"""The label with the node's name, by which a driver may select instead."""
+
+_STATUS: msgspec.json.Decoder[ClaimStatus] = msgspec.json.Decoder(ClaimStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim with an allocation.
+
+    Attributes:
+        uid: the claim's.
+        name: ``namespace/name``.
+        results: its devices, without those that it has for administration only.
+        nodes: where its devices can be; None where the allocation does not say.
+        pods: names of the pods for which it is reserved.
+        unread: why its status cannot be decoded; None where it can.
+    """
+
+    uid: str
+    name: str
+    results: tuple[DeviceResult, ...] = ()
+    nodes: frozenset[str] | None = None
+    pods: tuple[str, ...] = ()
+    unread: str | None = None
+
+
+def allocated(claim: ResourceClaim) -> Claim | None:
+    """The devices of a claim; None where it has none.
+
+    A claim whose status cannot be decoded may have any device.
+    """
+    uid = claim.metadata.uid
+    name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
+    raw = bytes(claim.status)
+    try:
+        status = _STATUS.decode(raw) if raw else ClaimStatus()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
+    if status.allocation is None:
+        return None
+    results = status.allocation.devices.results or ()
+    return Claim(
+        uid,
+        name,
+        tuple(result for result in results if not result.admin_access),
+        _nodes(status.allocation.node_selector),
+        tuple(each.name for each in status.reserved_for or () if each.resource == "pods"),
+    )
+
+
+def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:
+    """The nodes that a selector names; None where it does not name them."""
+    if selector is None or not selector.node_selector_terms:
+        return None
+    named = [frozenset(_named(term)) for term in selector.node_selector_terms]
+    return frozenset[str]().union(*named) if all(named) else None
+
+
+def _named(term: NodeTerm) -> Iterator[str]:
+    for key, requirements in (
+        (NAME_FIELD, term.match_fields),
+        (HOSTNAME, term.match_expressions),
+    ):
+        for each in requirements or ():
+            if each.key == key and each.operator == "In":
+                yield from each.values or ()

@@ -1,0 +1,134 @@
+"""Which card a device of a ResourceSlice is, or is a part of.
+
+Attributes as NVIDIA's driver publishes them (kubernetes-sigs/dra-driver-nvidia-gpu
+cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUUID`` and
+``profile``, with capacities ``memorySliceN``; its partitionable devices consume counters
+``memory-slice-N``. HAMi's driver publishes ``uuid``, ``minor``, ``cores`` and ``memory``
+(Project-HAMi/k8s-dra-driver cmd/hami-kubelet-plugin).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from adapters.wire.dra import Attribute, ResourceSlice, SliceDevice
+from adapters.wire.quantity import QuantityError, parse
+
+_MEMORY_SLICE = re.compile(r"memory-?slice-?([0-9]{1,2})", re.IGNORECASE)
+
+DeviceKey = tuple[str, str, str]
+"""Driver, pool and name: what identifies a device in a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedDevice:
+    """One device.
+
+    Attributes:
+        driver: that published it.
+        name: of the device.
+        node: where it is; empty where the slice does not name one node.
+        card: uuid of the card that it is, or is a part of; empty where it states none.
+        profile: of a MIG device; empty for a whole card.
+        start: first memory slice of a MIG device; None where it is not known.
+        texts: attributes with text, by name without the domain.
+        numbers: attributes with a whole number, by name without the domain.
+        amounts: capacities, by name without the domain; those that cannot be parsed are missing.
+    """
+
+    driver: str
+    name: str
+    node: str
+    card: str
+    profile: str
+    start: int | None
+    texts: Mapping[str, str]
+    numbers: Mapping[str, int]
+    amounts: Mapping[str, Fraction]
+
+
+class Devices:
+    """The devices of some slices; where a pool has several generations, the newest counts."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self._found: dict[DeviceKey, PublishedDevice] = {}
+        self._nodes: dict[tuple[str, str], str] = {}
+        self._of_node: dict[str, dict[DeviceKey, PublishedDevice]] = {}
+        self._cards: dict[str, set[str]] = {}
+        for each in sorted(slices, key=lambda one: one.spec.pool.generation):
+            spec = each.spec
+            if spec.node_name:
+                self._nodes[spec.driver, spec.pool.name] = spec.node_name
+            for device in spec.devices or ():
+                key = (spec.driver, spec.pool.name, device.name)
+                node = spec.node_name or device.node_name or ""
+                found = self._found[key] = published(spec.driver, node, device)
+                self._of_node.setdefault(node, {})[key] = found
+                self._cards.setdefault(spec.driver, set()).add(found.card)
+
+    def of_node(self, node: str) -> tuple[PublishedDevice, ...]:
+        """The devices of a node."""
+        return tuple(self._of_node.get(node, {}).values())
+
+    def describe_card(self, driver: str, uuids: Collection[str]) -> bool:
+        """Whether a driver publishes one of these cards, or a part of one."""
+        return not self._cards.get(driver, frozenset[str]()).isdisjoint(uuids)
+
+    def get(self, key: DeviceKey) -> PublishedDevice | None:
+        """A device; None where no slice has it."""
+        return self._found.get(key)
+
+    def node_of_pool(self, driver: str, pool: str) -> str | None:
+        """The node of a pool; None where its slices name none, or there are none."""
+        return self._nodes.get((driver, pool))
+
+
+def published(driver: str, node: str, device: SliceDevice) -> PublishedDevice:
+    """Read one device."""
+    attributes = {bare(name): each for name, each in (device.attributes or {}).items()}
+    texts = {name: each.string for name, each in attributes.items() if each.string is not None}
+    numbers = {name: each.int_ for name, each in attributes.items() if each.int_ is not None}
+    profile = texts.get("profile", "")
+    return PublishedDevice(
+        driver,
+        device.name,
+        node,
+        texts.get("parentUUID") or texts.get("uuid", ""),
+        profile,
+        _start(device, attributes) if profile else None,
+        texts,
+        numbers,
+        _amounts(device),
+    )
+
+
+def bare(name: str) -> str:
+    """A name without its domain: drivers may write their own domain or leave it out."""
+    return name.rpartition("/")[2]
+
+
+def means_cards(driver: str) -> bool:
+    """Whether a driver's name says that its devices are cards, such as ``gpu.nvidia.com``."""
+    return "gpu" in driver.partition(".")[0]
+
+
+def _start(device: SliceDevice, attributes: Mapping[str, Attribute]) -> int | None:
+    stated = attributes.get("start")
+    if stated is not None and stated.int_ is not None:
+        return stated.int_
+    names = [*(device.capacity or {})]
+    for consumption in device.consumes_counters or ():
+        names += consumption.counters or {}
+    found = [match for name in names if (match := _MEMORY_SLICE.fullmatch(bare(name)))]
+    return min((int(match[1]) for match in found), default=None)
+
+
+def _amounts(device: SliceDevice) -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
+    for name, capacity in (device.capacity or {}).items():
+        try:
+            found[bare(name)] = parse(str(capacity.value))
+        except QuantityError:
+            continue
+    return found

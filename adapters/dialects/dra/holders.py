@@ -1,0 +1,179 @@
+"""What a claim holds of a node's cards, as an allocation of the ledger."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import ceil
+
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.devices import Devices, PublishedDevice, bare, means_cards
+from adapters.dialects.merge import MAX_MEMORY
+from adapters.wire.dra import DeviceResult
+from adapters.wire.quantity import QuantityError, parse
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
+from core.hardware.node import Node
+from core.hardware.quantity import FULL
+from core.requests.grant import Allocation, Grant
+
+PRIORITY = (1 << 31) - 1
+"""Above that of every pod: a scheduler evicts pods, and no claim is one."""
+
+COMPUTE = ("compute", "cores")
+"""Capacities of a device that mean its compute: ours, and those of HAMi's driver."""
+
+
+class _UnclearResultError(ValueError):
+    """A result does not say what it takes of the cards.
+
+    Attributes:
+        cards: uuids of those that it may mean.
+    """
+
+    def __init__(self, problem: str, cards: Iterable[str]) -> None:
+        super().__init__(problem)
+        self.cards = frozenset(cards)
+
+
+def holding(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
+    """What a claim holds of a node's cards; None where it holds nothing there.
+
+    A device without ``shareID`` is held as a whole. Where a result is not clear, all cards of the
+    node that it may mean count as in use, and ``unread`` says why: a device of a driver of cards
+    that no slice describes may be each card of the node.
+
+    Args:
+        claim: with an allocation.
+        node: with its cards.
+        devices: of all slices of the cluster.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    if claim.unread is not None:
+        return _unclear(claim, node, claim.unread, cards)
+    grants: list[Grant] = []
+    problems: list[str] = []
+    blocked: set[str] = set()
+    for result in claim.results:
+        try:
+            grant = _grant(claim, result, node, devices)
+        except _UnclearResultError as error:
+            problems.append(str(error))
+            blocked |= error.cards
+        else:
+            grants += () if grant is None else (grant,)
+    if blocked:
+        return _unclear(claim, node, "; ".join(problems), blocked | {g.card for g in grants})
+    return _allocation(claim, node, tuple(grants)) if grants else None
+
+
+def _allocation(claim: Claim, node: Node, grants: tuple[Grant, ...]) -> Allocation:
+    return Allocation(claim.uid, claim.name, DRA, node.name, grants, priority=PRIORITY)
+
+
+def _unclear(claim: Claim, node: Node, why: str, cards: Iterable[str]) -> Allocation | None:
+    blocked = frozenset(cards)
+    if not blocked:
+        return None
+    return Allocation(
+        claim.uid,
+        claim.name,
+        DRA,
+        node.name,
+        (),
+        priority=PRIORITY,
+        unread=why,
+        blocked=blocked,
+    )
+
+
+def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> Grant | None:
+    """The part of a card of the node that a result is; None where it is none of its cards.
+
+    Raises:
+        _UnclearResultError: it may be a card of the node, and nothing says which part of which.
+    """
+    device = devices.get((result.driver, result.pool, result.device))
+    if device is None or not device.card:
+        if not _may_be_here(claim, result, node, devices):
+            return None
+        what = "no ResourceSlice describes" if device is None else "states no uuid of a card:"
+        raise _UnclearResultError(f"{what} {_name(result)}", (card.uuid for card in node.cards))
+    card = next((each for each in node.cards if each.uuid == device.card), None)
+    if card is None:
+        return None
+    if device.profile:
+        return _of_slice(result, device, card)
+    if result.share_id is None:
+        return Grant("", card.uuid, card.memory, FULL, exclusive=True)
+    return _of_share(result, device, card)
+
+
+def _may_be_here(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> bool:
+    uuids = {card.uuid for card in node.cards}
+    if not means_cards(result.driver) and not devices.describe_card(result.driver, uuids):
+        return False
+    if claim.nodes is not None:
+        return node.name in claim.nodes
+    return devices.node_of_pool(result.driver, result.pool) in (None, node.name)
+
+
+def _of_slice(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
+    """The slice of a MIG device.
+
+    Raises:
+        _UnclearResultError: its start is not known, or the card has no such slice.
+    """
+    slot = _slot(device, card)
+    if slot is None:
+        text = f"no layout of card {card.uuid} has the {device.profile} of {_name(result)}"
+        raise _UnclearResultError(text, (card.uuid,))
+    return Grant("", card.uuid, slot.memory, slot.compute, slice=slot)
+
+
+def _slot(device: PublishedDevice, card: Card) -> Slice | None:
+    if card.mode is not Mode.MIG or device.start is None:
+        return None
+    return next(
+        (
+            slot
+            for layout in card.geometry.layouts
+            for slot in layout.slices
+            if (slot.profile.lower(), slot.start) == (device.profile.lower(), device.start)
+        ),
+        None,
+    )
+
+
+def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
+    """The share that a result consumes; a capacity that it does not state is consumed as a whole.
+
+    Raises:
+        _UnclearResultError: an amount cannot be parsed, or no card has as much.
+    """
+    consumed: dict[str, Fraction] = {}
+    for name, amount in (result.consumed_capacity or {}).items():
+        try:
+            consumed[bare(name)] = parse(str(amount))
+        except QuantityError as error:
+            raise _UnclearResultError(
+                f"consumedCapacity of {_name(result)}: {error}", (card.uuid,)
+            ) from error
+    memory, total = consumed.get("memory"), device.amounts.get("memory")
+    if memory is None or (total is not None and memory >= total):
+        memory = Fraction(card.memory)
+    parts = [_percent(consumed[name], device, name) for name in COMPUTE if name in consumed]
+    compute = max(parts, default=Fraction(0))
+    if not (0 <= memory <= MAX_MEMORY and 0 <= compute <= FULL):
+        raise _UnclearResultError(
+            f"consumedCapacity of {_name(result)} is out of range", (card.uuid,)
+        )
+    return Grant("", card.uuid, ceil(memory), ceil(compute))
+
+
+def _percent(amount: Fraction, device: PublishedDevice, name: str) -> Fraction:
+    """The percent of a card's compute that an amount of a capacity means."""
+    return amount * FULL / (device.amounts.get(name) or FULL)
+
+
+def _name(result: DeviceResult) -> str:
+    return f"{result.driver}/{result.pool}/{result.device}"

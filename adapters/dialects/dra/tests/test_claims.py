@@ -1,0 +1,68 @@
+from adapters.dialects.dra.claims import allocated
+from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
+from adapters.wire.dra import ClaimManifest, ResourceClaim
+from adapters.wire.kube import Metadata
+
+
+def test_an_allocated_claim_has_its_devices_its_nodes_and_its_pods() -> None:
+    claim = allocated(a_claim(a_result("gpu-0")))
+
+    assert claim is not None
+    assert (claim.uid, claim.name, claim.unread) == ("u-claim", "team/c", None)
+    assert [result.device for result in claim.results] == ["gpu-0"]
+    assert claim.nodes == frozenset({"n"})
+    assert claim.pods == ("p",)
+
+
+def test_a_claim_without_an_allocation_has_none() -> None:
+    assert allocated(with_status({})) is None
+    assert allocated(ResourceClaim(Metadata(name="c"))) is None
+
+
+def test_administration_holds_nothing() -> None:
+    claim = allocated(a_claim(a_result("gpu-0", adminAccess=True)))
+
+    assert claim is not None
+    assert claim.results == ()
+
+
+def test_a_selector_by_the_hostname_names_the_node_too() -> None:
+    label = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a", "b"]}
+    terms = [{"matchExpressions": [label]}]
+    status = {"allocation": {"nodeSelector": {"nodeSelectorTerms": terms}}}
+
+    claim = allocated(with_status(status))
+
+    assert claim is not None
+    assert claim.nodes == frozenset({"a", "b"})
+
+
+def test_a_selector_that_names_no_node_means_any() -> None:
+    other = {"key": "zone", "operator": "In", "values": ["z"]}
+    none = {"key": "metadata.name", "operator": "In"}
+    every: tuple[list[object], ...] = (
+        [{"matchExpressions": [other]}],
+        [{"matchFields": [none]}],
+        [{}],
+        [],
+    )
+    for terms in every:
+        status = {"allocation": {"nodeSelector": {"nodeSelectorTerms": terms}}}
+        claim = allocated(with_status(status))
+        assert claim is not None
+        assert claim.nodes is None
+
+
+def test_a_claim_whose_status_cannot_be_decoded_says_so() -> None:
+    claim = allocated(with_status({"allocation": {"devices": {"results": [{"driver": 7}]}}}))
+
+    assert claim is not None
+    assert claim.unread is not None
+    assert claim.unread.startswith("the status of the claim cannot be decoded: Expected")
+
+
+def test_a_claim_of_a_file_is_the_one_of_the_server() -> None:
+    manifest = ClaimManifest(Metadata(name="c"), {"allocation": {}})
+
+    assert bytes(manifest.claim().status) == b'{"allocation":{}}'
+    assert bytes(ClaimManifest().claim().status) == b""

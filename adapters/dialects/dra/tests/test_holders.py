@@ -1,0 +1,213 @@
+from dataclasses import replace
+
+import pytest
+
+from adapters.dialects.dra.claims import allocated
+from adapters.dialects.dra.devices import Devices
+from adapters.dialects.dra.holders import PRIORITY, holding
+from adapters.dialects.dra.tests.builders import (
+    a_card_device,
+    a_claim,
+    a_mig_device,
+    a_result,
+    a_share,
+    a_slice,
+    with_status,
+)
+from adapters.wire.dra import ResourceClaim, ResourceSlice
+from core.hardware.card import Mode
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, GIB, MIB
+from core.requests.grant import Allocation, Grant
+from core.tests.builders import A30ISH, a_card, a_mig_card, a_node
+
+NODE = a_node(a_card("GPU-0", 0, 80 * GIB), a_card("GPU-1", 1, 80 * GIB))
+SLICE = a_slice(a_card_device("gpu-0", "GPU-0"), a_card_device("gpu-1", "GPU-1"))
+
+
+def held(claim: ResourceClaim, *slices: ResourceSlice, node: Node = NODE) -> Allocation | None:
+    found = allocated(claim)
+    assert found is not None
+    return holding(found, node, Devices(slices or (SLICE,)))
+
+
+def test_a_device_without_a_share_id_is_the_whole_card() -> None:
+    found = held(a_claim(a_result("gpu-1")))
+
+    grant = Grant("", "GPU-1", 80 * GIB, FULL, exclusive=True)
+    assert found == Allocation("u-claim", "team/c", "dra", "n", (grant,), priority=PRIORITY)
+
+
+def test_a_share_is_what_it_consumes() -> None:
+    found = held(a_claim(a_share("gpu-0", memory="8Gi", compute="20", slots="1")))
+
+    assert found is not None
+    assert found.grants == (Grant("", "GPU-0", 8 * GIB, 20),)
+
+
+def test_shares_of_several_cards_are_several_grants() -> None:
+    found = held(a_claim(a_share("gpu-0", memory="1Gi"), a_share("gpu-1", memory="2Gi")))
+
+    assert found is not None
+    assert [(g.card, g.memory, g.compute) for g in found.grants] == [
+        ("GPU-0", GIB, 0),
+        ("GPU-1", 2 * GIB, 0),
+    ]
+
+
+def test_a_share_of_all_memory_is_all_memory_of_the_card() -> None:
+    node = a_node(a_card("GPU-0", 0, 80 * GIB - MIB))
+
+    for share in (a_share("gpu-0", memory="80Gi"), a_share("gpu-0", compute="5")):
+        found = held(a_claim(share), node=node)
+        assert found is not None
+        assert [grant.memory for grant in found.grants] == [80 * GIB - MIB]
+
+
+def test_cores_are_percent_of_what_the_driver_publishes() -> None:
+    device = a_card_device("gpu-0", "GPU-0") | {
+        "capacity": {"cores": {"value": "40"}, "memory": {"value": "no quantity"}}
+    }
+
+    found = held(a_claim(a_share("gpu-0", cores="10", memory="1500m")), a_slice(device))
+
+    assert found is not None
+    assert [(g.memory, g.compute) for g in found.grants] == [(2, 25)]
+
+
+@pytest.mark.parametrize(
+    ("share", "why"),
+    [
+        (a_share("gpu-0", memory="lots"), "'lots' is not a quantity"),
+        (a_share("gpu-0", memory="-1"), "is out of range"),
+        (a_share("gpu-0", memory="1", compute="101"), "is out of range"),
+        (a_share("gpu-0", memory="1", compute="-1"), "is out of range"),
+    ],
+)
+def test_a_share_that_cannot_be_parsed_takes_the_card(share: dict[str, object], why: str) -> None:
+    found = held(a_claim(share, a_share("gpu-1", memory="1Gi")))
+
+    assert found is not None
+    assert found.grants == ()
+    assert found.blocked == {"GPU-0", "GPU-1"}
+    assert found.unread is not None
+    assert why in found.unread
+
+
+def test_a_mig_device_is_its_slice() -> None:
+    node = a_node(a_mig_card("GPU-0"))
+    devices = a_slice(a_mig_device("mig", "GPU-0", "1G", 2))
+
+    found = held(a_claim(a_result("mig")), devices, node=node)
+
+    assert found is not None
+    (grant,) = found.grants
+    assert grant.slice is not None
+    assert (grant.slice.profile, grant.slice.start) == ("1g", 2)
+    assert (grant.memory, grant.compute) == (grant.slice.memory, grant.slice.compute)
+
+
+def test_the_start_of_a_mig_device_is_stated_or_follows_from_its_counters() -> None:
+    node = a_node(a_mig_card("GPU-0"))
+    attributes = {"parentUUID": {"string": "GPU-0"}, "profile": {"string": "2g"}}
+    counters = {name: {"value": "1"} for name in ("memory-slice-3", "memory-slice-2", "sms")}
+    by_counters = {"consumesCounters": [{"counterSet": "gpu-0", "counters": counters}]}
+    stated = {"attributes": {**attributes, "start": {"int": 2}}}
+
+    for more in (by_counters, stated):
+        device: dict[str, object] = {"name": "mig", "attributes": attributes, **more}
+        found = held(a_claim(a_result("mig")), a_slice(device), node=node)
+        assert found is not None
+        assert [g.slice and g.slice.start for g in found.grants] == [2]
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        replace(a_mig_card("GPU-0"), mode=Mode.SHARED),
+        replace(a_mig_card("GPU-0"), geometry=replace(A30ISH, layouts=())),
+    ],
+)
+def test_a_mig_device_that_no_layout_has_takes_the_card(card: object) -> None:
+    node = Node("n", (card,))  # type: ignore[arg-type]
+
+    found = held(
+        a_claim(a_result("mig")), a_slice(a_mig_device("mig", "GPU-0", "1g", 0)), node=node
+    )
+
+    assert found is not None
+    assert found.blocked == {"GPU-0"}
+    assert found.unread == "no layout of card GPU-0 has the 1g of gpu.nvidia.com/n/mig"
+
+
+def test_a_mig_device_without_a_start_takes_the_card() -> None:
+    attributes = {"parentUUID": {"string": "GPU-0"}, "profile": {"string": "1g"}}
+    device: dict[str, object] = {
+        "name": "mig",
+        "attributes": attributes,
+        "consumesCounters": [{}],
+    }
+
+    found = held(a_claim(a_result("mig")), a_slice(device), node=a_node(a_mig_card("GPU-0")))
+
+    assert found is not None
+    assert found.blocked == {"GPU-0"}
+
+
+def test_an_unknown_device_of_a_driver_of_cards_takes_all_cards_of_the_node() -> None:
+    found = held(a_claim(a_result("gpu-7")))
+
+    assert found is not None
+    assert found.blocked == {"GPU-0", "GPU-1"}
+    assert found.unread == "no ResourceSlice describes gpu.nvidia.com/n/gpu-7"
+
+
+def test_a_device_without_a_uuid_may_be_each_card() -> None:
+    found = held(a_claim(a_result("vfio")), a_slice({"name": "vfio"}))
+
+    assert found is not None
+    assert found.blocked == {"GPU-0", "GPU-1"}
+    assert found.unread == "states no uuid of a card: gpu.nvidia.com/n/vfio"
+
+
+def test_a_driver_that_publishes_a_card_of_the_node_means_cards() -> None:
+    slices = a_slice(a_card_device("x", "GPU-0"), driver="accelerators.example.com")
+
+    found = held(a_claim(a_result("y", "accelerators.example.com")), slices)
+
+    assert found is not None
+    assert found.unread == "no ResourceSlice describes accelerators.example.com/n/y"
+
+
+def test_an_unknown_device_of_another_driver_holds_nothing() -> None:
+    assert held(a_claim(a_result("channel-1", "compute-domain.nvidia.com"))) is None
+
+
+def test_a_card_that_the_node_does_not_have_is_not_held_there() -> None:
+    assert held(a_claim(a_result("gpu-0")), a_slice(a_card_device("gpu-0", "GPU-9"))) is None
+
+
+def test_an_unknown_device_takes_cards_only_where_it_can_be() -> None:
+    assert held(a_claim(a_result("gpu-7"), node="elsewhere")) is None
+    assert held(a_claim(a_result("gpu-7"), node=None)) is not None
+    elsewhere = a_result("gpu-7") | {"pool": "unknown"}
+    assert held(a_claim(elsewhere, node=None)) is not None
+
+
+def test_a_claim_that_cannot_be_decoded_takes_all_cards() -> None:
+    claim = with_status({"allocation": 7})
+
+    found = held(claim)
+
+    assert found is not None
+    assert found.blocked == {"GPU-0", "GPU-1"}
+    assert held(claim, node=Node("empty")) is None
+
+
+def test_a_newer_generation_of_a_pool_counts() -> None:
+    newer = a_slice(a_card_device("gpu-0", "GPU-1"), generation=2)
+
+    found = held(a_claim(a_result("gpu-0")), newer, SLICE)
+
+    assert found is not None
+    assert [grant.card for grant in found.grants] == ["GPU-1"]

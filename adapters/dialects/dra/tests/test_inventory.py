@@ -1,0 +1,87 @@
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.dra.devices import Devices
+from adapters.dialects.dra.inventory import described
+from adapters.dialects.dra.tests.builders import a_card_device, a_mig_device, a_slice
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import dialects
+from adapters.wire.dra import ResourceSlice
+from adapters.wire.kube import KubeNode, Metadata
+from core.hardware.card import Card
+from core.hardware.quantity import GIB
+
+
+def cards(*slices: ResourceSlice) -> tuple[Card, ...]:
+    found = described("n", Devices(slices).of_node("n"))
+    node, problems = read_node(
+        KubeNode(Metadata(name="n")), None, dialects({}, Defaults()), more=found
+    )
+    assert problems == ()
+    return node.cards
+
+
+def test_a_slice_describes_whole_cards_with_a_uuid_and_memory() -> None:
+    bare: dict[str, object] = {"name": "bare", "attributes": {"uuid": {"string": "GPU-2"}}}
+    found = cards(
+        a_slice(
+            a_card_device("gpu-1", "GPU-1"),
+            a_card_device("gpu-0", "GPU-0", "40Gi"),
+            a_mig_device("mig", "GPU-3", "1g", 0),
+            bare,
+        )
+    )
+
+    model = "NVIDIA A100 80GB PCIe"
+    assert found == (
+        Card("GPU-0", "n", 0, "nvidia", model, 40 * GIB, 10),
+        Card("GPU-1", "n", 1, "nvidia", model, 80 * GIB, 10),
+    )
+
+
+def test_a_card_has_the_number_the_slots_and_the_numa_node_that_its_driver_states() -> None:
+    device: dict[str, object] = {
+        "name": "gpu-0",
+        "attributes": {
+            "uuid": {"string": "x"},
+            "index": {"int": 3},
+            "vendor": {"string": "MetaX"},
+            "resource.kubernetes.io/numaNode": {"int": 1},
+        },
+        "capacity": {"memory": {"value": "1Gi"}, "slots": {"value": "7"}},
+    }
+
+    (found,) = cards(a_slice(device, driver="gpu.dragoman.dev"))
+
+    assert (found.index, found.vendor, found.slots, found.numa) == (3, "metax", 7, 1)
+
+
+def test_the_vendor_follows_from_the_uuid_or_from_the_driver() -> None:
+    def vendor(uuid: str, driver: str) -> str:
+        device: dict[str, object] = {
+            "name": "d",
+            "attributes": {"uuid": {"string": uuid}},
+            "capacity": {"memory": {"value": "1Gi"}},
+        }
+        (found,) = cards(a_slice(device, driver=driver))
+        return found.vendor
+
+    assert vendor("GPU-1", "gpu.example.com") == "nvidia"
+    assert vendor("x", "gpu.example.com") == "example"
+    assert vendor("x", "gpus") == "gpus"
+
+
+def test_other_drivers_describe_no_card() -> None:
+    assert cards(a_slice(a_card_device("d", "u"), driver="nic.example.com")) == ()
+
+
+def test_a_device_may_name_its_node_itself() -> None:
+    slices = a_slice(a_card_device("gpu-0", "GPU-0"))
+    spec = slices.spec
+    devices = [each.__replace__(node_name="m") for each in spec.devices or ()]
+    item = slices.__replace__(spec=spec.__replace__(node_name=None, devices=tuple(devices)))
+    nowhere = slices.__replace__(spec=spec.__replace__(node_name=None, devices=None))
+
+    found = Devices((item, nowhere))
+
+    assert [device.name for device in found.of_node("m")] == ["gpu-0"]
+    assert found.of_node("n") == ()
+    assert found.node_of_pool("gpu.nvidia.com", "n") is None

@@ -1,0 +1,143 @@
+"""Objects of Dynamic Resource Allocation, with only the fields that are read.
+
+Source: k8s.io/api v0.37.1 resource/v1/types.go. The status of a claim is decoded apart, so that a
+claim whose status has another form than this one is still known by name.
+"""
+
+from typing import Any
+
+import msgspec
+
+from adapters.wire.kube import Amount, Metadata, Wire
+
+
+class Attribute(Wire, frozen=True, gc=False):
+    """Of a device; one of the fields is set."""
+
+    string: str | None = None
+    int_: int | None = msgspec.field(default=None, name="int")
+
+
+class Capacity(Wire, frozen=True, gc=False):
+    """Of a device, or a counter."""
+
+    value: Amount = 0
+
+
+class CounterConsumption(Wire, frozen=True, gc=False):
+    """What a device takes of a counter set."""
+
+    counters: dict[str, Capacity] | None = None
+
+
+class SliceDevice(Wire, frozen=True, gc=False):
+    """One device of a slice."""
+
+    name: str = ""
+    attributes: dict[str, Attribute] | None = None
+    capacity: dict[str, Capacity] | None = None
+    consumes_counters: tuple[CounterConsumption, ...] | None = None
+    node_name: str | None = None
+
+
+class Pool(Wire, frozen=True, gc=False):
+    """To which a slice belongs; a newer generation replaces all slices of an older one."""
+
+    name: str = ""
+    generation: int = 0
+
+
+class SliceSpec(Wire, frozen=True, gc=False):
+    """Of a slice."""
+
+    driver: str = ""
+    pool: Pool = Pool()
+    node_name: str | None = None
+    devices: tuple[SliceDevice, ...] | None = None
+
+
+class ResourceSlice(Wire, frozen=True, gc=False):
+    """Some devices of one driver."""
+
+    metadata: Metadata = Metadata()
+    spec: SliceSpec = SliceSpec()
+
+
+class DeviceResult(Wire, frozen=True, gc=False):
+    """One allocated device; without ``share_id`` it is the whole device."""
+
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: dict[str, Amount] | None = None
+
+
+class DeviceAllocation(Wire, frozen=True, gc=False):
+    """All devices of a claim."""
+
+    results: tuple[DeviceResult, ...] | None = None
+
+
+class NodeRequirement(Wire, frozen=True, gc=False):
+    """Of a term of a node selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class NodeTerm(Wire, frozen=True, gc=False):
+    """Of a node selector; all its requirements hold together."""
+
+    match_fields: tuple[NodeRequirement, ...] | None = None
+    match_expressions: tuple[NodeRequirement, ...] | None = None
+
+
+class NodeSelector(Wire, frozen=True, gc=False):
+    """Where the devices of a claim can be used; one term is enough."""
+
+    node_selector_terms: tuple[NodeTerm, ...] | None = None
+
+
+class ClaimAllocation(Wire, frozen=True, gc=False):
+    """Of a claim; without a node selector the devices can be used on all nodes."""
+
+    devices: DeviceAllocation = DeviceAllocation()
+    node_selector: NodeSelector | None = None
+
+
+class Consumer(Wire, frozen=True, gc=False):
+    """Who may use a claim; a pod where ``resource`` is ``pods``."""
+
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class ClaimStatus(Wire, frozen=True, gc=False):
+    """Of a claim; without an allocation it has no device."""
+
+    allocation: ClaimAllocation | None = None
+    reserved_for: tuple[Consumer, ...] | None = None
+
+
+class ResourceClaim(Wire, frozen=True, gc=False):
+    """A claim of devices."""
+
+    metadata: Metadata = Metadata()
+    status: msgspec.Raw = msgspec.Raw(b"")
+
+
+class ClaimManifest(Wire, frozen=True, gc=False):
+    """A claim in a file, whose status is not decoded yet."""
+
+    metadata: Metadata = Metadata()
+    status: dict[str, Any] | None = None
+
+    def claim(self) -> ResourceClaim:
+        """The claim as the API server sends it."""
+        status = b"" if self.status is None else msgspec.json.encode(self.status)
+        return ResourceClaim(self.metadata, msgspec.Raw(status))
