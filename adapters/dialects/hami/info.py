@@ -1,6 +1,7 @@
 """HAMi's entry in the registry."""
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami import keys
 from adapters.dialects.info import DialectInfo, DialectStyle
@@ -25,7 +26,7 @@ INFO = DialectInfo(
     style=DialectStyle("#b8912f", "gold3", "▞", "H"),
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({NVIDIA_ALLOCATED}),
-    documents=frozenset({keys.DEVICE_CONFIG}),
+    documents=frozenset({DEVICE_CONFIG}),
     configure=_configure,
     writer=_writer,
     vendor=keys.VENDOR,

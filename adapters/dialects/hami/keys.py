@@ -1,6 +1,5 @@
 """Every key of HAMi's dialect on NVIDIA cards, once, with the place in HAMi that defines it."""
 
-from adapters.dialects.dialect import Document
 from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
@@ -55,7 +54,3 @@ CORDON = "hami.io/device-cordon"
 
 RESULT_KEYS = BIND_KEYS | {NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE, MIG_ALLOCATIONS}
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
-
-# --- settings: charts/hami/templates/scheduler/device-configmap.yaml ------------------------------
-
-DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.dialects.formats.hami_device_config import read_device_config, section_path
 from adapters.dialects.formats.hami_record import MAX_MIB
 from adapters.dialects.hami import keys
 from core.hardware.quantity import FULL
@@ -74,15 +75,8 @@ def read_config(settings: Documents) -> HamiConfig:
     Raises:
         DialectError: the file has an invalid value.
     """
-    found = settings.get(keys.DEVICE_CONFIG)
-    name, key = keys.DEVICE_CONFIG
-    field = f"ConfigMap {name}, key {key}, nvidia"
-    try:
-        document = msgspec.convert({} if found is None else found, _Document)
-    except msgspec.ValidationError as error:
-        raise DialectError(field, found, str(error)) from None
-    config = document.nvidia or HamiConfig()
+    config = read_device_config(settings, keys.VENDOR, _Document).nvidia or HamiConfig()
     if len(set(config.resources)) < len(config.resources):
         problem = "must give each resource its own name"
-        raise DialectError(field, ", ".join(config.resources), problem)
+        raise DialectError(section_path(keys.VENDOR), ", ".join(config.resources), problem)
     return config

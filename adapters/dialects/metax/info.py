@@ -1,6 +1,7 @@
 """The entry of MetaX under HAMi in the registry."""
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.dialects.info import DialectInfo, DialectStyle
 from adapters.dialects.metax import keys
 from adapters.dialects.request_writer import RequestWriter
@@ -24,7 +25,7 @@ INFO = DialectInfo(
     style=DialectStyle("#8a63c9", "medium_purple1", "▒", "M"),
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED}),
-    documents=frozenset({keys.DEVICE_CONFIG}),
+    documents=frozenset({DEVICE_CONFIG}),
     configure=_configure,
     writer=_writer,
     vendor=keys.NAME,

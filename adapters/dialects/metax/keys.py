@@ -1,6 +1,5 @@
 """Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
 
-from adapters.dialects.dialect import Document
 from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.formats.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
 
@@ -72,8 +71,3 @@ RESULT_KEYS = BIND_KEYS | frozenset(
     }
 )
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
-
-# --- settings --------------------------------------------------------------------------------
-
-# charts/hami/templates/scheduler/device-configmap.yaml
-DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.dialects.formats.hami_device_config import read_device_config, section_path
 from adapters.dialects.metax import keys
 
 
@@ -53,14 +54,7 @@ def read_config(settings: Documents) -> MetaxConfig:
     Raises:
         DialectError: the file has an invalid value.
     """
-    found = settings.get(keys.DEVICE_CONFIG)
-    name, key = keys.DEVICE_CONFIG
-    field = f"ConfigMap {name}, key {key}, metax"
-    try:
-        document = msgspec.convert({} if found is None else found, _Document)
-    except msgspec.ValidationError as error:
-        raise DialectError(field, found, str(error)) from None
-    metax = document.metax or _Metax()
+    metax = read_device_config(settings, keys.NAME, _Document).metax or _Metax()
     config = MetaxConfig(
         sgpu=metax.resource_v_count_name,
         vcore=metax.resource_v_core_name,
@@ -69,5 +63,6 @@ def read_config(settings: Documents) -> MetaxConfig:
         topology_aware=metax.sgpu_topology_aware,
     )
     if "" in config.resources or len(set(config.resources)) < len(config.resources):
+        field = section_path(keys.NAME)
         raise DialectError(field, config.resources, "must be four different resource names")
     return config

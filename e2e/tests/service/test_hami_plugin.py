@@ -1,51 +1,37 @@
 """Stock kube-scheduler binds pods of HAMi, and a stand-in of HAMi's device plugin serves them."""
 
 import json
-import time
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod, turn
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod
 from e2e.harness.doubles.hami_plugin import PHASE, serve
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.lock_holders import ANYWHERE, locking_service, unattended_node
 from e2e.harness.schedulers.service import (
     Service,
     held,
     install,
-    kube_like,
-    ledger,
-    start_service,
     with_decisions,
 )
-from e2e.harness.workloads.inventory import DialectRecords, described
+from e2e.harness.workloads.inventory import DialectRecords
 
 pytestmark = pytest.mark.local
 
 NODE = "hami"
 MIB = 1 << 20
-ANYWHERE = [{"operator": "Exists"}]
-"""Tolerates that no kubelet reports the node's health."""
 RUNS = {"hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,8000,30:;", "hami.io/vgpu-node": NODE}
 
 
-def the_node() -> Object:
-    """A node as HAMi's device plugin describes it; no kubelet starts its pods."""
+def cards() -> DialectRecords:
+    """As HAMi's device plugin describes them."""
     device = {"count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA A10"}
     entry = {**device, "id": "GPU-0", "mode": "hami-core", "health": True}
     register = {"hami.io/node-nvidia-register": json.dumps([entry])}
-    node = described(
-        NODE, DialectRecords(annotations=register, resources={"nvidia.com/gpu": "10"})
-    ).node
-    del node["metadata"]["annotations"]["kwok.x-k8s.io/node"]
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
-    node["status"] |= {"conditions": [ready]}
-    return node
+    return DialectRecords(annotations=register, resources={"nvidia.com/gpu": "10"})
 
 
 def share(memory: int, cores: int) -> dict[str, str]:
@@ -61,7 +47,7 @@ def plane() -> Iterator[ControlPlane]:
     """With a pod that HAMi's scheduler bound, before there was a Dragoman."""
     with cluster([]) as plane:
         install(plane)
-        plane.api.create("/api/v1/nodes", the_node())
+        plane.api.create("/api/v1/nodes", unattended_node(NODE, cards()))
         runs = pod("runs", "hami-scheduler", share(8000, 30), tolerations=ANYWHERE)
         runs["metadata"]["annotations"] = RUNS
         runs["spec"]["nodeName"] = NODE
@@ -71,12 +57,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Iterator[Service]:
-    made = start_service(plane, nodeLock="auto")
-    with_decisions(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
-    start = partial(
-        start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml", "kube")
-    )
-    with turn(start, plane):
+    with locking_service(plane, NODE) as made:
         yield made
         clear(plane.api)
 

@@ -1,27 +1,21 @@
 """Pods for MetaX's device plugin are bound to a node one after the other, by its lock."""
 
-import time
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
-from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod, turn
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.lock_holders import ANYWHERE, locking_service, unattended_node
 from e2e.harness.schedulers.service import (
     Service,
     held,
     install,
-    kube_like,
-    ledger,
-    start_service,
     with_decisions,
 )
-from e2e.harness.workloads.inventory import described, gpus, metax
+from e2e.harness.workloads.inventory import gpus, metax
 
 pytestmark = pytest.mark.local
 
@@ -29,36 +23,19 @@ KEY = "hami.io/mutex.lock"
 NODE = "still"
 PATH = f"/api/v1/nodes/{NODE}"
 SHARE = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": "4", "metax-tech.com/vcore": "10"}
-ANYWHERE = [{"operator": "Exists"}]
-"""Tolerates that no kubelet reports the node's health."""
-
-
-def the_node() -> Object:
-    """A node with MetaX's cards, on which pods do not start: no kubelet, and not one of kwok's."""
-    node = described(NODE, metax(gpus(NODE, 1, 65536))).node
-    del node["metadata"]["annotations"]["kwok.x-k8s.io/node"]
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
-    node["status"] |= {"conditions": [ready]}
-    return node
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     with cluster([]) as plane:
         install(plane)
-        plane.api.create("/api/v1/nodes", the_node())
+        plane.api.create("/api/v1/nodes", unattended_node(NODE, metax(gpus(NODE, 1, 65536))))
         yield plane
 
 
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Iterator[Service]:
-    made = start_service(plane, nodeLock="auto")
-    with_decisions(made, lambda: within(30, lambda: bool(ledger(plane, NODE))))
-    start = partial(
-        start_kube_scheduler, plane, kube_like(made, "kube-scheduler-config.yaml", "kube")
-    )
-    with turn(start, plane):
+    with locking_service(plane, NODE) as made:
         yield made
 
 

@@ -3,22 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 from adapters.dialects.dialect import Defaults, DialectError, Documents
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.dialects.hami.dialect import Hami
-from adapters.dialects.hami.keys import DEVICE_CONFIG
-from adapters.wire.kube import (
-    Amount,
-    Container,
-    KubeNode,
-    Metadata,
-    NodeStatus,
-    Pod,
-    PodSpec,
-    Resources,
-)
+from adapters.dialects.tests import pods
+from adapters.wire.kube import Amount, Container, KubeNode, Metadata, NodeStatus, Pod
 from core.feasibility.fit import fit
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -29,7 +20,6 @@ from core.requests.request import ContainerRequest, Request
 GOLDEN = Path(__file__).parent / "golden"
 HAMI = Hami.configured({}, Defaults())
 NOW = 1_790_000_000_123_456_789
-_serial = count()
 
 
 def a_hami(defaults: Defaults | None = None, **nvidia: object) -> Hami:
@@ -45,12 +35,7 @@ def a_container(
     limits: Mapping[str, Amount] | None = None, name: str = "main", *, sidecar: bool = False
 ) -> Container:
     """Resources have names without ``nvidia.com/``."""
-    named = {f"nvidia.com/{key}": value for key, value in (limits or {}).items()}
-    return Container(
-        name=name,
-        resources=Resources(limits=named),
-        restart_policy="Always" if sidecar else None,
-    )
+    return pods.a_container("nvidia.com/", limits, name=name, sidecar=sidecar)
 
 
 def a_pod(
@@ -60,12 +45,8 @@ def a_pod(
     node: str | None = None,
 ) -> Pod:
     """A mapping makes the one container with these limits."""
-    name = f"pod-{next(_serial)}"
-    made = tuple(each if isinstance(each, Container) else a_container(each) for each in containers)
-    return Pod(
-        metadata=Metadata(name, "default", f"uid-{name}", annotations=dict(annotations or {})),
-        spec=PodSpec(containers=made, init_containers=tuple(init), node_name=node),
-    )
+    made = [each if isinstance(each, Container) else a_container(each) for each in containers]
+    return pods.a_pod(made, annotations, init, node=node)
 
 
 def a_device(number: int = 0, **changes: object) -> dict[str, object]:

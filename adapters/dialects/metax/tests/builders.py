@@ -1,7 +1,6 @@
 """Pods, nodes and pods that already run, as their users and HAMi write them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -10,16 +9,8 @@ from adapters.dialects.dialect import Defaults, DialectError, Documents
 from adapters.dialects.formats import hami_policies
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.dialect import Metax
-from adapters.wire.kube import (
-    Amount,
-    Container,
-    KubeNode,
-    Metadata,
-    NodeStatus,
-    Pod,
-    PodSpec,
-    Resources,
-)
+from adapters.dialects.tests import pods
+from adapters.wire.kube import Amount, Container, KubeNode, Metadata, NodeStatus, Pod
 from core.feasibility.fit import fit
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -29,7 +20,6 @@ from core.requests.request import Request
 
 GOLDEN = Path(__file__).parent / "golden"
 METAX = Metax.configured({}, Defaults())
-_serial = count()
 
 
 def constant(name: str) -> str:
@@ -50,14 +40,7 @@ def a_container(
     sidecar: bool = False,
 ) -> Container:
     """Resources have names without ``metax-tech.com/``."""
-    return Container(
-        name=name,
-        resources=Resources(
-            limits={f"metax-tech.com/{key}": value for key, value in (limits or {}).items()},
-            requests={f"metax-tech.com/{key}": value for key, value in (requests or {}).items()},
-        ),
-        restart_policy="Always" if sidecar else None,
-    )
+    return pods.a_container("metax-tech.com/", limits, requests, name, sidecar=sidecar)
 
 
 def a_pod(
@@ -68,19 +51,8 @@ def a_pod(
     name: str = "",
 ) -> Pod:
     """A mapping makes the one container with these limits."""
-    name = name or f"pod-{next(_serial)}"
-    return Pod(
-        metadata=Metadata(
-            name=name, namespace="default", uid=name, annotations=dict(annotations or {})
-        ),
-        spec=PodSpec(
-            containers=tuple(
-                each if isinstance(each, Container) else a_container(each) for each in containers
-            ),
-            init_containers=tuple(init),
-            priority=priority,
-        ),
-    )
+    made = [each if isinstance(each, Container) else a_container(each) for each in containers]
+    return pods.a_pod(made, annotations, init, priority=priority, name=name)
 
 
 def a_device(number: int, **changes: object) -> dict[str, object]:

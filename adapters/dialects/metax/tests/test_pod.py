@@ -156,7 +156,7 @@ def test_a_request_has_the_pods_name_and_uid() -> None:
 
     request = read(pod)
 
-    assert (request.uid, request.pod, request.priority) == ("mine", "default/mine", 7)
+    assert (request.uid, request.pod, request.priority) == ("uid-mine", "default/mine", 7)
     assert (request.dialect, request.vendor) == ("metax", None)
     assert request.topology.levels == (Level.LINK,)
 
