@@ -7,7 +7,19 @@ from prometheus_client import CollectorRegistry, Counter
 
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.sidecar.observe.decision_log import Logger
+from adapters.sidecar.reconcile.repairs import ReleaseCause
 from adapters.wire.kube import Pod, full_name
+
+KINDS = (
+    "described",
+    "adopted",
+    "adopted_unread",
+    "allocated_late",
+    *(cause.name.lower() for cause in ReleaseCause),
+    "kept",
+    "annotated",
+)
+"""Of repairs."""
 
 
 class ReconcileReporter:
@@ -35,6 +47,8 @@ class ReconcileReporter:
             registry=registry,
         )
         self._repairs = cache(repairs.labels)
+        for kind in KINDS:  # a rate would miss the first increment of a series that begins with it
+            self._repairs(kind)
         self._events = events
         self._log = log
         self._uid_of = uid_of

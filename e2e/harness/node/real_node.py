@@ -94,14 +94,19 @@ class RealNode:
         return {name: (int(major), int(minor)) for major, minor, name in _LISTED.findall(listed)}
 
     @contextmanager
-    def agent(self, cards: list[dict[str, Any]] | None = None) -> Iterator[None]:
+    def agent(
+        self, cards: list[dict[str, Any]] | None = None, *, monitor: int = 0
+    ) -> Iterator[None]:
         """The node agent, fed by the ledger of the cluster, for the length of a block.
 
         Args:
             cards: the node's list of cards, with their MIG instances; without one the ledger's
                 cards are used.
+            monitor: its port for metrics; 0 for none.
         """
         configuration = self.host.configuration(self.runtime)
+        if monitor:
+            configuration["monitor"] = {"listen": f"127.0.0.1:{monitor}"}
         configuration["node"] = self.name
         kubeconfig = self.plane.kubeconfig("agent", "system:masters")
         configuration["ledger"] = {"kubeconfig": str(kubeconfig)}

@@ -17,6 +17,7 @@ import yaml
 
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.prometheus import start_prometheus
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.names import DEVICES
 from e2e.harness.node.real_node import LIBRARIES, RealNode, real_node
@@ -28,6 +29,7 @@ from e2e.harness.oracles.expected import (
     slices_in_groups,
 )
 from e2e.harness.oracles.from_annotations import shares_of_pod
+from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.configured import CONFIGS
@@ -41,10 +43,18 @@ from e2e.harness.schedulers.service import (
     with_decisions,
 )
 from e2e.tests.guides.expected import EITHER, GUIDES, RECORD_CHECKS
+from e2e.tests.guides.monitored import (
+    alerts,
+    driver,
+    provoke_refusals,
+    record_uses,
+    scraped,
+    wait_for_data,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 IMAGES = (
     "docker.io/nvidia/cuda:9.0-devel",
     "docker.io/nvidia/cuda:11.8.0-base-ubuntu22.04",
@@ -229,6 +239,35 @@ def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None
         free = within(30, lambda: not any(held(plane, node.name) for node in way.nodes))
         assert not any(card["usedMemoryMiB"] for card in way.service.get("/api/cards"))
         print(f"gone, and the cards free {free:.1f} s later")
+
+
+def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way: Way) -> None:
+    found, plane = documents("volcano-hami-core"), way.plane
+    pods = of_kind(found, "Pod")
+    for row in pods:
+        row["spec"]["schedulerName"] = plane.scheduler(row["spec"]["schedulerName"])
+        row["metadata"]["namespace"] = plane.api.home
+    (port,) = free_ports(1)
+    with ExitStack() as stack:
+        (node,) = stack.enter_context(staged(way, found)).values()
+        stack.enter_context(node.agent(monitor=port))
+        stack.callback(delete_all, plane)
+        stack.enter_context(webhooks(way.service))
+        for row in pods:
+            plane.api.create(PODS, row)
+        wait_for(way, [*GUIDES["volcano-hami-core"]], lambda each: phase(way, each) == "Running")
+        record_uses(node, held(plane, node.name).values(), used=GIB)
+        provoke_refusals(way.service, node.name)
+        other = stack.enter_context(driver(plane.run, node.name))
+        targets = scraped(way.service.clear, port, other)
+
+        prometheus = start_prometheus(plane.run, targets, alerts())
+        values = {"node": node.name, "namespace": plane.api.home, "model": ".*"}
+        wait_for_data(prometheus, values)
+        within(30, lambda: {rule["health"] for rule in prometheus.rules()} == {"ok"})
+        (used,) = prometheus.query('sum(dragoman_container_memory_used_bytes{pod="hami-pod"})')
+        assert used["value"][1] == str(GIB)
+        assert len(prometheus.query("up == 1")) == len(targets)
 
 
 def delete_all(plane: ControlPlane) -> None:

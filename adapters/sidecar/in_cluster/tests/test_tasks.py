@@ -142,3 +142,4 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     assert leads == [False, True]  # only then are metrics of cards exported
     assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
     assert "dragoman_reconciler_drift 1.0" in metrics
+    assert 'dragoman_reconciler_repairs_total{kind="never_bound"} 0.0' in metrics
