@@ -1,6 +1,7 @@
 """Stand-ins of cards on the cluster's nodes: device nodes, HAMi-core's library, a list of cards."""
 
 import subprocess
+from typing import Any
 
 import yaml
 
@@ -47,3 +48,48 @@ def install(node: str) -> None:
         input=inventory(node).encode(),
         check=True,
     )
+
+
+def add_devices(node: str) -> None:
+    """Put device nodes of the guides' cards on a node: eight of NVIDIA's, and MetaX's."""
+    names = [
+        *(f"nvidia{index}" for index in range(8)),
+        *(f"card{index}" for index in range(8)),
+        "mxcd",
+    ]
+    lines = [f"test -c /dev/{name} || mknod -m 666 /dev/{name} c 1 3" for name in names]
+    subprocess.run(["docker", "exec", node, "bash", "-ec", "\n".join(lines)], check=True)
+
+
+def register(node: str) -> str:
+    """What Volcano's device plugin writes in the node's annotation."""
+    rows = [
+        f"{uuid(node, index)},10,{MEMORY_MIB},NVIDIA-NVIDIA A10,true,hami-core:"
+        for index in range(CARDS)
+    ]
+    return "".join(rows)
+
+
+def device(node: str) -> dict[str, Any]:
+    """What koordlet reports."""
+    resources = {
+        "koordinator.sh/gpu-core": "100",
+        "koordinator.sh/gpu-memory": f"{MEMORY_MIB}Mi",
+        "koordinator.sh/gpu-memory-ratio": "100",
+    }
+    rows = [
+        {
+            "type": "gpu",
+            "id": uuid(node, index),
+            "minor": index,
+            "health": True,
+            "resources": resources,
+        }
+        for index in range(CARDS)
+    ]
+    return {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Device",
+        "metadata": {"name": node, "labels": {"node.koordinator.sh/gpu-vendor": "nvidia"}},
+        "spec": {"devices": rows},
+    }

@@ -1,6 +1,7 @@
 """The commands of the documentation, as they stand there."""
 
 import re
+from textwrap import dedent
 
 from e2e.harness.processes.run import REPOSITORY
 
@@ -16,10 +17,10 @@ def blocks(page: str, heading: str = "") -> list[str]:
         # One # alone is a comment in code.
         sections = re.split(r"^##+ ", text, flags=re.MULTILINE)
         text = "".join(each for each in sections if each.partition("\n")[0] == heading)
-    found = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^( *)```\w*\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE)
     if not found:
         raise LookupError(f"{page} has no code under {heading!r}")
-    return found
+    return [dedent(code) for _, code in found]
 
 
 def outputs(block: str) -> list[str]:

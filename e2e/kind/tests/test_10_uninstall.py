@@ -1,28 +1,13 @@
 """docs/install.md, Uninstall: its commands leave nothing."""
 
-from pathlib import Path
-
-from e2e.kind import static_pod
 from e2e.kind.documentation import blocks
-from e2e.kind.shell import eventually, get, sh
+from e2e.kind.shell import get, sh
 
 KINDS = (
     "namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,mutatingwebhookconfigurations,"
     "validatingwebhookconfigurations,validatingadmissionpolicies,"
     "validatingadmissionpolicybindings,priorityclasses"
 )
-
-
-def test_the_scheduler_forgets_the_service(tmp_path: Path) -> None:
-    file = tmp_path / "kube-scheduler.yaml"
-    file.write_text(static_pod.configuration())
-
-    without = sh(f"dragoman configure kube-scheduler -f {file} --undo")
-
-    assert "extenders" in file.read_text()
-    assert "extenders" not in without
-    static_pod.restore()
-    eventually(120, lambda: static_pod.is_ready(configured=False))
 
 
 def test_the_page_s_commands_leave_nothing() -> None:
