@@ -27,15 +27,19 @@ def test_both_images_are_built_and_loaded() -> None:
     sh(f"kind load docker-image {' '.join(images)} --name dragoman-e2e", timeout=600)
 
 
-def test_the_chart_is_installed_by_the_page_s_command(workers: list[str]) -> None:
+def test_the_chart_is_installed_by_the_page_s_and_the_readmes_commands(workers: list[str]) -> None:
     (block,) = blocks(PAGE, "2. Install the chart")
-    install, show = block.rsplit("\n", 2)[0], block.splitlines()[-1]
+    install, show = block.rstrip().rsplit("\n", 1)
+    (of_readme,) = blocks("README.md", "Install")
+    same, look = of_readme.rstrip().rsplit("\n", 1)
+    assert same == install
     sh(f"kubectl apply -f - <<'EOF'{RUNTIME_CLASS}EOF")
     sh(f"kubectl label node {' '.join(workers)} gpu=on")
 
     sh(f"{install} -f e2e/kind/values.yaml --wait --timeout=4m", timeout=300)
 
     sh(show)
+    sh(look)
     assert get("deployment dragoman", "--namespace=dragoman-system")["status"]["readyReplicas"] == 2
     agents = get("daemonset dragoman-node", "--namespace=dragoman-system")["status"]
     assert agents["numberReady"] == len(workers)
