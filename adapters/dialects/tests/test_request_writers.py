@@ -119,6 +119,15 @@ def test_koordinator_gives_the_same_amounts_on_the_card(request: Request) -> Non
     assert lost("koordinator", request).keys() <= exempt
 
 
+def test_koordinator_writes_whole_cards_as_their_number() -> None:
+    container = ContainerRequest("c", 2, memory_percent=FULL, compute=FULL, exclusive=True)
+    request = Request("", "default/p", "", (container,), vendor="nvidia")
+
+    written = writer("koordinator").write(request, CARD)
+
+    assert written.containers == ({"nvidia.com/gpu": 2},)
+
+
 @given(requests(least=1))
 def test_metax_gives_the_same_amounts_on_the_card(request: Request) -> None:
     share = replace(request, vendor="metax", qos=None)
