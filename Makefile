@@ -5,9 +5,10 @@ CLUSTER := local
 SEED := 1000
 HISTORIES := 100
 STEPS := 500
+IMAGES := auto
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup fmt check test unit again gate testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -40,6 +41,13 @@ gate: .venv/.stamp
 
 again: .venv/.stamp  ## run the tests that failed last
 	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rs
+
+version: .venv/.stamp  ## write the version of pyproject.toml wherever it is repeated
+	$(BIN)/python .ci/release/version.py --write
+	$(BIN)/pytest --quiet --rewrite-golden e2e/tests/chart/test_chart.py
+
+release: .venv/.stamp  ## build what is published, in dist; IMAGES=auto|require|skip
+	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES)
 
 testbed:  ## build the real components for e2e into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build

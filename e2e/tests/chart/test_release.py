@@ -1,0 +1,82 @@
+"""``make release`` without images, which need an engine: what it makes is complete and runs."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.cluster import chart
+from e2e.harness.processes.run import REPOSITORY
+
+pytestmark = pytest.mark.timeout(300)
+
+EXAMPLE = REPOSITORY / "configs" / "examples" / "mixed.yaml"
+
+
+def run(*words: str | Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**kept, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    script = REPOSITORY / ".ci" / "release" / "release.py"
+    done = run(sys.executable, script, folder, "--images=skip", PYTHONPATH=str(REPOSITORY))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def only(release: Path, pattern: str) -> Path:
+    (found,) = release.glob(pattern)
+    return found
+
+
+def test_every_artifact_has_a_checksum(release: Path) -> None:
+    sums = (release / "SHA256SUMS").read_text().splitlines()
+
+    done = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=release)
+
+    assert done.returncode == 0
+    listed = {line.split("  ")[1] for line in sums}
+    assert listed == {file.name for file in release.iterdir()} - {"SHA256SUMS"}
+    kinds = ("*.whl", "*.tar.gz", "*.pex", "*.tgz", "*.cdx.json", "RELEASE-NOTES.md")
+    assert all(any(release.glob(kind)) for kind in kinds)
+
+
+def test_the_single_file_runs_without_this_checkout(release: Path, tmp_path: Path) -> None:
+    file = only(release, "*.pex")
+    version = only(release, "*.whl").name.split("-")[1]
+
+    answer = run(sys.executable, file, "--version", PEX_ROOT=str(tmp_path))
+    placed = run(sys.executable, file, "schedule", "-f", EXAMPLE, PEX_ROOT=str(tmp_path))
+
+    assert answer.stdout == f"dragoman {version}\n", answer.stderr
+    assert "pods placed" in placed.stdout, placed.stderr
+
+
+def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:
+    with zipfile.ZipFile(only(release, "*.whl")) as wheel:
+        names = wheel.namelist()
+    with tarfile.open(only(release, "*.tar.gz")) as sdist:
+        sources = {name.partition("/")[2] for name in sdist.getnames()}
+
+    packed = {name for name in names if ".dist-info/" not in name}
+    assert "adapters/sidecar/web/page.html" in packed
+    assert packed <= sources
+    assert not [name for name in packed if "/tests/" in name]
+
+
+def test_the_chart_package_renders_as_the_chart_does(release: Path) -> None:
+    package = only(release, "*.tgz")
+
+    rendered = chart.helm("template", "dragoman", package, "--kube-version=1.33.0")
+
+    source = chart.helm("template", "dragoman", chart.CHART, "--kube-version=1.33.0")
+    assert rendered == source
