@@ -109,7 +109,7 @@ class ClaimAllocation(Wire, frozen=True, gc=False):
     node_selector: NodeSelector | None = None
 
 
-class Consumer(Wire, frozen=True, gc=False):
+class ConsumerReference(Wire, frozen=True, gc=False):
     """Who may use a claim; a pod where ``resource`` is ``pods``."""
 
     resource: str = ""
@@ -121,7 +121,7 @@ class ClaimStatus(Wire, frozen=True, gc=False):
     """Of a claim; without an allocation it has no device."""
 
     allocation: ClaimAllocation | None = None
-    reserved_for: tuple[Consumer, ...] | None = None
+    reserved_for: tuple[ConsumerReference, ...] | None = None
 
 
 class ResourceClaim(Wire, frozen=True, gc=False):
