@@ -81,6 +81,38 @@ class NodeEvaluation:
             self._results.by_row.note(row, class_id, self._result(name))
         return True
 
+    def classify(self, rows: Rows, most: int) -> bool:
+        """Compute the classes of some nodes that have none yet, so that ``groups`` is fast.
+
+        Args:
+            rows: of the nodes that will be asked about.
+            most: how many classes are computed.
+
+        Returns:
+            whether no node is left without a class.
+        """
+        if self._by_uuid:
+            return True
+        known = self.inventory.node_classes()[rows] != NO_CLASS
+        missing = rows[~known & (rows < len(self.inventory))]
+        for row in missing[:most].tolist():
+            self.inventory.node_class(self.inventory.name(row))
+        return bool(missing.size <= most)
+
+    def groups(self, rows: Rows) -> Numbers:
+        """For each of some nodes a number; where it is equal, so are the results but for names.
+
+        Args:
+            rows: of the nodes; ``classify`` has returned True for them.
+        """
+        alone: Mask = np.full(rows.size, self._by_uuid)
+        if self._own:
+            alone |= np.isin(rows, self.inventory.rows(self._own))
+        if self._unreadable:
+            alone |= rows == len(self.inventory)
+        classes: Numbers = self.inventory.node_classes()[rows]
+        return np.where(alone, NO_CLASS - 1 - np.arange(rows.size), classes)
+
     def fitting(self, rows: Rows) -> Mask:
         """Which of some nodes the request fits, in the order of the rows."""
         fits: Mask = self._possible[rows] if self._is_exact else self._value_ids(rows) != REJECTED

@@ -25,12 +25,20 @@ class Decision:
         """One line over all nodes, such as ``0 of 3 nodes fit: 2 nodes: no cards; ...``."""
         if self.placement is not None:
             return f"placed on {self.placement.node}"
-        total = len(self.reasons)
-        if not total:
-            return "no node to choose from"
-        counts = Counter(reason.text() for reason in self.reasons.values())
-        causes = "; ".join(
-            f"{count} {'node' if count == 1 else 'nodes'}: {text}"
-            for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        )
-        return f"0 of {total} nodes fit: {causes}"
+        return rejection_summary(Counter(reason.text() for reason in self.reasons.values()))
+
+
+def rejection_summary(counts: Mapping[str, int]) -> str:
+    """One line over nodes of which none fits: the most frequent reasons first.
+
+    Args:
+        counts: by text of a reason, how many nodes have it.
+    """
+    total = sum(counts.values())
+    if not total:
+        return "no node to choose from"
+    causes = "; ".join(
+        f"{count} {'node' if count == 1 else 'nodes'}: {text}"
+        for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
+    return f"0 of {total} nodes fit: {causes}"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from adapters.dialects.rejection import rejection_text
+from adapters.sidecar.decide.decisions import summary
 from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.wire.name_index import NameList
-from core.requests.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,17 @@ async def explain(
     evaluation = feasibility.evaluate(pod_request)
     placement = evaluation.best()
     await asyncio.sleep(0)
-    rejections = feasibility.evaluate(pod_request).rejections(names.select(np.logical_not(fits)))
-    reasons = {name: rejection.reason for name, rejection in rejections.items()}
+    rejections = await feasibility.rejections(pod_request, names, np.logical_not(fits))
+    await asyncio.sleep(0)
+    counted = [(rejection.reason, nodes) for rejection, nodes in rejections.counts()]
+    texts = [
+        rejection_text(pod_request.request, rejection.reason) for rejection in rejections.distinct
+    ]
+    by_node = dict(zip(rejections.names, rejections.by_node(texts), strict=True))
     return Explanation(
-        summary=Decision(placement, reasons).summary(),
+        summary=summary(counted) if placement is None else f"placed on {placement.node}",
         best=None if placement is None else placement.node,
         fitting=tuple(names.select(fits)),
-        rejected={
-            **{
-                name: rejection_text(pod_request.request, reason)
-                for name, reason in reasons.items()
-            },
-            **ledgers.problems(),
-        },
-        preemption_may_help=tuple(
-            sorted(name for name, each in rejections.items() if not each.unresolvable)
-        ),
+        rejected={**by_node, **ledgers.problems()},
+        preemption_may_help=tuple(sorted(rejections.where(unresolvable=False).names)),
     )

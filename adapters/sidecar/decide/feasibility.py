@@ -4,6 +4,7 @@ import asyncio
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.rejections import NodeRejections, reject
 from adapters.wire.name_index import NameIndex, NameList
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.cache import FeasibilityCache
@@ -15,6 +16,10 @@ EVALUATIONS = 256
 
 STEP = 25
 """Node classes that are evaluated before other calls run: about ten milliseconds."""
+
+
+CLASSIFIED = 250
+"""Nodes whose class is computed before other calls run: about ten milliseconds."""
 
 
 class Feasibility:
@@ -47,6 +52,20 @@ class Feasibility:
         while not self.evaluate(pod).warm(self.rows(names), STEP):
             await asyncio.sleep(0)
         return self.evaluate(pod).fitting(self.rows(names))
+
+    async def rejections(self, pod: PodRequest, names: NameList, selected: Mask) -> NodeRejections:
+        """Why a pod does not fit some of the nodes; other calls run in between.
+
+        Args:
+            pod: that does not fit them.
+            names: of nodes.
+            selected: those of them that the pod does not fit.
+        """
+        rejected = names.select(selected)
+        while not self.evaluate(pod).classify(self.rows(names)[selected], CLASSIFIED):
+            await asyncio.sleep(0)
+        evaluation = self.evaluate(pod)
+        return reject(evaluation, rejected, evaluation.groups(self.rows(names)[selected]))
 
     def ranks(self, pod: PodRequest, names: NameList) -> Numbers:
         """How good the nodes are beside each other: more is better, 0 where the pod does not fit.

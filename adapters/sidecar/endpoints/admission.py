@@ -130,7 +130,7 @@ class Admission:
             committed, _ = await self._service.commit(pod_request, node, claimed)
         if isinstance(committed, Reason):
             text = f"{node}: {committed.text()}"
-            cause = main_cause([committed])
+            cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
             return self._deny(review, CONFLICT, decision)
         if claimed and claimed == committed.placement.grants:

@@ -34,8 +34,8 @@ where the API server is slower than that, ever more of them would be done for no
 FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
-Rejected = tuple[dict[str, str], dict[str, str]]
-"""By node, why the pod does not fit: where preemption may help, and where it cannot."""
+Rejected = tuple[bytes, bytes]
+"""By node, why the pod does not fit, as JSON: where preemption may help, and where it cannot."""
 
 
 class KubeExtender:
@@ -62,16 +62,17 @@ class KubeExtender:
             problem = f"none of the {len(names)} nodes has a ledger here"
             unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
             self._decision_log.record(unknown)
-            return extender.filter_names(b"[]", {}, {}, problem)
+            return extender.filter_names(b"[]", error=problem)
         pod_request = self._read("filter", pod)
         if isinstance(pod_request, DialectError):
-            return _none_fits(args, ({}, dict.fromkeys(names.strings(), str(pod_request))))
+            text = extender.node_texts(names.strings(), [str(pod_request)], repeat(0, len(names)))
+            return _none_fits(args, (extender.NO_NODES, text))
         if pod_request is None:
             return _fitting(args, names, np.ones(len(names), np.bool_))
         fits = await self._service.feasibility.fitting(pod_request, names)
         count = int(np.count_nonzero(fits))
         if not count:
-            return _none_fits(args, self._reject_all(pod_request, names))
+            return _none_fits(args, await self._reject_all(pod_request, names))
         self._service.waiting_pods.discard(pod_request.request.uid)
         decision = _decision("filter", pod_request, Outcome.FITS)
         self._decision_log.record(
@@ -144,7 +145,7 @@ class KubeExtender:
             return failed(decision, error)[0]
         if isinstance(committed, Reason):
             text = f"{args.node}: {committed.text()}"
-            cause = main_cause([committed])
+            cause = main_cause((committed, 1))
             return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
         return replace(decision, outcome=Outcome.BOUND)
 
@@ -154,23 +155,28 @@ class KubeExtender:
 
     async def _wait_for_binds(self) -> None:
         """Wait for a while until fewer binds are in progress."""
+        if self._binds < CONCURRENT_BINDS:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(FILTER_WAIT):
                 while self._binds >= CONCURRENT_BINDS:
                     self._bind_ended.clear()
                     await self._bind_ended.wait()
 
-    def _reject_all(self, pod_request: PodRequest, names: NameList) -> Rejected:
+    async def _reject_all(self, pod_request: PodRequest, names: NameList) -> Rejected:
         """Why no node fits; the pod waits until one does."""
         self._service.waiting_pods.add(pod_request)
-        rejections = self._service.evaluate(pod_request).rejections(names.strings())
-        self._decision_log.record(refused("filter", pod_request, rejections, len(names)))
-        resolvable: dict[str, str] = {}
-        unresolvable: dict[str, str] = {}
-        for name, rejection in rejections.items():
-            texts = unresolvable if rejection.unresolvable else resolvable
-            texts[name] = rejection.reason.text()
-        return resolvable, unresolvable
+        every = np.ones(len(names), np.bool_)
+        rejections = await self._service.feasibility.rejections(pod_request, names, every)
+        counted = rejections.counts()
+        self._decision_log.record(refused("filter", pod_request, counted, len(names)))
+        texts = [rejection.reason.text() for rejection in rejections.distinct]
+        resolvable = rejections.where(unresolvable=False)
+        unresolvable = rejections.where(unresolvable=True)
+        return (
+            extender.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
+            extender.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
+        )
 
     def _has_no_ledger(self, names: NameList) -> bool:
         """Whether the store has no record of any of the nodes."""
@@ -198,8 +204,8 @@ def _names(args: ExtenderArgs) -> NameList:
 def _fitting(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
     """The nodes that fit, in the form of the request."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(names.json_array(fits), {}, {})
-    return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())), {}, {})
+        return extender.filter_names(names.json_array(fits))
+    return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())))
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

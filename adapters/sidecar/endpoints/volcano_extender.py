@@ -59,7 +59,7 @@ class VolcanoExtender:
         if rejection is None:
             return volcano.predicate_result(StatusCode.SUCCESS)
         text = rejection.reason.text()
-        decision = refused("predicate", pod_request, {node: rejection}, 1)
+        decision = refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
         return volcano.predicate_result(code, text)
@@ -142,7 +142,7 @@ class VolcanoExtender:
             return volcano.event_result()
         placement = fit(pod_request.request, ledger)
         if isinstance(placement, Reason):
-            return self._refuse(pod_request, task, main_cause([placement]), placement.text())
+            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         try:
             expires = now + self._service.hold_seconds * SECOND
             self._service.ledgers.reserve(Allocation.of(pod_request.request, placement), expires)
@@ -159,7 +159,7 @@ class VolcanoExtender:
                 ledger = ledger.release(uid)
         placement = fit(pod_request.request, ledger)
         if isinstance(placement, Reason):
-            return self._refuse(pod_request, task, main_cause([placement]), placement.text())
+            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         return volcano.event_result()
 
     def _evict(self, verb: str, content: bytes) -> bytes:

@@ -208,7 +208,8 @@ class Calls:
         if placement is not None:
             return placement.node
         rejections = service.evaluate(pod_request).rejections(names)
-        decision = refused("grpc_allocate", pod_request, rejections, len(names))
+        counted = [(each, 1) for each in rejections.values()]
+        decision = refused("grpc_allocate", pod_request, counted, len(names))
         service.ports.decision_log.record(decision)
         raise NothingFitsError(decision.text)
 

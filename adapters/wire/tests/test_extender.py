@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from adapters.wire import extender
 from adapters.wire.body import BodyError
 from adapters.wire.extender import read_preemption
 
@@ -37,3 +40,12 @@ def test_no_victims_are_no_proposals() -> None:
 def test_arguments_without_a_pod_are_rejected() -> None:
     with pytest.raises(BodyError, match="Pod is missing"):
         read_preemption(b"{}")
+
+
+@given(st.lists(st.tuples(st.from_regex(r"[a-z0-9.-]{1,20}", fullmatch=True), st.booleans())))
+def test_the_text_of_each_node_is_json(nodes: list[tuple[str, bool]]) -> None:
+    texts = ['a "quoted" text', "ein längerer\n"]
+
+    found = extender.node_texts([name for name, _ in nodes], texts, [one for _, one in nodes])
+
+    assert (json.loads(found) or {}) == {name: texts[one] for name, one in nodes}

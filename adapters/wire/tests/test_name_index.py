@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire.body import BodyError
-from adapters.wire.name_index import NameIndex, NameList
+from adapters.wire.name_index import FEW, FEW_RUNS, NameIndex, NameList
 
 plain = st.text(
     st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters='"\\'), max_size=40
@@ -17,12 +17,16 @@ alike = st.text("ab", max_size=20)
 rosters = st.lists(st.one_of(plain, alike), unique=True, max_size=40)
 
 
-@given(rosters, st.data())
-def test_rows_are_those_of_a_dictionary(known: list[str], data: st.DataObject) -> None:
+def listed(names: list[str], few: int) -> NameList:
+    return NameList(json.dumps(names, separators=(",", ":")).encode(), few)
+
+
+@given(rosters, st.sampled_from([0, FEW]), st.data())
+def test_rows_are_those_of_a_dictionary(known: list[str], few: int, data: st.DataObject) -> None:
     asked = data.draw(st.lists(st.one_of(plain, alike, st.sampled_from(["", *known]))))
     places = {name: place for place, name in enumerate(known) if name}
 
-    found = NameIndex(known).rows(NameList.of(asked))
+    found = NameIndex(known).rows(listed(asked, few))
 
     assert found.tolist() == [places.get(name, len(known)) for name in asked]
 
@@ -38,18 +42,18 @@ def test_thousands_of_names_that_differ_in_a_digit_are_all_found() -> None:
 def test_a_name_that_begins_like_a_known_one_is_another() -> None:
     index = NameIndex(["12345678", "1234567"])
 
-    found = index.rows(NameList.of(["123456789", "12345678", "123456", "1234567"]))
+    found = index.rows(listed(["123456789", "12345678", "123456", "1234567"], few=0))
 
     assert found.tolist() == [2, 0, 2, 1]
 
 
-@given(st.lists(plain), st.data())
-def test_an_array_of_some_is_json_of_some(names: list[str], data: st.DataObject) -> None:
+@given(st.lists(plain), st.sampled_from([0, FEW]), st.data())
+def test_an_array_of_some_is_json_of_some(names: list[str], few: int, data: st.DataObject) -> None:
     wanted = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
     mask = np.array(wanted, np.bool_)
     expected = [name for name, one in zip(names, wanted, strict=True) if one]
 
-    found = NameList.of(names)
+    found = listed(names, few)
 
     assert json.loads(found.json_array(mask)) == expected
     assert found.select(mask) == expected
@@ -57,22 +61,36 @@ def test_an_array_of_some_is_json_of_some(names: list[str], data: st.DataObject)
     assert len(found) == len(names)
 
 
-@given(st.recursive(st.one_of(st.none(), st.integers(), st.text()), st.lists, max_leaves=5))
-def test_only_arrays_of_plain_names_without_white_space_are_taken(value: object) -> None:
+@pytest.mark.parametrize("last", [True, False])
+def test_every_other_of_many_names_is_json_of_those(last: bool) -> None:
+    names = [f"node-{number:04}" for number in range(4 * FEW_RUNS)]
+    mask = np.array([(number % 2 == 1) is last for number in range(len(names))], np.bool_)
+
+    found = listed(names, few=0).json_array(mask)
+
+    assert found == listed(names[last::2], few=0).compact
+
+
+@given(
+    st.recursive(st.one_of(st.none(), st.integers(), st.text()), st.lists, max_leaves=5),
+    st.sampled_from([0, FEW]),
+)
+def test_only_arrays_of_plain_names_without_white_space_are_taken(value: object, few: int) -> None:
     compact = json.dumps(value, separators=(",", ":")).encode()
 
     try:
-        found: object = NameList(compact).strings()
+        found: object = NameList(compact, few).strings()
     except BodyError:
         found = None
 
     assert found is None or found == value
 
 
+@pytest.mark.parametrize("few", [0, FEW])
 @pytest.mark.parametrize("compact", [b'["a", "b"]', b'[ "a"]', b'["\xc3\xa4"]', b'["\\u0061"]'])
-def test_what_go_would_not_write_is_not_taken_as_it_is(compact: bytes) -> None:
+def test_what_go_would_not_write_is_not_taken_as_it_is(compact: bytes, few: int) -> None:
     with pytest.raises(BodyError):
-        NameList(compact)
+        NameList(compact, few)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "ä", "a\n", "a\x7f"])

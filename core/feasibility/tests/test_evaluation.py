@@ -14,6 +14,7 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
+from core.feasibility.results import Rejection
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
@@ -133,6 +134,35 @@ def test_unresolvable_means_that_the_empty_node_is_too_small(
         alone = fit(request, NodeLedger.of(nodes[name]))
         assert rejection.reason.node == name
         assert rejection.unresolvable == isinstance(alone, Reason)
+
+
+@given(clusters(), requests(uid="n0.0"), st.sampled_from([1, 100]))
+def test_nodes_of_one_group_are_rejected_alike(
+    ledgers: list[NodeLedger], request: Request, step: int
+) -> None:
+    inventory = Inventory(ledgers)
+    evaluation = FeasibilityCache().evaluate(request, inventory, {"broken"})
+    names = [*inventory.names(), UNKNOWN, "broken", UNKNOWN]
+    rows = inventory.rows(names)
+
+    while not evaluation.classify(rows, step):
+        pass
+
+    by_group: dict[int, set[Rejection | None]] = {}
+    rejections = evaluation.rejections(names)
+    for name, group in zip(names, evaluation.groups(rows).tolist(), strict=True):
+        found = rejections.get(name)
+        bare = found and replace(found, reason=replace(found.reason, node=""))
+        by_group.setdefault(group, set()).add(bare)
+    assert all(len(alike) == 1 for alike in by_group.values())
+
+
+def test_unknown_nodes_are_one_group() -> None:
+    evaluation = FeasibilityCache().evaluate(a_request(), Inventory())
+    rows = evaluation.inventory.rows(["a", "b"])
+
+    assert evaluation.classify(rows, 0)
+    assert len(set(evaluation.groups(rows).tolist())) == 1
 
 
 def test_two_containers_are_evaluated_together() -> None:

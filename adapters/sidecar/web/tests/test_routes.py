@@ -100,7 +100,7 @@ def test_an_unexpected_error_is_a_500_with_a_number_and_never_an_approval() -> N
         def broken(*_: object) -> None:
             raise ZeroDivisionError
 
-        bench.service.evaluate = broken  # type: ignore[assignment, method-assign]
+        bench.service.feasibility.evaluate = broken  # type: ignore[assignment, method-assign]
         return await call(await app_of(bench), "POST", "/extender/filter", GOOD["/extender/filter"])
 
     got = run(work())

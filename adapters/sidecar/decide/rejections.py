@@ -1,0 +1,76 @@
+"""Why a pod fits none of many nodes: one rejection for all nodes that share it.
+
+The nodes of a cluster are of few classes. A reason, its text and its JSON for each of thousands of
+nodes would take twenty times as long as to find out that none fits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TypeVar
+
+import numpy as np
+
+from core.feasibility.arrays import Numbers
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.results import Rejection
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRejections:
+    """Why a request does not fit some nodes.
+
+    Attributes:
+        names: of the nodes.
+        distinct: the rejections; the node of each reason is one of those that have it.
+        of_node: for each name, the position of its rejection.
+    """
+
+    names: Sequence[str]
+    distinct: tuple[Rejection, ...]
+    of_node: Numbers
+
+    def counts(self) -> list[tuple[Rejection, int]]:
+        """Each distinct rejection, and how many nodes have it: one or more."""
+        nodes = np.bincount(self.of_node, minlength=len(self.distinct))
+        return [*zip(self.distinct, nodes.tolist(), strict=True)]
+
+    def by_node(self, answers: Sequence[T]) -> list[T]:
+        """For each name, what belongs to its rejection.
+
+        Args:
+            answers: one for each distinct rejection.
+        """
+        return [answers[at] for at in self.of_node.tolist()]
+
+    def where(self, *, unresolvable: bool) -> "NodeRejections":
+        """The nodes where preemption cannot help, or those where it may."""
+        chosen = np.array([each.unresolvable is unresolvable for each in self.distinct], np.bool_)
+        if chosen.all():
+            return self
+        left = chosen[self.of_node]
+        return NodeRejections(
+            [*compress(self.names, left.tobytes())], self.distinct, self.of_node[left]
+        )
+
+
+def reject(evaluation: NodeEvaluation, names: Sequence[str], groups: Numbers) -> NodeRejections:
+    """Why a request does not fit some nodes; those that fit are left out.
+
+    Args:
+        evaluation: of the request.
+        names: of the nodes.
+        groups: of these nodes, as ``NodeEvaluation.groups`` returns them.
+    """
+    _, first, of_node = np.unique(groups, return_index=True, return_inverse=True)
+    examples = [names[at] for at in first.tolist()]
+    rejections = evaluation.rejections(examples)
+    rejected = np.array([name in rejections for name in examples], np.bool_)
+    if not rejected.all():
+        left = rejected[of_node]
+        names = [*compress(names, left.tobytes())]
+        of_node = (np.cumsum(rejected) - 1)[of_node[left]]
+    distinct = tuple(rejections[name] for name in examples if name in rejections)
+    return NodeRejections(names, distinct, of_node)
