@@ -11,6 +11,7 @@ from pathlib import Path
 
 from e2e.harness.processes.process import Process, StartError
 from e2e.harness.processes.run import REPOSITORY, Run
+from e2e.kind.room import NAMESPACES
 from e2e.testbed import cache
 from e2e.testbed.versions import ROOT, components
 
@@ -91,6 +92,11 @@ def engine(run: Run) -> Iterator[Engine]:
         return
     if os.geteuid():
         raise EngineError("no Docker engine answers (docker info), and starting one takes root")
+    if withheld := _withheld():
+        raise EngineError(
+            "no Docker engine answers (docker info), and this machine withholds the privileges for"
+            f" one of our own (a container needs --privileged): {withheld}"
+        )
     if not cache.is_built(components()["engine"]):
         raise EngineError(
             "no Docker engine answers (docker info), and the test bed has none: "
@@ -107,13 +113,22 @@ def engine(run: Run) -> Iterator[Engine]:
         except StartError as error:
             # A run that was killed may have left images half written. They can be built again.
             print(f"the engine does not start on what an earlier run has left: {error}")
-            shutil.rmtree(folder() / "docker")
-            daemon, own = _start(run)
+            shutil.rmtree(folder() / "docker", ignore_errors=True)
+            try:
+                daemon, own = _start(run)
+            except StartError as again:
+                raise EngineError(f"our own Docker engine does not start: {again}") from again
         _remove_leftovers(own)
         try:
             yield own
         finally:
             daemon.stop(patience=60)
+
+
+def _withheld() -> str:
+    """What keeps root from making namespaces and mounts, or the empty string."""
+    words = ["unshare", *NAMESPACES, "--fork", "--mount-proc", "mount", "-t", "tmpfs", "x", "/mnt"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stderr.strip()
 
 
 def _start(run: Run) -> tuple[Process, Engine]:
