@@ -67,6 +67,12 @@ class Predicate(msgspec.Struct, frozen=True, gc=False):
     node: TaskNode
 
 
+class _TaskAlone(msgspec.Struct, frozen=True, gc=False):
+    """Of predicate: the task, still encoded."""
+
+    task: msgspec.Raw
+
+
 class Prioritize(msgspec.Struct, frozen=True, gc=False):
     """Of prioritize: one task and all nodes that passed."""
 
@@ -87,6 +93,7 @@ class Eviction(msgspec.Struct, frozen=True, gc=False):
     evictees: list[msgspec.Raw] | None
 
 
+_TASK_ALONE = msgspec.json.Decoder(_TaskAlone)
 _PREDICATE = msgspec.json.Decoder(Predicate)
 _PRIORITIZE = msgspec.json.Decoder(Prioritize)
 _EVENT = msgspec.json.Decoder(AllocateEvent)
@@ -119,6 +126,28 @@ def read_predicate(content: bytes) -> Predicate:
     if not args.node.name:
         raise BodyError("node.Name is missing")
     return args
+
+
+def beginning_of(content: bytes) -> bytes | None:
+    """Of the arguments of predicate, all that comes before the node's name.
+
+    None where they are not written as Go writes these structs: the task first, the node's name
+    first of the node, no white space between them. The body can be read (``read_predicate``).
+    """
+    task = body.read(content, _TASK_ALONE).task
+    beginning = b'{"task":%b,"node":{"Name":"' % bytes(task)
+    return beginning if content.startswith(beginning) else None
+
+
+def node_name_after(content: bytes, at: int) -> str | None:
+    """The node's name in the arguments of predicate; None where JSON escapes it, or it is empty.
+
+    Args:
+        content: that begins as ``beginning_of`` has returned.
+        at: the length of the beginning.
+    """
+    name = content[at : content.find(b'"', at)]
+    return name.decode() if name and name.isascii() and b"\\" not in name else None
 
 
 def read_prioritize(content: bytes) -> Prioritize:
@@ -155,8 +184,12 @@ def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]
     return args.evictor, [(body.read(bytes(raw), _TASK), raw) for raw in args.evictees or ()]
 
 
-def predicate_result(code: StatusCode, text: str = "") -> bytes:
-    """The answer of predicate; only an empty text means that the task fits."""
+FITS = orjson.dumps({"status": "", "code": int(StatusCode.SUCCESS)})
+"""The answer of predicate for a node that the task fits."""
+
+
+def predicate_result(code: StatusCode, text: str) -> bytes:
+    """The answer of predicate where the task does not fit. An empty text would mean a fit."""
     return orjson.dumps({"status": text, "code": int(code)})
 
 

@@ -17,6 +17,7 @@ from adapters.sidecar.decide.ports import SECOND, DecisionRecord, Outcome
 from adapters.sidecar.decide.scores import scaled
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.outcomes import unless_invalid
+from adapters.sidecar.endpoints.seen_tasks import SeenTasks
 from adapters.wire import volcano
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
@@ -43,21 +44,28 @@ class VolcanoExtender:
         self._service = service
         self._decision_log = service.ports.decision_log
         self._releasing: dict[str, int] = {}
+        self._seen = SeenTasks(service.pod_requests)
 
     async def predicate(self, content: bytes) -> bytes:
         """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
         self._service.check_ready()
-        args = volcano.read_predicate(content)
-        node = args.node.name
-        pod_request = self._read("predicate", volcano.pod_of(args.task))
-        if isinstance(pod_request, DialectError):
-            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(pod_request))
-        if pod_request is None:
-            return volcano.predicate_result(StatusCode.SUCCESS)
+        seen = self._seen.find(content)
+        if seen is None:
+            args = volcano.read_predicate(content)
+            node = args.node.name
+            found = self._read("predicate", volcano.pod_of(args.task))
+            if isinstance(found, DialectError):
+                return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
+            if found is None:
+                return volcano.FITS
+            pod_request = found
+            self._seen.note(content, pod_request)
+        else:
+            pod_request, node = seen
         evaluation = self._service.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         if rejection is None:
-            return volcano.predicate_result(StatusCode.SUCCESS)
+            return volcano.FITS
         text = rejection.reason.text()
         decision = refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))

@@ -17,7 +17,9 @@ from adapters.sidecar.tests.builders import (
     decoded,
     run,
 )
+from adapters.wire import volcano
 from adapters.wire.body import BodyError
+from adapters.wire.volcano import PredicateStatus
 
 V = "volcano/v1.14.1"
 
@@ -35,7 +37,8 @@ def task(pod: Json, node: str = "", status: int = 1) -> Json:
 
 
 def predicate(pod: Json, node: str) -> bytes:
-    return body({"task": task(pod), "node": {"Name": node, "Tasks": {"x": [1, {"y": None}]}}})
+    asked = {"task": task(pod), "node": {"Name": node, "Tasks": {"x": [1, {"y": None}]}}}
+    return json.dumps(asked, separators=(",", ":")).encode()  # as Go writes it
 
 
 def event(pod: Json, node: str, status: int) -> bytes:
@@ -266,3 +269,85 @@ def test_the_log_records_reservations() -> None:
     decision = run(work()).decision_log.decisions[-1]
 
     assert (decision.verb, decision.outcome, decision.node) == ("allocate", Outcome.HELD, "n1")
+
+
+def test_a_task_that_was_seen_is_decoded_once_for_all_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded_bodies: list[bytes] = []
+    plain = volcano.read_predicate
+
+    def counted(content: bytes) -> volcano.Predicate:
+        decoded_bodies.append(content)
+        return plain(content)
+
+    monkeypatch.setattr(volcano, "read_predicate", counted)
+
+    async def work() -> list[int]:
+        bench = await a_service(a_node("n1"), a_node("n2", memory=500), a_node("n3"))
+        extender = VolcanoExtender(bench.service)
+        first, second = a_pod("first", memory=1000), a_pod("second", memory=100)
+        asked = [(pod, name) for name in ("n1", "n2", "unknown", "n3") for pod in (first, second)]
+        return [
+            (await decoded(extender.predicate(predicate(pod, name))))["code"] for pod, name in asked
+        ]
+
+    assert run(work()) == [0, 0, 3, 0, 3, 3, 0, 0]
+    assert len(decoded_bodies) == 2
+
+
+def test_a_changed_pod_policy_or_ledger_is_not_answered_from_an_earlier_task() -> None:
+    async def work() -> list[int]:
+        bench = await a_service(a_node("n1", cards=1, memory=1000), a_node("n2"))
+        extender = VolcanoExtender(bench.service)
+        codes: list[int] = []
+
+        async def ask(pod: Json) -> None:
+            codes.append((await decoded(extender.predicate(predicate(pod, "n1"))))["code"])
+
+        await ask(a_pod("p", memory=800))
+        await ask(a_pod("p", memory=2000))  # the same uid, another request
+        await ask(a_pod("p", memory=800))
+        await extender.allocate(event(a_pod("other", memory=800), "n1", PredicateStatus.ALLOCATED))
+        await ask(a_pod("p", memory=800))
+        bench.service.forget("p")
+        await ask(a_pod("p", memory=800))
+        return codes
+
+    assert run(work()) == [0, 3, 0, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["", "n\\u0031", "ä"])
+def test_a_name_that_is_not_plain_is_decoded_though_its_task_was_seen(name: str) -> None:
+    async def work() -> list[bytes]:
+        bench = await a_service(a_node("n1"))
+        content = predicate(a_pod(memory=1000), "n1")
+        asked = content.replace(b'"node":{"Name":"n1"', f'"node":{{"Name":"{name}"'.encode())
+        answers: list[bytes] = []
+        for seen_before in (False, True):
+            extender = VolcanoExtender(bench.service)
+            if seen_before:
+                await extender.predicate(content)
+            try:
+                answers.append(await extender.predicate(asked))
+            except BodyError as error:
+                answers.append(str(error).encode())
+        return answers
+
+    alone, after = run(work())
+    assert alone == after
+
+
+def test_a_body_that_go_would_not_write_is_decoded_each_time() -> None:
+    async def work() -> list[Json]:
+        bench = await a_service(a_node("n1"), a_node("n2", memory=500))
+        extender = VolcanoExtender(bench.service)
+        pod = a_pod(memory=1000)
+        return [
+            await decoded(
+                extender.predicate(json.dumps({"node": {"Name": name}, "task": task(pod)}).encode())
+            )
+            for name in ("n1", "n2")
+        ]
+
+    assert [answer["code"] for answer in run(work())] == [0, 3]
