@@ -66,7 +66,7 @@ async def in_cluster(
     for certificate in certificates:
         if isinstance(certificate, CertificateText) and settings.tls and settings.tls.managed:
             tasks += cluster.certificate(runtime, certificate, settings.tls.managed)
-    return Composition(runtime, tasks=tasks)
+    return Composition(runtime, cluster.routes(runtime.service), tasks)
 
 
 async def without_cluster(

@@ -84,9 +84,19 @@ class DraSettings(Section):
     Attributes:
         claims: whether cards that ResourceClaims have count as in use, and ResourceSlices describe
             cards.
+        arbiter: whether each new allocation of a claim is committed to the ledger before the API
+            server writes it, or rejected; needs ``claims``.
     """
 
     claims: bool = False
+    arbiter: bool = False
+
+    @model_validator(mode="after")
+    def _arbiter_reads_claims(self) -> "DraSettings":
+        """An arbiter that does not see claims would release them."""
+        if self.arbiter and not self.claims:
+            raise ValueError("dra.arbiter: needs dra.claims: true")
+        return self
 
 
 class Settings(Section):

@@ -29,6 +29,7 @@ class AdmissionRequest(Wire, frozen=True, gc=False):
     namespace: str = ""
     dry_run: bool = False
     object: msgspec.Raw = msgspec.Raw()
+    old_object: msgspec.Raw = msgspec.Raw()
 
 
 class AdmissionReview(Wire, frozen=True, gc=False):

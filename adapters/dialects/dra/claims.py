@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.wire.dra import ClaimStatus, DeviceResult, NodeSelector, NodeTerm, ResourceClaim
+from core.requests.pod_ref import PodRef
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that a selector can match."""
@@ -25,7 +26,7 @@ class Claim:
         name: ``namespace/name``.
         results: its devices, without those that it has for administration only.
         nodes: where its devices can be; None where the allocation does not say.
-        pods: names of the pods for which it is reserved.
+        pods: for which it is reserved.
         unread: why its status cannot be decoded; None where it can.
     """
 
@@ -33,7 +34,7 @@ class Claim:
     name: str
     results: tuple[DeviceResult, ...] = ()
     nodes: frozenset[str] | None = None
-    pods: tuple[str, ...] = ()
+    pods: tuple[PodRef, ...] = ()
     unread: str | None = None
 
 
@@ -43,7 +44,8 @@ def allocated(claim: ResourceClaim) -> Claim | None:
     A claim whose status cannot be decoded may have any device.
     """
     uid = claim.metadata.uid
-    name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
+    namespace = claim.metadata.namespace or "default"
+    name = f"{namespace}/{claim.metadata.name}"
     raw = bytes(claim.status)
     try:
         status = _STATUS.decode(raw) if raw else ClaimStatus()
@@ -57,7 +59,11 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         name,
         tuple(result for result in results if not result.admin_access),
         _nodes(status.allocation.node_selector),
-        tuple(each.name for each in status.reserved_for or () if each.resource == "pods"),
+        tuple(
+            PodRef(namespace, each.name, each.uid)
+            for each in status.reserved_for or ()
+            if each.resource == "pods"
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """The allocated ResourceClaims and the ResourceSlices of the cluster, by node."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection
 
 from adapters.dialects.dialect import NodeDescription
@@ -10,6 +11,10 @@ from adapters.dialects.dra.inventory import described
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from core.hardware.node import Node
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
+
+REMEMBERED = 20_000
+"""Claims whose consumers are remembered."""
 
 NodesChanged = Callable[[Collection[str] | None], None]
 """Called with the names of nodes whose ledger may need a repair; None for all nodes."""
@@ -29,6 +34,7 @@ class ClaimCache:
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
         self._devices: Devices | None = None
+        self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
     def put_claim(self, claim: ResourceClaim) -> None:
         """Add or replace a claim; one without an allocation holds nothing."""
@@ -39,6 +45,7 @@ class ClaimCache:
         self.drop_claim(name)
         if new is not None:
             self._by_name[name] = new
+            self._note(new)
             for node in _places(new):
                 self._of_node.setdefault(node, {})[name] = new
             self._changed(new.nodes)
@@ -65,6 +72,13 @@ class ClaimCache:
         if earlier is not None:
             self._slice_changed(earlier)
 
+    def consumers(self, uid: str) -> frozenset[PodRef]:
+        """Return the pods for which a claim was reserved while it was allocated.
+
+        Their containers may run on after the claim was deallocated.
+        """
+        return self._consumers.get(uid, frozenset())
+
     @property
     def devices(self) -> Devices:
         """The devices of all slices."""
@@ -81,6 +95,12 @@ class ClaimCache:
     def described(self, node: str) -> tuple[NodeDescription, ...]:
         """Return the cards of a node by its slices."""
         return described(node, self.devices.of_node(node))
+
+    def _note(self, claim: Claim) -> None:
+        seen = self._consumers.pop(claim.uid, frozenset[PodRef]())
+        self._consumers[claim.uid] = seen.union(claim.pods)
+        if len(self._consumers) > REMEMBERED:
+            self._consumers.popitem(last=False)
 
     def _slice_changed(self, *slices: ResourceSlice) -> None:
         self._devices = None

@@ -11,7 +11,7 @@ from adapters.sidecar.decide.ports import Clock, DecisionLog
 from adapters.sidecar.decide.validate import answers, is_valid
 from adapters.stores.store import Store
 from core.feasibility.fit import fit
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 
@@ -81,6 +81,39 @@ class Committer:
         with self._reserved(pod_request, node, choice):
             committed = await self._writer.change(node, allocate)
         return committed or Reason(node, 0, cause=Cause.NO_CARDS)
+
+    async def commit_claim(self, held: Allocation) -> str | None:
+        """Allocate to a ResourceClaim the devices that a scheduler chose for it.
+
+        What the claim had on the node before, by an earlier attempt, is replaced.
+
+        Returns:
+            why the devices are not free; None where they are the claim's now.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+
+        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, str]:
+            try:
+                self._ledgers.with_reservations(ledger).release(held.uid).reserve(held)
+                return ledger.release(held.uid).reserve(held).renew(held.uid), ""
+            except LedgerError as error:
+                return ledger, str(error)
+
+        problem = await self._writer.change(held.node, allocate)
+        return f"node {held.node} has no ledger" if problem is None else problem or None
+
+    def claim_conflict(self, held: Allocation) -> str | None:
+        """Why the devices of a claim are not free now; nothing is allocated."""
+        ledger = self._ledgers.ledger(held.node)
+        try:
+            if ledger is not None:
+                ledger.release(held.uid).reserve(held)
+        except LedgerError as error:
+            return str(error)
+        return None
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
         """Release what a pod has on a node.

@@ -14,6 +14,7 @@ from adapters.cluster.api.error import NOT_FOUND, ClusterError
 from adapters.cluster.api.paths import NODE_LEDGERS
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
+from adapters.cluster.objects.claims import ClaimClient
 from adapters.cluster.objects.events import EventRecorder
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.node_lock import NodeLockClient
@@ -46,6 +47,7 @@ from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tls_settings import Managed
+from adapters.sidecar.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 
 LEASE = "dragoman-reconciler"
@@ -128,6 +130,12 @@ class InCluster:
             requeuer.run(),
         ]
 
+    def routes(self, service: Service) -> Routes:
+        """Return the HTTP routes that only a service in a cluster has."""
+        if not self._settings.dra.arbiter:
+            return {}
+        return arbiter(service, lambda: self._cache.claims.devices)
+
     def certificate(
         self, runtime: ServiceRuntime, text: CertificateText, managed: Managed
     ) -> Sequence[Task]:
@@ -186,6 +194,7 @@ class InCluster:
             runtime.decision_log,
             reporter=reporter,
             confirm_always=self._settings.confirm_stop == "always",
+            live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
 
     def _publisher(self, service: Service) -> NodeResourcePublisher:

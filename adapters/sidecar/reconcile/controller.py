@@ -15,7 +15,7 @@ from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
-from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
+from adapters.sidecar.reconcile.ports import LiveClaims, LivePods, NoReporter, RepairReporter
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Allocate,
@@ -63,6 +63,7 @@ class Reconciler:
         reporter: RepairReporter | None = None,
         *,
         confirm_always: bool = True,
+        live_claims: LiveClaims | None = None,
     ) -> None:
         """Reconcile nothing yet.
 
@@ -75,6 +76,7 @@ class Reconciler:
             grace: seconds that a Binding may take.
             reporter: of repairs and of drift.
             confirm_always: as for ``NodeReader``.
+            live_claims: as for ``NodeReader``.
         """
         self._service = service
         self._cache = cache
@@ -83,7 +85,13 @@ class Reconciler:
         self._reporter = reporter or NoReporter()
         clock = service.ports.clock
         self._reader = NodeReader(
-            cache, live, clock, grace * SECOND, self._reporter, confirm_always=confirm_always
+            cache,
+            live,
+            clock,
+            grace * SECOND,
+            self._reporter,
+            confirm_always=confirm_always,
+            live_claims=live_claims,
         )
         self._annotator = PodAnnotator(service, store, live)
         self._queue = WorkQueue(self._seconds)
@@ -192,7 +200,7 @@ class Reconciler:
                 self._reporter.of_pod(_pod_of(allocation), "CardsAllocatedLate", text)
             case Release(allocation, why):
                 self._reporter.repaired(why.name.lower())
-                if why is ReleaseCause.NEVER_BOUND:
+                if why is ReleaseCause.NEVER_BOUND and allocation.dialect != DRA:
                     text = f"Released the GPUs of node {node} reserved for this pod: {why.value}."
                     self._reporter.of_pod(_pod_of(allocation), "CardsReleased", text)
                 elif why is ReleaseCause.UNCONFIRMED:

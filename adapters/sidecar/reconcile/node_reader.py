@@ -12,8 +12,9 @@ from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import release_by
 from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.decide.ports import SECOND, Clock
+from adapters.sidecar.reconcile.claim_reader import ClaimReader, lingering
 from adapters.sidecar.reconcile.orphans import OrphanTracker
-from adapters.sidecar.reconcile.ports import LivePods, RepairReporter
+from adapters.sidecar.reconcile.ports import LiveClaims, LivePods, NoClaims, RepairReporter
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.node import Node
@@ -53,6 +54,7 @@ class NodeReader:
         reporter: RepairReporter,
         *,
         confirm_always: bool,
+        live_claims: LiveClaims | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -64,12 +66,14 @@ class NodeReader:
             reporter: of invalid descriptions.
             confirm_always: whether containers of a pod that was deleted by force may run on also
                 where no agent can confirm that they have stopped.
+            live_claims: ResourceClaims as the API server has them; None where none count.
         """
         self._cache = cache
         self._live = live
         self._clock = clock
         self._reporter = reporter
         self._confirm_always = confirm_always
+        self._claims = ClaimReader(cache, live_claims or NoClaims())
         self._orphans = OrphanTracker(grace)
         self._nodes: dict[str, _ReadNode] = {}
         self._adoptions: dict[str, AdoptionCache] = {}
@@ -98,7 +102,9 @@ class NodeReader:
 
     def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
         """Return a node by the watches alone; None where the ledger has a pod that they do not."""
-        pods, claims = self._cache.holding(node.name), self._cache.claims.holding(node)
+        pods, claims = self._cache.holding(node.name), self._claims.cached(ledger, node)
+        if claims is None:
+            return None
         bound = dict.fromkeys(_uids(pods, claims), node.name)
         if not ledger.allocations.keys() <= bound.keys():
             return None
@@ -127,10 +133,14 @@ class NodeReader:
         """
         name = ledger.node.name
         pods = self._cache.holding(name)
-        claims = self._cache.claims.holding(node or ledger.node)
-        bound = dict.fromkeys(_uids(pods, claims), name)
+        claims = await self._claims.read(ledger, node or ledger.node)
+        bound = {pod.metadata.uid: name for pod in pods} | claims.bound
         agent, wall = self._agent(ledger.node), self._clock.wall()
-        lingering: dict[str, int] = {}
+        lingering: dict[str, int] = {
+            uid: until
+            for uid in claims.gone
+            if (until := self._claim_lingers(uid, ledger.node, wall)) is not None
+        }
         for uid, allocation in ledger.allocations.items():
             if uid in bound or allocation.dialect == DRA:
                 continue
@@ -161,7 +171,16 @@ class NodeReader:
             read,
             read.compare,
             self._has_agent(ledger.node),
-            claims,
+            claims.held,
+        )
+
+    def _claim_lingers(self, uid: str, node: Node, wall: int) -> int | None:
+        return lingering(
+            self._cache,
+            uid,
+            has_agent=self._has_agent(node),
+            always=self._confirm_always,
+            now=wall // SECOND,
         )
 
     def _has_agent(self, node: Node) -> bool:

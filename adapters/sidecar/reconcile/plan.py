@@ -213,7 +213,7 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
     agent reports that they have stopped, at most until ``release_by``.
     """
     cause = _release_cause(allocation, view)
-    if cause is not ReleaseCause.GONE or view.node is None:
+    if cause not in {ReleaseCause.GONE, ReleaseCause.DEALLOCATED} or view.node is None:
         return None if cause is None else Release(allocation, cause)
     if allocation.release_by is None:
         until = view.lingering.get(allocation.uid)
@@ -234,8 +234,10 @@ def _release_cause(allocation: Allocation, view: NodeView) -> ReleaseCause | Non
     if any(pod.metadata.uid == uid for pod in view.pods):
         return None
     if allocation.dialect == DRA:
-        held = any(held.uid == uid for held in view.claims)
-        return None if held else ReleaseCause.DEALLOCATED
+        if any(held.uid == uid for held in view.claims):
+            return None
+        if uid not in view.bound:
+            return ReleaseCause.DEALLOCATED
     where = view.bound.get(uid)
     if where is None:
         return ReleaseCause.GONE

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import Pod
 from core.requests.pod_ref import PodRef
 
@@ -30,6 +31,26 @@ class LivePods(Protocol):
             OSError: the API server rejected the change, or did not answer.
         """
         ...
+
+
+class LiveClaims(Protocol):
+    """ResourceClaims as the API server has them now, without a cache."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        """Return the claim of this namespace and name; None where there is none.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+
+class NoClaims:
+    """A cluster without claims."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:  # noqa: ARG002
+        """Return None."""
+        return None
 
 
 class RepairReporter(Protocol):

@@ -118,6 +118,8 @@ EVERY = {
     "POLICY_CARD": "binpack",
     "POLICY_TOPOLOGYAWARE": "false",
     "LOG_LEVEL": "debug",
+    "DRA_CLAIMS": "true",
+    "DRA_ARBITER": "true",
     "LOG_FORMAT": "text",
 }
 
@@ -138,3 +140,13 @@ def test_every_value_can_be_set_by_the_environment() -> None:
     plain = leaves(Settings().model_dump(mode="json", by_alias=True))
     assert said.keys() - {"TLS_MANAGED"} == EVERY.keys()
     assert all(said[name] != plain.get(name) for name in EVERY)
+
+
+def test_an_arbiter_of_claims_reads_claims(tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yaml"
+    file.write_text("dra: {arbiter: true}")
+
+    with pytest.raises(SettingsError, match=r"dra\.arbiter: needs dra\.claims: true"):
+        settings_module.read(file)
+    file.write_text("dra: {claims: true, arbiter: true}")
+    assert settings_module.read(file).dra.arbiter

@@ -8,9 +8,11 @@ import orjson
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra.devices import Devices
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
+from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
@@ -25,7 +27,9 @@ Routes = dict[tuple[str, str], Route]
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 PAGE = "text/html; charset=utf-8"
 
-WEBHOOK_PATHS = frozenset({"/admission/pods", "/admission/bindings", "/livez", "/readyz"})
+WEBHOOK_PATHS = frozenset(
+    {"/admission/pods", "/admission/bindings", "/admission/claims", "/livez", "/readyz"}
+)
 """What the API server's port serves; every pod of the cluster may reach that port."""
 
 MAX_DIGITS = 10
@@ -60,6 +64,17 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
         ("POST", "/admission/pods"): _endpoint(admission.pods, "admit", 8),
         ("POST", "/admission/bindings"): _endpoint(admission.bindings, "binding", 8),
     }
+
+
+def arbiter(service: Service, devices: Callable[[], Devices]) -> Routes:
+    """The route by which the API server asks about allocations of ResourceClaims.
+
+    Args:
+        service: that decides.
+        devices: returns the devices of all slices.
+    """
+    claims = ClaimAdmission(service, devices)
+    return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
 
 
 def people(

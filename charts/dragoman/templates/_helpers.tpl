@@ -60,7 +60,7 @@ grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- if .Values.dra.enabled }}
-dra: {claims: true}
+dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}}
 {{- end }}
 {{- end }}
 

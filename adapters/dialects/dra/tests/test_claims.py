@@ -2,6 +2,7 @@ from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
 from adapters.wire.dra import ClaimManifest, ResourceClaim
 from adapters.wire.kube import Metadata
+from core.requests.pod_ref import PodRef
 
 
 def test_an_allocated_claim_has_its_devices_its_nodes_and_its_pods() -> None:
@@ -11,7 +12,7 @@ def test_an_allocated_claim_has_its_devices_its_nodes_and_its_pods() -> None:
     assert (claim.uid, claim.name, claim.unread) == ("u-claim", "team/c", None)
     assert [result.device for result in claim.results] == ["gpu-0"]
     assert claim.nodes == frozenset({"n"})
-    assert claim.pods == ("p",)
+    assert claim.pods == (PodRef("team", "p", "u-pod"),)
 
 
 def test_a_claim_without_an_allocation_has_none() -> None:

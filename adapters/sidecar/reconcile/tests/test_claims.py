@@ -1,7 +1,10 @@
 """Cards that ResourceClaims have are in the ledger as long as the claims have them."""
 
 import asyncio
+from dataclasses import dataclass, field
 
+from adapters.dialects.dra.claims import allocated
+from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.tests.builders import (
     NVIDIA,
     a_card_device,
@@ -11,12 +14,18 @@ from adapters.dialects.dra.tests.builders import (
     a_slice,
     with_status,
 )
-from adapters.sidecar.reconcile.controller import unadopted
-from adapters.sidecar.reconcile.tests.pods import NODE, a_wish, placed
+from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
+from adapters.sidecar.decide.ports import SECOND
+from adapters.sidecar.reconcile.controller import GRACE, Reconciler, unadopted
+from adapters.sidecar.reconcile.tests.pods import NODE, a_wish, bound, placed
 from adapters.sidecar.reconcile.tests.test_controller import Rig, a_rig
+from adapters.sidecar.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
+from adapters.wire.dra import ResourceClaim
+from adapters.wire.kube import Metadata, Pod
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
 
 FIRST = NODE.cards[0].uuid
 
@@ -68,6 +77,7 @@ def test_a_share_of_a_claim_leaves_the_rest_of_the_card() -> None:
 def test_a_deallocated_claim_frees_its_card() -> None:
     async def tried() -> None:
         rig = await with_claim()
+        rig.cache.put_pod(bound(pod_named("p", "u-pod"), "n1", phase="Succeeded"))
         assert await held(rig)
 
         rig.cache.claims.put_claim(with_status({}))
@@ -137,3 +147,142 @@ def test_the_service_is_not_ready_before_claims_are_in_the_ledger() -> None:
         assert rig.reconciler._agrees_by_watches("n1")
 
     asyncio.run(tried())
+
+
+@dataclass
+class FakeClaims:
+    """An API server's claims."""
+
+    there: dict[str, ResourceClaim] = field(default_factory=dict)
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        return self.there.get(claim.name)
+
+
+UNALLOCATED = with_status({})
+
+
+async def an_arbiter(live: FakeClaims) -> tuple[Rig, Reconciler]:
+    """A reconciler of a ledger in which the webhook has committed the whole first card."""
+    rig = await a_rig()
+    rig.cache.claims.put_slice(slices())  # type: ignore[arg-type]
+    stored = await rig.store.read("n1")
+    assert stored is not None
+    claim = allocated(a_claim(a_result("gpu-0"), node="n1"))
+    assert claim is not None
+    held = holding(claim, stored.ledger.node, rig.cache.claims.devices)
+    assert held is not None
+    ledger = stored.ledger.reserve(held).renew(held.uid)
+    await rig.store.write(ledger, stored.version)
+    made = Reconciler(
+        rig.reconciler._service,
+        rig.cache,
+        rig.store,
+        rig.pods,
+        RecordingDecisionLog(),
+        reporter=rig.reporter,
+        live_claims=live,
+    )
+    return rig, made
+
+
+async def in_ledger(rig: Rig, reconciler: Reconciler) -> bool:
+    await reconciler.reconcile("n1")
+    return "u-claim" in (await rig.ledger()).allocations
+
+
+def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace() -> None:
+    async def tried() -> None:
+        rig, reconciler = await an_arbiter(FakeClaims({"c": UNALLOCATED}))
+
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += (GRACE - 1) * SECOND
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += SECOND
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["never_bound"]
+        assert rig.reporter.events == []
+
+    asyncio.run(tried())
+
+
+def test_a_claim_that_was_seen_allocated_is_released_when_it_is_not_any_more() -> None:
+    async def tried() -> None:
+        live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
+        rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(live.there["c"])
+        finished = bound(pod_named("p", "u-pod"), "n1", phase="Succeeded")
+        rig.cache.put_pod(finished)
+        assert await in_ledger(rig, reconciler)
+
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(UNALLOCATED)
+
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["deallocated"]
+
+    asyncio.run(tried())
+
+
+def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace() -> None:
+    async def tried() -> None:
+        live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
+        rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(live.there["c"])
+        running = bound(pod_named("p", "u-pod"), "n1")
+        rig.cache.put_pod(running)
+        assert await in_ledger(rig, reconciler)
+
+        rig.cache.drop_pod(running.metadata)
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(UNALLOCATED)
+
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["kept", "unconfirmed"]
+
+    asyncio.run(tried())
+
+
+def test_a_claim_that_was_deleted_or_made_again_is_released() -> None:
+    async def tried(*claims: ResourceClaim) -> bool:
+        live = FakeClaims(dict.fromkeys(("c",), each) if (each := next(iter(claims), None)) else {})
+        return await in_ledger(*await an_arbiter(live))
+
+    assert not asyncio.run(tried())
+    assert not asyncio.run(tried(with_status({}, uid="another")))
+
+
+def test_a_claim_with_devices_elsewhere_is_released_here() -> None:
+    async def tried() -> None:
+        live = FakeClaims({"c": a_claim(a_result("elsewhere", "nic.example.com"), node="n2")})
+        rig, reconciler = await an_arbiter(live)
+
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["elsewhere"]
+
+    asyncio.run(tried())
+
+
+def test_a_commit_that_the_watch_has_not_seen_is_not_replaced_by_an_older_allocation() -> None:
+    async def tried() -> None:
+        live = FakeClaims({"c": UNALLOCATED})
+        rig, reconciler = await an_arbiter(live)
+        older = a_claim(a_share("gpu-0", memory="1Gi"), node="n1")
+        rig.cache.claims.put_claim(older)
+
+        await reconciler.process("n1")
+        (kept,) = (await rig.ledger()).allocations.values()
+        assert kept.grants[0].exclusive
+
+        live.there["c"] = older
+        await reconciler.process("n1")
+        (kept,) = (await rig.ledger()).allocations.values()
+        assert kept.grants[0].memory == GIB
+
+    asyncio.run(tried())
+
+
+def pod_named(name: str, uid: str) -> Pod:
+    return Pod(Metadata(name=name, namespace="team", uid=uid))

@@ -1,0 +1,128 @@
+"""Admission of allocations of ResourceClaims, before the API server writes them.
+
+Schedulers write ``status.allocation`` when they have chosen the devices of a claim, once. That
+write is the commit point for every scheduler of Dynamic Resource Allocation, as the Binding is for
+pods: the cards are committed to the ledger, or the allocation is rejected with a reason, which
+becomes the pod's Event. A rejection has status 403: schedulers repeat a write with 409 five times.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import Claim, allocated
+from adapters.dialects.dra.devices import Devices, means_cards
+from adapters.dialects.dra.holders import holding
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
+from adapters.wire import admission, body
+from adapters.wire.admission import AdmissionRequest
+from adapters.wire.dra import ResourceClaim
+from core.requests.grant import Allocation
+
+_CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
+
+
+class ClaimAdmission:
+    """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
+
+    def __init__(self, service: Service, devices: Callable[[], Devices]) -> None:
+        """Answer for a service.
+
+        Args:
+            service: that decides.
+            devices: returns the devices of all slices.
+        """
+        self._service = service
+        self._devices = devices
+
+    async def statuses(self, content: bytes) -> bytes:
+        """The status of a claim is to be written: commit a new allocation, or reject it."""
+        review = admission.read_review(content)
+        if review.operation != "UPDATE":
+            return admission.allowed(review.uid)
+        claim = allocated(body.read(admission.object_of(review), _CLAIM))
+        if claim is None or _before(review) is not None:
+            return admission.allowed(review.uid)
+        self._service.check_ready()
+        decision = DecisionRecord("claim", Outcome.ERROR, claim.name, claim.uid, DRA)
+        held = self._held(claim)
+        missing = self._without_ledger(claim)
+        if missing:
+            text = f"dragoman: {missing} has no ledger yet"
+            return self._deny(review, replace(decision, node=missing, cause="unclear", text=text))
+        if not held:
+            self._record(replace(decision, outcome=Outcome.UNTOUCHED))
+            return admission.allowed(review.uid)
+        decision = replace(decision, node=held[0].node)
+        problem = _unclear(held)
+        if problem is not None:
+            return self._deny(review, replace(decision, cause="unclear", text=problem))
+        try:
+            committer = self._service.committer
+            problem = (
+                committer.claim_conflict(held[0])
+                if review.dry_run
+                else await committer.commit_claim(held[0])
+            )
+        except ERRORS as error:
+            decision, status = failed(decision, error)
+            self._record(decision)
+            code = UNAVAILABLE if status == UNAVAILABLE else FORBIDDEN
+            return admission.denied(review.uid, code, decision.text)
+        if problem is not None:
+            text = f"dragoman: {held[0].node}: {problem}"
+            return self._deny(review, replace(decision, cause="in_use", text=text))
+        if not review.dry_run:
+            self._record(replace(decision, outcome=Outcome.ADOPTED))
+        return admission.allowed(review.uid)
+
+    def _held(self, claim: Claim) -> tuple[Allocation, ...]:
+        """What the claim would hold, on each node of which it would hold a card."""
+        ledgers = self._service.ledgers
+        names = ledgers.inventory.names() if claim.nodes is None else sorted(claim.nodes)
+        devices = self._devices()
+        found = (
+            holding(claim, ledger.node, devices)
+            for name in names
+            if (ledger := ledgers.ledger(name)) is not None
+        )
+        return tuple(each for each in found if each is not None)
+
+    def _without_ledger(self, claim: Claim) -> str:
+        """A node without a ledger of which the claim has a card; empty where there is none."""
+        devices = self._devices()
+        for result in claim.results:
+            device = devices.get((result.driver, result.pool, result.device))
+            if (
+                device is not None
+                and device.card
+                and means_cards(device.driver)
+                and self._service.ledgers.ledger(device.node) is None
+            ):
+                return device.node
+        return ""
+
+    def _deny(self, review: AdmissionRequest, decision: DecisionRecord) -> bytes:
+        self._record(replace(decision, outcome=Outcome.REFUSED))
+        return admission.denied(review.uid, FORBIDDEN, decision.text)
+
+    def _record(self, decision: DecisionRecord) -> None:
+        self._service.ports.decision_log.record(decision)
+
+
+def _before(review: AdmissionRequest) -> Claim | None:
+    """The allocation that the claim has already: only its consumers can change any more."""
+    old = bytes(review.old_object)
+    return None if old in (b"", b"null") else allocated(body.read(old, _CLAIM))
+
+
+def _unclear(held: tuple[Allocation, ...]) -> str | None:
+    """Why the ledger cannot say what a claim takes; None where it can."""
+    if len(held) > 1:
+        nodes = ", ".join(each.node for each in held)
+        return f"dragoman: its devices may be cards of several nodes: {nodes}"
+    return None if held[0].unread is None else f"dragoman: {held[0].node}: {held[0].unread}"

@@ -1,0 +1,211 @@
+"""Allocations of claims, as the API server asks about them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from adapters.dialects.dra.devices import Devices
+from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
+from adapters.sidecar.decide.ports import Outcome
+from adapters.sidecar.decide.readiness import NotReady
+from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
+from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, body, read_pod, run
+from adapters.wire.dra import ResourceSlice
+from core.feasibility.fit import fit
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+
+CARDS = ("GPU-n1-0", "GPU-n1-1")
+NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
+SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
+
+
+def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -> Any:
+    field = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
+    return {
+        "metadata": {"name": "c", "namespace": "team", "uid": uid},
+        "status": {
+            "allocation": {
+                "devices": {"results": list(results)},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            }
+        },
+    }
+
+
+def bare(claim: Any) -> Any:
+    return {"metadata": claim["metadata"]}
+
+
+class Rig:
+    def __init__(self, *slices: ResourceSlice) -> None:
+        self.bench: Bench = run(a_service(a_node("n1"), a_node("n2")))
+        self.devices = Devices(slices or (SLICE,))
+        self.endpoint = ClaimAdmission(self.bench.service, lambda: self.devices)
+
+    def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
+        request = {
+            "uid": "r",
+            "operation": verb,
+            "subResource": "status",
+            "dryRun": dry,
+            "object": claim,
+            "oldObject": bare(claim) if old is None else old,
+        }
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        answer = run(self.endpoint.statuses(body({**review, "request": request})))
+        return json.loads(answer)["response"]
+
+    def held(self, node: str = "n1") -> dict[str, int]:
+        stored = run(self.bench.store.read(node))
+        assert stored is not None
+        return {
+            uid: sum(grant.memory for grant in each.grants)
+            for uid, each in stored.ledger.allocations.items()
+        }
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [each.outcome for each in self.bench.decision_log.decisions]
+
+
+def test_a_sound_allocation_is_committed_before_the_claim_is_written() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_share("gpu-0", memory="2Gi"))) == {"uid": "r", "allowed": True}
+
+    assert rig.held() == {"u1": 2 * GIB}
+    stored = run(rig.bench.store.read("n1"))
+    assert stored is not None
+    assert stored.ledger.allocations["u1"].since > 0
+    assert rig.outcomes == [Outcome.ADOPTED]
+
+
+def test_what_does_not_fit_is_rejected_with_403_and_a_reason() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_share("gpu-0", memory="6Gi")))
+
+    answer = rig.ask(a_claim(a_share("gpu-0", memory="4Gi"), uid="u2"))
+
+    assert not answer["allowed"]
+    assert answer["status"] == {
+        "code": 403,
+        "message": "dragoman: n1: card GPU-n1-0 cannot take team/c: memory",
+    }
+    assert rig.held() == {"u1": 6 * GIB}
+    assert rig.outcomes[-1] is Outcome.REFUSED
+
+
+def test_a_card_of_a_pod_is_not_allocated_to_a_claim() -> None:
+    rig = Rig()
+    service = rig.bench.service
+    limits = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 1000}
+    pod_request = service.pod_requests.read(read_pod(a_pod("p", limits=limits)))
+    assert pod_request is not None
+    run(service.commit(pod_request, "n1"))
+
+    assert not rig.ask(a_claim(a_result("gpu-0")))["allowed"]
+    assert not rig.ask(a_claim(a_share("gpu-0", memory="8Gi")))["allowed"]
+    assert rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]
+
+
+def test_another_attempt_replaces_the_earlier_one() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
+
+    assert rig.held() == {"u1": GIB}
+
+
+def test_a_dry_run_commits_nothing() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_result("gpu-0")), dry=True)["allowed"]
+    assert rig.held() == {}
+    rig.ask(a_claim(a_result("gpu-0")))
+    assert not rig.ask(a_claim(a_result("gpu-0"), uid="u2"), dry=True)["allowed"]
+
+
+def test_deallocations_consumers_and_other_verbs_pass() -> None:
+    rig = Rig()
+    claim = a_claim(a_result("gpu-0"))
+
+    assert rig.ask(bare(claim), old=claim)["allowed"]
+    assert rig.ask(claim, old=claim)["allowed"]
+    assert rig.ask(claim, verb="CREATE")["allowed"]
+    assert rig.held() == {}
+    assert rig.outcomes == []
+
+
+def test_a_claim_of_another_driver_passes() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_result("nic", "nic.example.com")))["allowed"]
+    assert rig.outcomes == [Outcome.UNTOUCHED]
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (a_claim(a_result("gpu-7")), "n1: no ResourceSlice describes gpu.nvidia.com/n/gpu-7"),
+        (
+            a_claim(a_result("gpu-7"), nodes=("n1", "n2")),
+            "its devices may be cards of several nodes: n1, n2",
+        ),
+    ],
+)
+def test_a_claim_that_is_not_clear_is_rejected(claim: Any, why: str) -> None:
+    rig = Rig()
+
+    answer = rig.ask(claim)
+
+    assert answer["status"] == {"code": 403, "message": f"dragoman: {why}"}
+    assert rig.held() == {}
+
+
+def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
+    rig = Rig(SLICE.__replace__(spec=SLICE.spec.__replace__(node_name="new")))
+
+    answer = rig.ask(a_claim(a_result("gpu-0"), nodes=("new",)))
+
+    assert answer["status"]["message"] == "dragoman: new has no ledger yet"
+
+
+def test_a_claim_waits_while_the_store_does_not_answer() -> None:
+    rig = Rig()
+
+    async def broken(ledger: NodeLedger, expected: str | None) -> str:  # noqa: ARG001
+        raise OSError("no store")
+
+    rig.bench.store.write = broken  # type: ignore[method-assign]
+
+    answer = rig.ask(a_claim(a_result("gpu-0")))
+
+    assert answer["status"]["code"] == 503
+    assert rig.outcomes == [Outcome.ERROR]
+
+
+def test_a_service_that_is_not_ready_decides_nothing() -> None:
+    rig = Rig()
+    rig.bench.service.readiness.mark_unsynced("resourceclaims")
+
+    with pytest.raises(NotReady):
+        rig.ask(a_claim(a_result("gpu-0")))
+
+
+def test_a_reservation_of_a_plan_keeps_its_cards() -> None:
+    rig = Rig()
+    limits = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 8192}
+    pod_request = rig.bench.service.pod_requests.read(read_pod(a_pod("p", limits=limits)))
+    assert pod_request is not None
+    ledger = rig.bench.service.ledgers.inventory.ledger("n1")
+    placement = fit(pod_request.request, ledger)
+    assert isinstance(placement, Placement)
+    reserved = Allocation.of(pod_request.request, placement)
+    rig.bench.service.ledgers.reserve(reserved, rig.bench.clock.now() + 10**12)
+
+    assert not rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]

@@ -1,0 +1,138 @@
+"""Where the claims of a ledger are, for the reconciler."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import allocated
+from adapters.dialects.dra.holders import holding
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.departures import release_by
+from adapters.sidecar.reconcile.ports import LiveClaims
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
+
+ANYWHERE = "?"
+"""In place of a node's name: the claim has devices elsewhere."""
+
+
+@dataclass(slots=True)
+class ClaimsOfNode:
+    """The claims of one node and of its ledger.
+
+    Attributes:
+        held: what claims hold of its cards.
+        bound: by uid of each claim of the ledger that exists, the node of its devices; empty for
+            one that has none yet.
+        gone: uids of claims of the ledger that were deleted or deallocated.
+    """
+
+    held: list[Allocation] = field(default_factory=list[Allocation])
+    bound: dict[str, str] = field(default_factory=dict[str, str])
+    gone: list[str] = field(default_factory=list[str])
+
+
+class ClaimReader:
+    """Reads claims from the cache, and from the API server where cache and ledger differ.
+
+    The ledger of a claim is written before the claim, so that a claim without an allocation may get
+    one in a moment. One that had what its ledger says, and has it no longer, was deallocated.
+    """
+
+    def __init__(self, cache: ClusterCache, live: LiveClaims) -> None:
+        """Remember no claim yet."""
+        self._cache = cache
+        self._live = live
+        self._seen: dict[str, set[tuple[str, int]]] = {}
+
+    def cached(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...] | None:
+        """What claims hold by the watches; None where the API server must be asked."""
+        held = self._cache.claims.holding(node)
+        self._note(ledger, held)
+        return None if any(_newer(ledger, each) for each in held) else held
+
+    async def read(self, ledger: NodeLedger, node: Node) -> ClaimsOfNode:
+        """Read the claims of a node; the ledger must have been read from the store before.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        found = ClaimsOfNode()
+        cached = {each.uid: each for each in self._cache.claims.holding(node)}
+        self._note(ledger, cached.values())
+        for uid, held in cached.items():
+            if not _newer(ledger, held):
+                found.held.append(held)
+                found.bound[uid] = node.name
+        for uid, entry in ledger.allocations.items():
+            if entry.dialect == DRA and uid not in found.bound:
+                await self._ask(found, entry, node)
+        return found
+
+    async def _ask(self, found: ClaimsOfNode, entry: Allocation, node: Node) -> None:
+        live = await self._live.get(entry.pod_ref)
+        if live is None or live.metadata.uid != entry.uid:
+            found.gone.append(entry.uid)
+            return
+        claim = allocated(live)
+        if claim is None:
+            attempt = (entry.uid, entry.since)
+            if entry.since == 0 or attempt in self._seen.get(node.name, set()):
+                found.gone.append(entry.uid)
+            else:
+                found.bound[entry.uid] = ""
+            return
+        held = holding(claim, node, self._cache.claims.devices)
+        found.bound[entry.uid] = ANYWHERE if held is None else node.name
+        if held is not None:
+            found.held.append(held)
+
+    def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:
+        """Note the attempts whose claims were seen with what the ledger says."""
+        name = ledger.node.name
+        seen = {
+            (uid, since)
+            for uid, since in self._seen.get(name, ())
+            if uid in ledger.allocations and ledger.allocations[uid].since == since
+        }
+        for each in held:
+            entry = ledger.allocations.get(each.uid)
+            if entry is not None and entry.grants == each.grants:
+                seen.add((each.uid, entry.since))
+        if seen:
+            self._seen[name] = seen
+        else:
+            self._seen.pop(name, None)
+
+
+def lingering(
+    cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
+) -> int | None:
+    """Until when containers of a deallocated claim's pods may run, in seconds since 1970.
+
+    None where none can: its pods have finished, or their kubelet deleted them.
+    """
+    times = [
+        release_by(cache.departures.of(pod.uid), has_agent=has_agent, always=always, now=now)
+        for pod in cache.claims.consumers(uid)
+        if not _exists(cache, pod)
+    ]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _exists(cache: ClusterCache, pod: PodRef) -> bool:
+    found = cache.pod(pod.namespace, pod.name)
+    return found is not None and found.metadata.uid == pod.uid
+
+
+def _newer(ledger: NodeLedger, held: Allocation) -> bool:
+    """Whether the ledger has something newer than the cache for a claim."""
+    entry = ledger.allocations.get(held.uid)
+    return (
+        entry is not None
+        and entry.since > 0
+        and held.unread is None
+        and entry.grants != held.grants
+    )

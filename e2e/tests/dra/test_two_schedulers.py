@@ -1,0 +1,251 @@
+"""Two stock kube-schedulers that allocate the same cards by claims, with the arbiter and without.
+
+Nothing in Kubernetes compares the devices of two claims when a scheduler writes an allocation, so
+that two schedulers over-allocate a card (kubernetes/kubernetes issue 128980, closed unsolved).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from adapters.wire.quantity import parse
+from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.nodes import add_nodes, fake_node, start_kwok
+from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, wait_for_nodes
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import Planes, prepare
+from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+
+pytestmark = pytest.mark.local("the API server admits no claims of other modules")
+
+RESOURCES = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+NODE, DRIVER, CLASS = "dra-node", "gpu.dragoman.dev", "share.dragoman.dev"
+CARDS = ("GPU-dra-0", "GPU-dra-1")
+GIB = 1 << 30
+CAPACITY = 80 * GIB
+SCHEDULERS = ("first-scheduler", "second-scheduler")
+ROUNDS = 6
+PODS_OF_A_ROUND = 12
+EACH = 20 * GIB
+
+
+def a_card(number: int) -> Object:
+    """A card of 80 GiB that claims share by memory."""
+    memory = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
+    return {
+        "name": f"gpu-{number}",
+        "allowMultipleAllocations": True,
+        "attributes": {"uuid": {"string": CARDS[number]}, "index": {"int": number}},
+        "capacity": {"memory": {"value": "80Gi", "requestPolicy": memory}},
+    }
+
+
+def add_devices(api: Api) -> None:
+    api.create(
+        f"{RESOURCES}/resourceslices",
+        {
+            "metadata": {"name": f"{NODE}-{DRIVER}"},
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": NODE,
+                "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
+                "devices": [a_card(number) for number in range(len(CARDS))],
+            },
+        },
+    )
+    expression = f"device.driver == '{DRIVER}'"
+    selectors = [{"cel": {"expression": expression}}]
+    api.create(
+        f"{RESOURCES}/deviceclasses",
+        {"metadata": {"name": CLASS}, "spec": {"selectors": selectors}},
+    )
+
+
+def a_claim(name: str, memory: int) -> Object:
+    exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": str(memory)}}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}},
+    }
+
+
+def a_pod(name: str, scheduler: str, *claims: str) -> Object:
+    container = {
+        "name": "main",
+        "image": "localhost/none",
+        "resources": {"claims": [{"name": claim} for claim in claims]},
+    }
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [container],
+            "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def allocated(api: Api) -> dict[str, Fraction]:
+    """Bytes of each card that claims have, as the API server says."""
+    found = dict.fromkeys(CARDS, Fraction(0))
+    for claim in api.get(CLAIMS)["items"]:
+        allocation = claim.get("status", {}).get("allocation", {})
+        for result in allocation.get("devices", {}).get("results", ()):
+            card = CARDS[int(result["device"].removeprefix("gpu-"))]
+            found[card] += parse(result["consumedCapacity"]["memory"])
+    return found
+
+
+def most_over(api: Api) -> Fraction:
+    """By how many bytes the worst card is over-allocated."""
+    return max(max(found - CAPACITY, Fraction(0)) for found in allocated(api).values())
+
+
+def decided(api: Api) -> bool:
+    """Whether each pod is bound, or was rejected since the last change of a claim."""
+    rows = api.get(PODS)["items"]
+    return all(
+        row["spec"].get("nodeName")
+        or any(
+            (each["type"], each["status"]) == ("PodScheduled", "False")
+            for each in row.get("status", {}).get("conditions", ())
+        )
+        for row in rows
+    )
+
+
+def race(api: Api) -> Fraction:
+    """Let both schedulers place pods at once; by how much they over-allocate a card."""
+    names = [f"p{number}" for number in range(PODS_OF_A_ROUND)]
+    for name in names:
+        api.create(CLAIMS, a_claim(name, EACH))
+    for number, name in enumerate(names):
+        api.create(PODS, a_pod(name, SCHEDULERS[number % 2], name))
+    within(60, lambda: decided(api))
+    return most_over(api)
+
+
+def end_round(api: Api) -> None:
+    clear(api)
+    api.delete(CLAIMS)
+    within(60, lambda: not api.get(CLAIMS)["items"])
+
+
+def rounds(plane: ControlPlane) -> Iterator[Fraction]:
+    for _ in range(ROUNDS):
+        over = race(plane.api)
+        end_round(plane.api)
+        yield over
+
+
+@pytest.fixture(scope="module")
+def plane(planes: Planes) -> Iterator[ControlPlane]:
+    """A node with two cards that a slice describes, and two schedulers that have a cache each."""
+    with planes() as made:
+        made = replace(made, values={"dra": {"enabled": True, "arbiter": {"enabled": True}}})
+        prepare(made)
+        start_kwok(made)
+        add_nodes(made.api, [fake_node(NODE)])
+        wait_for_nodes(made.api)
+        add_devices(made.api)
+        for name in SCHEDULERS:
+            start_kube_scheduler(made, {"profiles": [{"schedulerName": name}]})
+            made.api.create(PODS, a_pod("warm", name))
+            within(60, lambda: node_of(made.api, "warm") == NODE)
+            clear(made.api)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Iterator[Service]:
+    made = start_service(plane, dra={"claims": True, "arbiter": True})
+    within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
+    with webhooks(made):
+        within(60, lambda: _asked(made))
+        yield made
+
+
+def _asked(service: Service) -> bool:
+    """Whether the API server asks the service about claims: it learns of webhooks late."""
+    api = service.plane.api
+    api.create(CLAIMS, a_claim("known", GIB))
+    api.create(PODS, a_pod("known", SCHEDULERS[0], "known"))
+    within(60, lambda: node_of(api, "known") == NODE)
+    end_round(api)
+    return any(row["verb"] == "claim" for row in service.get("/api/decisions"))
+
+
+def free(plane: ControlPlane) -> bool:
+    return not held(plane, NODE)
+
+
+def test_two_schedulers_over_allocate_without_the_arbiter(plane: ControlPlane) -> None:
+    over = next((found for found in rounds(plane) if found), Fraction(0))
+
+    print(f"over-allocated by {float(over / GIB)} GiB")
+    assert over > 0, "the schedulers did not race, so that the next test proves nothing"
+
+
+def test_two_schedulers_never_over_allocate_with_the_arbiter(service: Service) -> None:
+    plane = service.plane
+
+    found = []
+    for over in rounds(plane):
+        found.append(over)
+        within(60, lambda: free(plane))
+
+    outcomes = [row["outcome"] for row in service.get("/api/decisions") if row["verb"] == "claim"]
+    print(f"{outcomes.count('adopted')} adopted, {outcomes.count('refused')} refused")
+    assert found == [0] * ROUNDS
+    assert "refused" in outcomes, "the schedulers did not race"
+
+
+def test_a_rejected_allocation_is_the_pods_event_and_comes_when_there_is_room(
+    service: Service,
+) -> None:
+    """The second card is in use by a claim of another driver, which no scheduler compares."""
+    plane, api = service.plane, service.plane.api
+    api.create(CLAIMS, a_claim("all-0", CAPACITY))
+    api.create(PODS, a_pod("all-0", SCHEDULERS[0], "all-0"))
+    within(60, lambda: node_of(api, "all-0") == NODE)
+    stranger = add_stranger(api)
+    within(60, lambda: "stranger" in held(plane, NODE))
+    api.create(CLAIMS, a_claim("waits", GIB))
+    api.create(PODS, a_pod("waits", SCHEDULERS[1], "waits"))
+
+    within(60, lambda: any("dragoman: dra-node: card" in line for line in events(api, "waits")))
+
+    print(events(api, "waits"))
+    assert "allocation" not in api.get(f"{CLAIMS}/waits").get("status", {})
+    stranger["status"] = {}
+    api.replace(f"{CLAIMS}/stranger/status", stranger)
+    within(60, lambda: "stranger" not in held(plane, NODE))
+    within(60, lambda: node_of(api, "waits") == NODE)
+    assert set(held(plane, NODE)) == {"all-0", "waits"}
+    end_round(api)
+
+
+def add_stranger(api: Api) -> Object:
+    """A claim of another driver's device of the second card, as its scheduler writes it."""
+    spec = {
+        "driver": "accelerators.example.com",
+        "nodeName": NODE,
+        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "card", "attributes": {"uuid": {"string": CARDS[1]}}}],
+    }
+    api.create(f"{RESOURCES}/resourceslices", {"metadata": {"name": "stranger"}, "spec": spec})
+    request = {"name": "card", "exactly": {"deviceClassName": CLASS}}
+    claim = api.create(
+        CLAIMS, {"metadata": {"name": "stranger"}, "spec": {"devices": {"requests": [request]}}}
+    )
+    result = {"request": "card", "driver": spec["driver"], "pool": NODE, "device": "card"}
+    field = {"key": "metadata.name", "operator": "In", "values": [NODE]}
+    selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    claim["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+    return dict(api.replace(f"{CLAIMS}/stranger/status", claim))
