@@ -24,6 +24,12 @@ class Capacity(Wire, frozen=True, gc=False):
     value: Amount = 0
 
 
+class DeviceCapacity(Capacity, frozen=True, gc=False):
+    """Of a device that several claims share; the policy rounds what a claim requests."""
+
+    request_policy: dict[str, Any] | None = None
+
+
 class CounterConsumption(Wire, frozen=True, gc=False):
     """What a device takes of a counter set."""
 
@@ -35,9 +41,72 @@ class SliceDevice(Wire, frozen=True, gc=False):
 
     name: str = ""
     attributes: dict[str, Attribute] | None = None
-    capacity: dict[str, Capacity] | None = None
+    capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
     node_name: str | None = None
+    allow_multiple_allocations: bool | None = None
+    taints: tuple[dict[str, Any], ...] | None = None
+    binding_conditions: tuple[str, ...] | None = None
+
+
+class CelSelector(Wire, frozen=True, gc=False):
+    """An expression of the Common Expression Language about a device."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Wire, frozen=True, gc=False):
+    """Of a class or of a request; all selectors hold together."""
+
+    cel: CelSelector | None = None
+
+
+class DeviceClassSpec(Wire, frozen=True, gc=False):
+    """Of a class."""
+
+    selectors: tuple[DeviceSelector, ...] | None = None
+
+
+class DeviceClass(Wire, frozen=True, gc=False):
+    """A kind of device that claims name."""
+
+    metadata: Metadata = Metadata()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class ExactRequest(Wire, frozen=True, gc=False):
+    """Devices of one class; ``count`` 1 where it is not stated."""
+
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] | None = None
+    allocation_mode: str | None = None
+    count: int | None = None
+
+
+class ClaimRequest(Wire, frozen=True, gc=False):
+    """Of a claim; without ``exactly`` it has alternatives."""
+
+    name: str = ""
+    exactly: ExactRequest | None = None
+
+
+class ClaimDevices(Wire, frozen=True, gc=False):
+    """What a claim requests; constraints are only counted."""
+
+    requests: tuple[ClaimRequest, ...] | None = None
+    constraints: tuple[dict[str, Any], ...] | None = None
+
+
+class ClaimSpec(Wire, frozen=True, gc=False):
+    """Of a claim."""
+
+    devices: ClaimDevices = ClaimDevices()
+
+
+class RequestedClaim(Wire, frozen=True, gc=False):
+    """A claim of which only the request is read."""
+
+    spec: ClaimSpec = ClaimSpec()
 
 
 class Pool(Wire, frozen=True, gc=False):

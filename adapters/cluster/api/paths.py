@@ -65,4 +65,5 @@ MUTATING_WEBHOOKS = Resource(
 )
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")

@@ -8,7 +8,7 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.inventory import described
-from adapters.wire.dra import ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from core.hardware.node import Node
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
@@ -34,6 +34,8 @@ class ClaimCache:
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
         self._devices: Devices | None = None
+        self._classes: dict[str, DeviceClass] = {}
+        self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
     def put_claim(self, claim: ResourceClaim) -> None:
@@ -45,7 +47,7 @@ class ClaimCache:
         self.drop_claim(name)
         if new is not None:
             self._by_name[name] = new
-            self._note(new)
+            self._note(new, earlier)
             for node in _places(new):
                 self._of_node.setdefault(node, {})[name] = new
             self._changed(new.nodes)
@@ -72,12 +74,38 @@ class ClaimCache:
         if earlier is not None:
             self._slice_changed(earlier)
 
+    def allocations(self, uid: str) -> int:
+        """Return how many allocations of a claim were reported, one after the other."""
+        return self._numbers.get(uid, 0)
+
     def consumers(self, uid: str) -> frozenset[PodRef]:
         """Return the pods for which a claim was reserved while it was allocated.
 
         Their containers may run on after the claim was deallocated.
         """
         return self._consumers.get(uid, frozenset())
+
+    def put_class(self, item: DeviceClass) -> None:
+        """Add or replace a class."""
+        self._classes[item.metadata.name] = item
+
+    def drop_class(self, name: str) -> None:
+        """Remove a class."""
+        self._classes.pop(name, None)
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """Return a class; None where there is none."""
+        return self._classes.get(name)
+
+    def pool(self, driver: str, name: str) -> list[ResourceSlice]:
+        """Return the slices of the newest generation of a pool."""
+        found = [
+            each
+            for each in self._slices.values()
+            if (each.spec.driver, each.spec.pool.name) == (driver, name)
+        ]
+        newest = max((each.spec.pool.generation for each in found), default=0)
+        return [each for each in found if each.spec.pool.generation == newest]
 
     @property
     def devices(self) -> Devices:
@@ -96,11 +124,14 @@ class ClaimCache:
         """Return the cards of a node by its slices."""
         return described(node, self.devices.of_node(node))
 
-    def _note(self, claim: Claim) -> None:
+    def _note(self, claim: Claim, earlier: Claim | None) -> None:
+        if earlier is None or earlier.results != claim.results:
+            self._numbers[claim.uid] = self._numbers.get(claim.uid, 0) + 1
         seen = self._consumers.pop(claim.uid, frozenset[PodRef]())
         self._consumers[claim.uid] = seen.union(claim.pods)
         if len(self._consumers) > REMEMBERED:
-            self._consumers.popitem(last=False)
+            forgotten, _ = self._consumers.popitem(last=False)
+            self._numbers.pop(forgotten, None)
 
     def _slice_changed(self, *slices: ResourceSlice) -> None:
         self._devices = None

@@ -97,7 +97,7 @@ class Committer:
 
         def allocate(ledger: NodeLedger) -> tuple[NodeLedger, str]:
             try:
-                self._ledgers.with_reservations(ledger).release(held.uid).reserve(held)
+                _without_earlier(self._ledgers.with_reservations(ledger), held).reserve(held)
                 return ledger.release(held.uid).reserve(held).renew(held.uid), ""
             except LedgerError as error:
                 return ledger, str(error)
@@ -110,7 +110,7 @@ class Committer:
         ledger = self._ledgers.ledger(held.node)
         try:
             if ledger is not None:
-                ledger.release(held.uid).reserve(held)
+                _without_earlier(ledger, held).reserve(held)
         except LedgerError as error:
             return str(error)
         return None
@@ -210,3 +210,15 @@ class Committer:
             return Committed(Placement(node, claimed), new=True, claim_accepted=True)
         result = fit(request, ledger)
         return result if isinstance(result, Reason) else Committed(result, new=True)
+
+
+def _without_earlier(ledger: NodeLedger, held: Allocation) -> NodeLedger:
+    """The ledger without what a claim had by an earlier attempt.
+
+    Raises:
+        LedgerError: pods that had the claim were deleted by force, and their containers may run on.
+    """
+    earlier = ledger.allocations.get(held.uid)
+    if earlier is not None and earlier.release_by is not None:
+        raise LedgerError(f"containers of pods that had {held.pod} before may still run")
+    return ledger.release(held.uid)

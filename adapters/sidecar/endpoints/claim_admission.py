@@ -6,38 +6,58 @@ pods: the cards are committed to the ledger, or the allocation is rejected with 
 becomes the pod's Event. A rejection has status 403: schedulers repeat a write with 409 five times.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import msgspec
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices, means_cards
+from adapters.dialects.dra.equivalence import others
 from adapters.dialects.dra.holders import holding
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
-from adapters.wire.dra import ResourceClaim
+from adapters.wire.dra import DeviceClass, RequestedClaim, ResourceClaim, ResourceSlice
 from core.requests.grant import Allocation
 
 _CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
+_REQUESTED: msgspec.json.Decoder[RequestedClaim] = msgspec.json.Decoder(RequestedClaim)
+
+
+class DeviceCatalog(Protocol):
+    """What drivers and administrators say about devices."""
+
+    @property
+    def devices(self) -> Devices:
+        """The devices of all slices."""
+        ...
+
+    def pool(self, driver: str, name: str) -> Sequence[ResourceSlice]:
+        """The slices of the newest generation of a pool."""
+        ...
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """A class; None where there is none."""
+        ...
 
 
 class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, devices: Callable[[], Devices]) -> None:
+    def __init__(self, service: Service, catalog: DeviceCatalog) -> None:
         """Answer for a service.
 
         Args:
             service: that decides.
-            devices: returns the devices of all slices.
+            catalog: of the cluster's devices.
         """
         self._service = service
-        self._devices = devices
+        self._catalog = catalog
 
     async def statuses(self, content: bytes) -> bytes:
         """The status of a claim is to be written: commit a new allocation, or reject it."""
@@ -62,17 +82,16 @@ class ClaimAdmission:
         if problem is not None:
             return self._deny(review, replace(decision, cause="unclear", text=problem))
         try:
-            committer = self._service.committer
-            problem = (
-                committer.claim_conflict(held[0])
-                if review.dry_run
-                else await committer.commit_claim(held[0])
-            )
+            problem = await self._commit(review, held[0])
+            device = None if problem is None else await self._correct(review, claim)
         except ERRORS as error:
             decision, status = failed(decision, error)
             self._record(decision)
             code = UNAVAILABLE if status == UNAVAILABLE else FORBIDDEN
             return admission.denied(review.uid, code, decision.text)
+        if device is not None:
+            self._record(replace(decision, outcome=Outcome.CORRECTED))
+            return admission.allowed(review.uid, [_replacing(device)])
         if problem is not None:
             text = f"dragoman: {held[0].node}: {problem}"
             return self._deny(review, replace(decision, cause="in_use", text=text))
@@ -80,11 +99,33 @@ class ClaimAdmission:
             self._record(replace(decision, outcome=Outcome.ADOPTED))
         return admission.allowed(review.uid)
 
+    async def _commit(self, review: AdmissionRequest, held: Allocation) -> str | None:
+        """Why the devices of a claim are not free; None where they are the claim's now."""
+        committer = self._service.committer
+        if review.dry_run:
+            return committer.claim_conflict(held)
+        return await committer.commit_claim(held)
+
+    async def _correct(self, review: AdmissionRequest, claim: Claim) -> str | None:
+        """Commit another device that is as good as the chosen one; None where none is free."""
+        requested = body.read(admission.object_of(review), _REQUESTED)
+        first, *_ = claim.results
+        slices = self._catalog.pool(first.driver, first.pool)
+        for name in others(requested, claim.results, slices, self._catalog.device_class):
+            result = msgspec.structs.replace(first, device=name)
+            held = self._held(replace(claim, results=(result,)))
+            if len(held) != 1 or held[0].unread is not None:
+                continue
+            is_free = self._service.committer.claim_conflict(held[0]) is None
+            if is_free and await self._commit(review, held[0]) is None:
+                return name
+        return None
+
     def _held(self, claim: Claim) -> tuple[Allocation, ...]:
         """What the claim would hold, on each node of which it would hold a card."""
         ledgers = self._service.ledgers
         names = ledgers.inventory.names() if claim.nodes is None else sorted(claim.nodes)
-        devices = self._devices()
+        devices = self._catalog.devices
         found = (
             holding(claim, ledger.node, devices)
             for name in names
@@ -94,7 +135,7 @@ class ClaimAdmission:
 
     def _without_ledger(self, claim: Claim) -> str:
         """A node without a ledger of which the claim has a card; empty where there is none."""
-        devices = self._devices()
+        devices = self._catalog.devices
         for result in claim.results:
             device = devices.get((result.driver, result.pool, result.device))
             if (
@@ -112,6 +153,11 @@ class ClaimAdmission:
 
     def _record(self, decision: DecisionRecord) -> None:
         self._service.ports.decision_log.record(decision)
+
+
+def _replacing(device: str) -> dict[str, object]:
+    path = "/status/allocation/devices/results/0/device"
+    return {"op": "replace", "path": path, "value": device}
 
 
 def _before(review: AdmissionRequest) -> Claim | None:

@@ -11,6 +11,7 @@ class Sync(StrEnum):
     DEVICES = "devices"
     CLAIMS = "resourceclaims"
     SLICES = "resourceslices"
+    CLASSES = "deviceclasses"
     SCHEDULER_CONFIG = "the schedulers' settings"
     ADOPTION = "adoption of bound pods"
     CERTIFICATE = "the certificate"
@@ -19,5 +20,5 @@ class Sync(StrEnum):
 WATCHED = frozenset((Sync.PODS, Sync.NODES, Sync.DEVICES, Sync.SCHEDULER_CONFIG))
 """Complete after the first list of each watch; the reconciler starts then."""
 
-CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES))
+CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES))
 """The same, where ResourceClaims count."""

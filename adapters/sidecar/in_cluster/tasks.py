@@ -134,7 +134,7 @@ class InCluster:
         """Return the HTTP routes that only a service in a cluster has."""
         if not self._settings.dra.arbiter:
             return {}
-        return arbiter(service, lambda: self._cache.claims.devices)
+        return arbiter(service, self._cache.claims)
 
     def certificate(
         self, runtime: ServiceRuntime, text: CertificateText, managed: Managed

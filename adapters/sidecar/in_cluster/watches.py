@@ -9,6 +9,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     DEVICES,
     NODE_LEDGERS,
     NODES,
@@ -37,7 +38,7 @@ from adapters.sidecar.in_cluster.scheduler_config import (
 )
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler, LedgerObject
-from adapters.wire.dra import ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
 
 
@@ -89,7 +90,13 @@ class Watches:
         slices = self._handler(
             service, Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name)
         )
+        classes = self._handler(
+            service, Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name)
+        )
         return {
+            "deviceclasses": self.reflector(
+                Selection(DEVICE_CLASSES, optional=True), DeviceClass, classes
+            ),
             "resourceslices": self.reflector(
                 Selection(RESOURCE_SLICES, optional=True), ResourceSlice, slices
             ),

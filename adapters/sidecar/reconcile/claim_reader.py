@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
@@ -34,6 +35,13 @@ class ClaimsOfNode:
     gone: list[str] = field(default_factory=list[str])
 
 
+class _Seen(NamedTuple):
+    """Which allocation of a claim, counted, stands for which attempt."""
+
+    number: int
+    since: int
+
+
 class ClaimReader:
     """Reads claims from the cache, and from the API server where cache and ledger differ.
 
@@ -45,7 +53,7 @@ class ClaimReader:
         """Remember no claim yet."""
         self._cache = cache
         self._live = live
-        self._seen: dict[str, set[tuple[str, int]]] = {}
+        self._seen: dict[str, dict[str, _Seen]] = {}
 
     def cached(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...] | None:
         """What claims hold by the watches; None where the API server must be asked."""
@@ -78,8 +86,8 @@ class ClaimReader:
             return
         claim = allocated(live)
         if claim is None:
-            attempt = (entry.uid, entry.since)
-            if entry.since == 0 or attempt in self._seen.get(node.name, set()):
+            seen = self._seen.get(node.name, {}).get(entry.uid)
+            if entry.since == 0 or (seen is not None and seen.since == entry.since):
                 found.gone.append(entry.uid)
             else:
                 found.bound[entry.uid] = ""
@@ -90,21 +98,27 @@ class ClaimReader:
             found.held.append(held)
 
     def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:
-        """Note the attempts whose claims were seen with what the ledger says."""
+        """Note the attempts whose claims were seen with what the ledger says.
+
+        An allocation that the watch reported stands for the first attempt that it is met with: a
+        later one has the same devices while the watch has not reported the end of the earlier.
+        """
         name = ledger.node.name
-        seen = {
-            (uid, since)
-            for uid, since in self._seen.get(name, ())
-            if uid in ledger.allocations and ledger.allocations[uid].since == since
+        earlier = self._seen.pop(name, {})
+        cached = {each.uid: each for each in held}
+        seen: dict[str, _Seen] = {
+            uid: found
+            for uid, found in earlier.items()
+            if uid in ledger.allocations or uid in cached
         }
-        for each in held:
-            entry = ledger.allocations.get(each.uid)
-            if entry is not None and entry.grants == each.grants:
-                seen.add((each.uid, entry.since))
+        for uid, each in cached.items():
+            entry, number = ledger.allocations.get(uid), self._cache.claims.allocations(uid)
+            if entry is None or entry.grants != each.grants:
+                continue
+            if uid not in seen or seen[uid].number != number:
+                seen[uid] = _Seen(number, entry.since)
         if seen:
             self._seen[name] = seen
-        else:
-            self._seen.pop(name, None)
 
 
 def lingering(

@@ -8,11 +8,10 @@ import orjson
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.dra.devices import Devices
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
-from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
+from adapters.sidecar.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
@@ -66,14 +65,14 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
     }
 
 
-def arbiter(service: Service, devices: Callable[[], Devices]) -> Routes:
+def arbiter(service: Service, catalog: DeviceCatalog) -> Routes:
     """The route by which the API server asks about allocations of ResourceClaims.
 
     Args:
         service: that decides.
-        devices: returns the devices of all slices.
+        catalog: of the cluster's devices.
     """
-    claims = ClaimAdmission(service, devices)
+    claims = ClaimAdmission(service, catalog)
     return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
 
 

@@ -5,6 +5,7 @@ that two schedulers over-allocate a card (kubernetes/kubernetes issue 128980, cl
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -96,7 +97,8 @@ def allocated(api: Api) -> dict[str, Fraction]:
     found = dict.fromkeys(CARDS, Fraction(0))
     for claim in api.get(CLAIMS)["items"]:
         allocation = claim.get("status", {}).get("allocation", {})
-        for result in allocation.get("devices", {}).get("results", ()):
+        results = allocation.get("devices", {}).get("results", ())
+        for result in (each for each in results if each["driver"] == DRIVER):
             card = CARDS[int(result["device"].removeprefix("gpu-"))]
             found[card] += parse(result["consumedCapacity"]["memory"])
     return found
@@ -206,6 +208,27 @@ def test_two_schedulers_never_over_allocate_with_the_arbiter(service: Service) -
     assert "refused" in outcomes, "the schedulers did not race"
 
 
+def test_a_choice_that_a_pod_has_is_corrected_and_counted_by_the_scheduler(
+    service: Service,
+) -> None:
+    """The scheduler takes the first card, which a claim that it does not compare has."""
+    plane, api = service.plane, service.plane.api
+    with stranger_on(plane, 0):
+        for name, memory in (("large", 70 * GIB), ("small", 5 * GIB)):
+            api.create(CLAIMS, a_claim(name, memory))
+            api.create(PODS, a_pod(name, SCHEDULERS[0], name))
+            within(60, lambda name=name: node_of(api, name) == NODE)  # type: ignore[misc]
+
+        found = allocated(api)
+        rows = [row for row in service.get("/api/decisions") if row["verb"] == "claim"]
+        outcomes = {row["pod"]: row["outcome"] for row in reversed(rows)}
+
+    assert found == {CARDS[0]: 0, CARDS[1]: 75 * GIB}
+    assert outcomes["default/large"] == outcomes["default/small"] == "corrected"
+    end_round(api)
+    within(60, lambda: free(plane))
+
+
 def test_a_rejected_allocation_is_the_pods_event_and_comes_when_there_is_room(
     service: Service,
 ) -> None:
@@ -214,38 +237,43 @@ def test_a_rejected_allocation_is_the_pods_event_and_comes_when_there_is_room(
     api.create(CLAIMS, a_claim("all-0", CAPACITY))
     api.create(PODS, a_pod("all-0", SCHEDULERS[0], "all-0"))
     within(60, lambda: node_of(api, "all-0") == NODE)
-    stranger = add_stranger(api)
-    within(60, lambda: "stranger" in held(plane, NODE))
-    api.create(CLAIMS, a_claim("waits", GIB))
-    api.create(PODS, a_pod("waits", SCHEDULERS[1], "waits"))
+    with stranger_on(plane, 1):
+        api.create(CLAIMS, a_claim("waits", GIB))
+        api.create(PODS, a_pod("waits", SCHEDULERS[1], "waits"))
 
-    within(60, lambda: any("dragoman: dra-node: card" in line for line in events(api, "waits")))
+        within(60, lambda: any("dragoman: dra-node: card" in row for row in events(api, "waits")))
 
-    print(events(api, "waits"))
-    assert "allocation" not in api.get(f"{CLAIMS}/waits").get("status", {})
-    stranger["status"] = {}
-    api.replace(f"{CLAIMS}/stranger/status", stranger)
-    within(60, lambda: "stranger" not in held(plane, NODE))
+        print(events(api, "waits"))
+        assert "allocation" not in api.get(f"{CLAIMS}/waits").get("status", {})
     within(60, lambda: node_of(api, "waits") == NODE)
     assert set(held(plane, NODE)) == {"all-0", "waits"}
     end_round(api)
+    within(60, lambda: free(plane))
 
 
-def add_stranger(api: Api) -> Object:
-    """A claim of another driver's device of the second card, as its scheduler writes it."""
+@contextmanager
+def stranger_on(plane: ControlPlane, number: int) -> Iterator[None]:
+    """A claim of another driver has a card: its device is another one for every scheduler."""
+    api, driver = plane.api, "accelerators.example.com"
     spec = {
-        "driver": "accelerators.example.com",
+        "driver": driver,
         "nodeName": NODE,
         "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": "card", "attributes": {"uuid": {"string": CARDS[1]}}}],
+        "devices": [{"name": "card", "attributes": {"uuid": {"string": CARDS[number]}}}],
     }
-    api.create(f"{RESOURCES}/resourceslices", {"metadata": {"name": "stranger"}, "spec": spec})
+    slices = f"{RESOURCES}/resourceslices"
+    api.create(slices, {"metadata": {"name": "stranger"}, "spec": spec})
     request = {"name": "card", "exactly": {"deviceClassName": CLASS}}
     claim = api.create(
         CLAIMS, {"metadata": {"name": "stranger"}, "spec": {"devices": {"requests": [request]}}}
     )
-    result = {"request": "card", "driver": spec["driver"], "pool": NODE, "device": "card"}
+    result = {"request": "card", "driver": driver, "pool": NODE, "device": "card"}
     field = {"key": "metadata.name", "operator": "In", "values": [NODE]}
     selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    claim["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
-    return dict(api.replace(f"{CLAIMS}/stranger/status", claim))
+    status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+    api.replace(f"{CLAIMS}/stranger/status", {**claim, "status": status})
+    within(60, lambda: "grants" in held(plane, NODE).get("stranger", {}))
+    yield
+    api.delete(f"{CLAIMS}/stranger")
+    api.delete(f"{slices}/stranger")
+    within(60, lambda: "stranger" not in held(plane, NODE))

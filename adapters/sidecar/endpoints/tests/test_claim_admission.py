@@ -1,18 +1,27 @@
 """Allocations of claims, as the API server asks about them."""
 
 import json
+from base64 import b64decode
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
+from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.ports import Outcome
 from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, body, read_pod, run
-from adapters.wire.dra import ResourceSlice
+from adapters.wire.dra import (
+    CelSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    ResourceSlice,
+)
+from adapters.wire.kube import Metadata
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -21,6 +30,18 @@ from core.requests.grant import Allocation, Placement
 CARDS = ("GPU-n1-0", "GPU-n1-1")
 NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
 SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
+
+
+CLASS = DeviceClass(
+    Metadata(name="cards"),
+    DeviceClassSpec((DeviceSelector(CelSelector("device.driver == 'gpu.nvidia.com'")),)),
+)
+
+
+def asking(claim: Any, **exactly: object) -> Any:
+    """The claim with a request of one device of the class."""
+    request = {"name": "r", "exactly": {"deviceClassName": "cards", **exactly}}
+    return {**claim, "spec": {"devices": {"requests": [request]}}}
 
 
 def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -> Any:
@@ -43,8 +64,11 @@ def bare(claim: Any) -> Any:
 class Rig:
     def __init__(self, *slices: ResourceSlice) -> None:
         self.bench: Bench = run(a_service(a_node("n1"), a_node("n2")))
-        self.devices = Devices(slices or (SLICE,))
-        self.endpoint = ClaimAdmission(self.bench.service, lambda: self.devices)
+        self.catalog = ClaimCache(lambda _: None)
+        for each in slices or (SLICE,):
+            self.catalog.put_slice(each)
+        self.catalog.put_class(CLASS)
+        self.endpoint = ClaimAdmission(self.bench.service, self.catalog)
 
     def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
         request = {
@@ -119,6 +143,20 @@ def test_another_attempt_replaces_the_earlier_one() -> None:
     assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
 
     assert rig.held() == {"u1": GIB}
+
+
+def test_a_claim_waits_for_the_containers_of_pods_that_had_it_before() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+    stored = run(rig.bench.store.read("n1"))
+    assert stored is not None
+    kept = replace(stored.ledger.allocations["u1"], release_by=1)
+    run(rig.bench.store.write(stored.ledger.adopt(kept), stored.version))
+    run(rig.bench.sync())
+
+    answer = rig.ask(a_claim(a_result("gpu-1")))
+
+    assert answer["status"]["message"].endswith("had team/c before may still run")
 
 
 def test_a_dry_run_commits_nothing() -> None:
@@ -209,3 +247,42 @@ def test_a_reservation_of_a_plan_keeps_its_cards() -> None:
     rig.bench.service.ledgers.reserve(reserved, rig.bench.clock.now() + 10**12)
 
     assert not rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]
+
+
+def test_a_choice_that_is_in_use_is_corrected_on_the_same_node() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    answer = rig.ask(asking(a_claim(a_share("gpu-0", memory="2Gi"), uid="u2")))
+
+    assert answer["allowed"]
+    assert json.loads(b64decode(answer["patch"])) == [
+        {
+            "op": "replace",
+            "path": "/status/allocation/devices/results/0/device",
+            "value": "gpu-1",
+        }
+    ]
+    assert rig.held() == {"u1": 8 * GIB, "u2": 2 * GIB}
+    assert rig.outcomes == [Outcome.ADOPTED, Outcome.CORRECTED]
+
+
+def test_where_no_other_device_is_free_the_choice_is_rejected() -> None:
+    rig = Rig()
+    for device in ("gpu-0", "gpu-1"):
+        rig.ask(a_claim(a_result(device), uid=device))
+
+    answer = rig.ask(asking(a_claim(a_share("gpu-0", memory="2Gi"), uid="u3")))
+
+    assert answer["status"]["message"].endswith(
+        "card GPU-n1-0 cannot take team/c: held exclusively"
+    )
+    assert set(rig.held()) == {"gpu-0", "gpu-1"}
+
+
+def test_a_dry_run_corrects_without_a_commit() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    assert rig.ask(asking(a_claim(a_result("gpu-0"), uid="u2")), dry=True)["allowed"]
+    assert set(rig.held()) == {"u1"}

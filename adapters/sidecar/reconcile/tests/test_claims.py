@@ -284,5 +284,25 @@ def test_a_commit_that_the_watch_has_not_seen_is_not_replaced_by_an_older_alloca
     asyncio.run(tried())
 
 
+def test_a_late_watch_does_not_release_the_next_attempt_with_the_same_devices() -> None:
+    async def tried() -> None:
+        claim = a_claim(a_result("gpu-0"), node="n1")
+        live = FakeClaims({"c": claim})
+        rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(claim)
+        assert await in_ledger(rig, reconciler)
+        stored = await rig.store.read("n1")
+        assert stored is not None
+        await rig.store.write(stored.ledger.renew("u-claim"), stored.version)
+        assert await in_ledger(rig, reconciler)
+
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(UNALLOCATED)
+
+        assert await in_ledger(rig, reconciler)
+
+    asyncio.run(tried())
+
+
 def pod_named(name: str, uid: str) -> Pod:
     return Pod(Metadata(name=name, namespace="team", uid=uid))
