@@ -65,7 +65,7 @@ def reject(evaluation: NodeEvaluation, names: Sequence[str], groups: Numbers) ->
         groups: of these nodes, as ``NodeEvaluation.groups`` returns them.
     """
     _, first, of_node = np.unique(groups, return_index=True, return_inverse=True)
-    examples = [names[at] for at in first.tolist()]
+    examples = [names[int(at)] for at in first.tolist()]
     rejections = evaluation.rejections(examples)
     rejected = np.array([name in rejections for name in examples], np.bool_)
     if not rejected.all():
