@@ -204,6 +204,9 @@ class Dialect(Protocol):
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod that ``matches`` requests.
 
+        Of the pod's metadata and spec, name and uid become ``Request.pod`` and ``Request.uid``
+        and nothing else depends on them, nor on the status.
+
         Raises:
             DialectError: the request is invalid, or out of scope.
         """

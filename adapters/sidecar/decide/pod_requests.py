@@ -2,11 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, full_name
 from core.requests.request import Request
 
 CACHED_PODS = 20_000
@@ -43,10 +43,16 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
 
 
 class PodRequestCache:
-    """Reads pods, and caches what they request by uid."""
+    """Reads pods, and caches what they request by uid.
+
+    The pods of a workload are alike but for name and uid, and come one after the other: a pod like
+    the one before is not read, as a request depends on name and uid in no other way
+    (``Dialect.read_request``).
+    """
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
+        self._latest: PodRequest | None = None
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
         self._characters = 0
 
@@ -58,6 +64,7 @@ class PodRequestCache:
     def configure(self, dialects: Sequence[Dialect]) -> None:
         """Read all pods by a new policy from now on, those in the cache too."""
         self._dialects = tuple(dialects)
+        self._latest = None
         pods = [each.pod for each in self._by_uid.values()]
         self._by_uid.clear()
         self._characters = 0
@@ -78,7 +85,8 @@ class PodRequestCache:
         if cached is not None and cached.pod == pod:
             self._by_uid.move_to_end(uid)
             return cached
-        pod_request = read(pod, self._dialects)
+        pod_request = self._like_latest(pod) or read(pod, self._dialects)
+        self._latest = pod_request or self._latest
         if pod_request is not None and uid:
             self.forget(uid)
             self._by_uid[uid] = pod_request
@@ -86,6 +94,14 @@ class PodRequestCache:
             while len(self._by_uid) > CACHED_PODS or self._characters > CACHED_CHARACTERS:
                 self.forget(next(iter(self._by_uid)))
         return pod_request
+
+    def _like_latest(self, pod: Pod) -> PodRequest | None:
+        """The request of the pod that was read last, for another one like it."""
+        latest = self._latest
+        if latest is None or not _alike(pod, latest.pod):
+            return None
+        request = replace(latest.request, uid=pod.metadata.uid, pod=full_name(pod))
+        return PodRequest(pod, latest.dialect, request)
 
     def get(self, uid: str) -> PodRequest | None:
         """What a pod requested when it was last read."""
@@ -96,6 +112,17 @@ class PodRequestCache:
         forgotten = self._by_uid.pop(uid, None)
         if forgotten is not None:
             self._characters -= _characters(forgotten.pod)
+
+
+def _alike(one: Pod, other: Pod) -> bool:
+    """Whether two pods differ at most in name, uid, status, and what no dialect reads."""
+    mine, others = one.metadata, other.metadata
+    return (
+        mine.namespace == others.namespace
+        and mine.labels == others.labels
+        and mine.annotations == others.annotations
+        and one.spec == other.spec
+    )
 
 
 def _characters(pod: Pod) -> int:

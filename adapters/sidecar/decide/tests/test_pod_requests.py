@@ -1,15 +1,36 @@
 """The cache of what pods request: bounded by pods and by their text."""
 
-import msgspec
+from collections.abc import Iterator
+from pathlib import Path
 
-from adapters.sidecar.decide.pod_requests import CACHED_CHARACTERS, PodRequestCache
-from adapters.sidecar.tests.builders import a_pod, a_service, run
+import msgspec
+import pytest
+
+from adapters.dialects.dialect import DialectError
+from adapters.sidecar.decide.pod_requests import CACHED_CHARACTERS, PodRequestCache, read
+from adapters.sidecar.tests.builders import DIALECTS, a_pod, a_service, run
 from adapters.wire.kube import Pod
 
 LONGEST = 256 << 10
 """Source: kubernetes/apimachinery/pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB."""
 
 KEY = "example.com/text"
+
+
+GOLDEN = sorted((Path(__file__).parents[3] / "dialects").glob("*/tests/golden/*.in.json"))
+
+
+class _Example(msgspec.Struct):
+    pods: tuple[Pod, ...] = ()
+
+
+def example_pods() -> Iterator[Pod]:
+    """The pods of every dialect's worked examples."""
+    for path in GOLDEN:
+        try:
+            yield from msgspec.json.decode(path.read_bytes(), type=_Example).pods
+        except msgspec.ValidationError:
+            continue
 
 
 def a_cache() -> PodRequestCache:
@@ -45,3 +66,46 @@ def test_a_pod_that_is_read_again_or_forgotten_is_counted_once() -> None:
         cache.forget(f"uid-{at}")
 
     assert cache.get("uid-small") is not None
+
+
+def test_a_pod_like_the_one_before_has_the_request_that_it_has_alone() -> None:
+    compared = 0
+    for pod in example_pods():
+        metadata = msgspec.structs.replace(pod.metadata, name="twin", uid="uid-of-twin")
+        twin = msgspec.structs.replace(pod, metadata=metadata)
+        cache = PodRequestCache(DIALECTS)
+        try:
+            cache.read(pod)
+        except DialectError:
+            with pytest.raises(DialectError):
+                cache.read(twin)
+            continue
+        assert cache.read(twin) == read(twin, DIALECTS)
+        compared += 1
+    assert compared > 20
+
+
+def test_a_pod_like_the_one_before_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = a_cache()
+    first = cache.read(msgspec.convert(a_pod("first"), Pod))
+
+    def unread(*_: object) -> None:
+        raise AssertionError("the pod was read")
+
+    monkeypatch.setattr("adapters.sidecar.decide.pod_requests.read", unread)
+    second = cache.read(msgspec.convert(a_pod("second"), Pod))
+
+    assert first is not None
+    assert second is not None
+    assert (second.request.uid, second.request.pod) == ("uid-second", "default/second")
+    with pytest.raises(AssertionError, match="was read"):
+        cache.read(msgspec.convert(a_pod("third", annotations={KEY: "x"}), Pod))
+
+
+def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:
+    cache = a_cache()
+    assert cache.read(msgspec.convert(a_pod("first"), Pod)) is not None
+
+    cache.configure(())
+
+    assert cache.read(msgspec.convert(a_pod("second"), Pod)) is None
