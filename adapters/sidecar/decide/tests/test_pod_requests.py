@@ -71,16 +71,16 @@ def test_a_pod_that_is_read_again_or_forgotten_is_counted_once() -> None:
 def test_a_pod_like_the_one_before_has_the_request_that_it_has_alone() -> None:
     compared = 0
     for pod in example_pods():
-        metadata = msgspec.structs.replace(pod.metadata, name="twin", uid="uid-of-twin")
-        twin = msgspec.structs.replace(pod, metadata=metadata)
+        metadata = msgspec.structs.replace(pod.metadata, name="alike", uid="uid-of-alike")
+        alike = msgspec.structs.replace(pod, metadata=metadata)
         cache = PodRequestCache(DIALECTS)
         try:
             cache.read(pod)
         except DialectError:
             with pytest.raises(DialectError):
-                cache.read(twin)
+                cache.read(alike)
             continue
-        assert cache.read(twin) == read(twin, DIALECTS)
+        assert cache.read(alike) == read(alike, DIALECTS)
         compared += 1
     assert compared > 20
 
