@@ -166,7 +166,7 @@ def _before(review: AdmissionRequest) -> Claim | None:
     return None if old in (b"", b"null") else allocated(body.read(old, _CLAIM))
 
 
-def _unclear(held: tuple[Allocation, ...]) -> str | None:
+def _unclear(held: Sequence[Allocation]) -> str | None:
     """Why the ledger cannot say what a claim takes; None where it can."""
     if len(held) > 1:
         nodes = ", ".join(each.node for each in held)
