@@ -67,15 +67,15 @@ def test_a_device_of_another_kind_does_not_stand_in(more: dict[str, object]) -> 
     assert found(a_card_device("gpu-0", "GPU-0"), other) == []
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"deviceClassName": "unknown"},
-        {"count": 2},
-        {"allocationMode": "All"},
-        {"selectors": [{}]},
-    ],
+OF_OTHER_DEVICES: tuple[dict[str, object], ...] = (
+    {"deviceClassName": "unknown"},
+    {"count": 2},
+    {"allocationMode": "All"},
+    {"selectors": [{}]},
 )
+
+
+@pytest.mark.parametrize("request_", OF_OTHER_DEVICES)
 def test_no_device_stands_in_for_a_request_that_is_not_of_one_device(
     request_: dict[str, object],
 ) -> None:
