@@ -6,12 +6,13 @@ without one counts by the records on its pods.
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
+from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
@@ -26,9 +27,11 @@ from adapters.wire.dra import ResourceClaim
 from adapters.wire.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.quota import QuotaRecordError, read_quota
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
@@ -71,12 +74,14 @@ class Fleet:
         nodes: by name, in order of the input.
         pods: by ``namespace/name``, in order of the input; each has a uid.
         problems: that belong to no single node, as sentences.
+        quotas: by namespace, as the objects have them.
     """
 
     dialects: tuple[Dialect, ...]
     nodes: Mapping[str, NodeState]
     pods: Mapping[str, Pod]
     problems: tuple[str, ...]
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""
@@ -102,13 +107,23 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     """Read all nodes, and adopt what is allocated on them.
 
     Raises:
-        InputError: a settings file cannot be used.
+        InputError: a settings file or a ShareQuota cannot be used.
     """
     dialects = configured_dialects(manifests.config_maps, defaults)
     pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
-    return Fleet(dialects, nodes, pods, tuple(_problems(manifests, nodes)))
+    return Fleet(dialects, nodes, pods, tuple(_problems(manifests, nodes)), _quotas(manifests))
+
+
+def _quotas(manifests: Manifests) -> dict[str, Quota]:
+    quotas: dict[str, Quota] = {}
+    for namespace, (thing, place) in manifests.quotas.items():
+        try:
+            quotas[namespace] = read_quota(thing)
+        except QuotaRecordError as error:
+            raise InputError(place, str(error)) from error
+    return quotas
 
 
 class _Reader:

@@ -15,6 +15,7 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
+from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.dra import DRA
@@ -23,7 +24,6 @@ from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
-from core.feasibility.cache import FeasibilityCache
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
 from core.requests.grant import Allocation, Grant
@@ -101,7 +101,7 @@ class Run:
             for problem in (*state.problems, *filter(None, (state.unreadable,)))
         ]
         self.warnings += fleet.problems
-        self._feasibility = FeasibilityCache()
+        self._quotas = NamespaceQuotas(fleet)
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
@@ -176,7 +176,7 @@ class Run:
 
     def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
         choice = self._candidates.of(pod)
-        evaluation = self._feasibility.evaluate(request, self.inventory, self.fleet.unreadable())
+        evaluation = self._quotas.evaluate(request, self.inventory)
         decision = allocate(evaluation, choice.names, explain=self.options.explain)
         placement = decision.placement
         reasons = {
@@ -187,8 +187,12 @@ class Run:
             line = _line(pod, PodResult.REJECTED, "; ".join(causes))
             return replace(line, reasons={**reasons, **choice.excluded})
         node = self.fleet.nodes[placement.node].node
+        allocation = Allocation.of(request, placement)
+        refusal = self._quotas.take(allocation, node)
+        if refusal is not None:
+            return _line(pod, PodResult.REJECTED, refusal)
         result = dialect.write_result(pod, request, placement, node, self.options.now)
-        ledger = self.inventory.ledger(node.name).reserve(Allocation.of(request, placement))
+        ledger = self.inventory.ledger(node.name).reserve(allocation)
         self.inventory.put(ledger.commit(request.uid))
         return replace(
             _line(pod, PodResult.PLACED, decision.summary()),

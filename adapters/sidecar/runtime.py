@@ -27,11 +27,13 @@ from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.namespace_metrics import NamespaceMetrics
+from adapters.sidecar.observe.quota_metrics import QuotaMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
 from adapters.sidecar.web.limits import MIB, PortLimits
 from adapters.sidecar.web.routes import people, schedulers
+from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 
 TICK = 1.0
@@ -54,6 +56,7 @@ class Cluster:
         events: emits Events.
         locks: locks nodes for device plugins that need it.
         budgets: reads the PodDisruptionBudgets of preemption victims.
+        quotas: of namespaces.
     """
 
     binder: Binder
@@ -61,6 +64,7 @@ class Cluster:
     events: EventEmitter
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
+    quotas: QuotaStore = field(default_factory=MemoryQuotas)
 
 
 class ServiceRuntime:
@@ -99,6 +103,7 @@ class ServiceRuntime:
             self.decision_log,
             cluster.locks,
             cluster.budgets,
+            cluster.quotas,
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.ledger_deleted: Callable[[str], None] = lambda _: None
@@ -215,6 +220,7 @@ class ServiceRuntime:
             "Pods whose cards are unknown; all that they may use count as allocated.",
             lambda: _unknown(self.service),
         )
+        self.metrics.registry.register(QuotaMetrics(self.service.quotas))
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
 
     def _exports_cards(self) -> bool:

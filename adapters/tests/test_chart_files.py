@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from adapters.dialects import record, registry
@@ -21,10 +22,14 @@ ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"
 
 
-def test_the_definition_of_ledgers_is_the_one_in_configs() -> None:
-    source = ROOT / "configs" / "crd" / "nodeledgers.yaml"
+KINDS = ("nodeledgers", "sharequotas")
 
-    assert (FILES / "nodeledgers.yaml").read_text() == source.read_text()
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_definitions_of_kinds_are_those_in_configs(kind: str) -> None:
+    source = ROOT / "configs" / "crd" / f"{kind}.yaml"
+
+    assert (FILES / f"{kind}.yaml").read_text() == source.read_text()
 
 
 def test_the_alerts_are_those_in_configs() -> None:
@@ -36,7 +41,7 @@ def test_the_alerts_are_those_in_configs() -> None:
 def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
     chart = yaml.safe_load((FILES.parent / "Chart.yaml").read_text())
     values = yaml.safe_load((FILES.parent / "values.yaml").read_text())
-    definition = yaml.safe_load((FILES / "nodeledgers.yaml").read_text())
+    definitions = [yaml.safe_load((FILES / f"{kind}.yaml").read_text()) for kind in KINDS]
     hub = chart["annotations"]
 
     assert [image["image"] for image in yaml.safe_load(hub["artifacthub.io/images"])] == [
@@ -45,7 +50,7 @@ def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
     ]
     assert [
         (each["kind"], each["name"]) for each in yaml.safe_load(hub["artifacthub.io/crds"])
-    ] == [(definition["spec"]["names"]["kind"], definition["metadata"]["name"])]
+    ] == [(each["spec"]["names"]["kind"], each["metadata"]["name"]) for each in definitions]
 
 
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:

@@ -118,6 +118,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     losses: tuple[CardCountRecord, ...] = ()
     gains: tuple[CardCountRecord, ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
+    fences: dict[str, Count] = msgspec.field(default_factory=dict)
 
 
 _encoder = msgspec.json.Encoder()
@@ -159,6 +160,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
         gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
         allocations=tuple(_allocation_record(allocation) for allocation in committed),
+        fences=dict(sorted(ledger.fences.items())),
     )
 
 
@@ -222,7 +224,7 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     allocations = [_allocation(allocation, node.name) for allocation in record.allocations]
     _check_unique("card", [card.uuid for card in node.cards])
     _check_unique("pod", [allocation.uid for allocation in allocations])
-    return NodeLedger.restored(node, allocations, record.changes)
+    return NodeLedger.restored(node, allocations, record.changes, record.fences)
 
 
 def _check_unique(what: str, keys: list[str]) -> None:

@@ -5,7 +5,7 @@ compare and swap. ``reserve`` rejects an allocation that would give a part of a 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from types import MappingProxyType
 
@@ -24,6 +24,9 @@ from core.ledger.usage import (
 )
 from core.requests.grant import Allocation, AllocationState, Grant
 
+NO_FENCES: Mapping[str, int] = MappingProxyType({})
+"""Of a ledger on which no namespace has had a quota."""
+
 
 class LedgerError(ValueError):
     """A change that the ledger rejects; nothing was changed."""
@@ -38,12 +41,15 @@ class NodeLedger:
         allocations: by pod uid, in order of arrival.
         usages: one for each card of the node, in its order.
         version: counts the changes.
+        fences: by namespace with a quota, the highest number of a claim with which nothing may be
+            allocated here any more.
     """
 
     node: Node
     allocations: Mapping[str, Allocation]
     usages: tuple[CardUsage, ...]
     version: int = 0
+    fences: Mapping[str, int] = field(default_factory=lambda: NO_FENCES)
 
     @classmethod
     def of(cls, node: Node) -> "NodeLedger":
@@ -52,7 +58,11 @@ class NodeLedger:
 
     @classmethod
     def restored(
-        cls, node: Node, allocations: Iterable[Allocation], version: int = 0
+        cls,
+        node: Node,
+        allocations: Iterable[Allocation],
+        version: int = 0,
+        fences: Mapping[str, int] = NO_FENCES,
     ) -> "NodeLedger":
         """The ledger after adopting all of these, each of another pod."""
         by_uid = {allocation.uid: allocation for allocation in allocations}
@@ -62,7 +72,7 @@ class NodeLedger:
                 if uuid in usages:
                     usages[uuid] = usages[uuid].plus(share)
         in_order = tuple(usages[card.uuid] for card in node.cards)
-        return cls(node, MappingProxyType(by_uid), in_order, version)
+        return cls(node, MappingProxyType(by_uid), in_order, version, fences)
 
     def reserve(self, allocation: Allocation) -> "NodeLedger":
         """Add an allocation, in place of an earlier reservation of the same pod.
@@ -118,6 +128,7 @@ class NodeLedger:
             MappingProxyType(rest),
             tuple(use.minus(uid) for use in self.usages),
             self.version + 1,
+            self.fences,
         )
 
     def adopt(self, allocation: Allocation) -> "NodeLedger":
@@ -138,10 +149,21 @@ class NodeLedger:
 
     def with_node(self, node: Node) -> "NodeLedger":
         """The same allocations on the node with other cards: added, removed or changed ones."""
-        ledger = NodeLedger.of(node)
+        ledger = replace(NodeLedger.of(node), fences=self.fences)
         for allocation in self.allocations.values():
             ledger = ledger._with(allocation)
         return ledger._next(self)
+
+    def fence(self, namespace: str) -> int:
+        """The number of a claim that a commit of a namespace's pod must be above."""
+        return self.fences.get(namespace, 0)
+
+    def fenced(self, namespace: str, number: int) -> "NodeLedger":
+        """Accept no more claims up to a number; itself where it does not."""
+        if number <= self.fence(namespace):
+            return self
+        fences = MappingProxyType({**self.fences, namespace: number})
+        return replace(self, fences=fences, version=self.version + 1)
 
     def problems(self) -> tuple[Problem, ...]:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
@@ -205,6 +227,7 @@ class NodeLedger:
             MappingProxyType({**self.allocations, allocation.uid: allocation}),
             usages,
             self.version,
+            self.fences,
         )
 
     def _next(self, earlier: "NodeLedger") -> "NodeLedger":

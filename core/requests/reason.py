@@ -11,6 +11,7 @@ class Cause(Enum):
     """Why a node, or one of its cards, does not fit. The value is what the operator reads."""
 
     NO_CARDS = "no cards"
+    QUOTA = "quota of the namespace"
     NO_DIALECT = "no card is described in the pod's dialect"
     TOO_FEW = "fewer cards than asked"
     TOO_FEW_FIT = "not enough fitting cards"
@@ -91,6 +92,7 @@ class Reason:
         container: the container that does not fit; empty where the node fails as a whole.
         cause: why the node fails as a whole; None where its cards fail one by one.
         counts: by number of cards, most first, then in the order of ``Cause``.
+        detail: of the cause, as a sentence in its place; empty where the cause says all.
     """
 
     node: str
@@ -99,6 +101,7 @@ class Reason:
     container: str = ""
     cause: Cause | None = None
     counts: tuple[CauseCount, ...] = ()
+    detail: str = ""
 
     def text(self) -> str:
         """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
@@ -109,7 +112,7 @@ class Reason:
     def _cause_text(self) -> str:
         if self.cause is Cause.TOO_FEW:
             return f"{self.asked} cards asked for one container, node has {self.cards}"
-        return self.cause.value if self.cause else ""
+        return self.detail or (self.cause.value if self.cause else "")
 
 
 _ORDER = {cause: position for position, cause in enumerate(Cause)}

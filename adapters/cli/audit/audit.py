@@ -8,10 +8,12 @@ from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
+from adapters.cli.quotas import counted
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name
+from core.quota.amounts import text as amount_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def _findings(manifests: Manifests, fleet: Fleet) -> Iterator[Finding]:
     yield from (Finding(RULES["node-description"], problem) for problem in fleet.problems)
     for name, state in fleet.nodes.items():
         yield from node_findings(name, state, fleet)
+    yield from _quota_findings(fleet)
     for name in sorted(manifests.ledgers.keys() - fleet.nodes.keys()):
         text = "no node has its name"
         yield Finding(RULES["ledger-without-node"], text, node=name)
@@ -75,6 +78,17 @@ def _findings(manifests: Manifests, fleet: Fleet) -> Iterator[Finding]:
         if may_use_cards(pod) and node not in fleet.nodes and _requests(pod, fleet):
             text = f"is bound to {node}, which does not exist"
             yield Finding(RULES["pod-on-unknown-node"], text, node=node, pod=full_name(pod))
+
+
+def _quota_findings(fleet: Fleet) -> Iterator[Finding]:
+    ledgers = (state.ledger for state in fleet.nodes.values())
+    for namespace, quota in counted(fleet.quotas, ledgers).items():
+        used = quota.used()
+        for name, limit, amount in quota.limits.with_amounts(used):
+            if limit is not None and amount > limit:
+                have, allowed = amount_text(name, amount), amount_text(name, limit)
+                text = f"namespace {namespace}: {name}: {have} of {allowed} are in use"
+                yield Finding(RULES["quota-exceeded"], text, namespaces=frozenset({namespace}))
 
 
 def _requests(pod: Pod, fleet: Fleet) -> bool:

@@ -148,6 +148,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "Add the node to the dump, or delete the pod.",
             ),
             Rule(
+                "quota-exceeded",
+                Severity.WARNING,
+                "the pods of a namespace have more than its ShareQuota allows",
+                "End some of them, or raise the limit; new pods are refused until then.",
+            ),
+            Rule(
                 "unreadable-ledger",
                 Severity.ERROR,
                 "a NodeLedger cannot be read, so that nothing is placed on its node",

@@ -39,7 +39,7 @@ def explain(
 ) -> None:
     """Say why a pod is pending, or why it is where it is, and what would make it fit.
 
-    Counts cards, schedulability and nodeSelector; not CPU, affinity, taints or quota.
+    Counts cards, ShareQuota, schedulability and nodeSelector; not CPU, affinity or taints.
 
     Example: dragoman explain pod training -n ml
 

@@ -149,8 +149,8 @@ def pending(
 ) -> None:
     """List pods that request a share and have no node, with the reason.
 
-    The reason is about cards, schedulability and nodeSelector alone: a pod that fits may wait for
-    CPU, affinity, quota or its scheduler.
+    The reason is about cards, ShareQuota, schedulability and nodeSelector alone: a pod that fits
+    may wait for CPU, affinity, ResourceQuota or its scheduler.
 
     Example: dragoman pending -A
 

@@ -44,7 +44,7 @@ def whatif(
     """Place waiting pods on a cluster that has other nodes, pods or policies.
 
     Pods of a removed node wait again; pods of --pods come last. Nothing is changed. Counts cards,
-    schedulability and nodeSelector; not CPU, affinity, taints or quota.
+    ShareQuota, schedulability and nodeSelector; not CPU, affinity or taints.
 
     Example: dragoman whatif --remove gpu-7 --add gpu-1=2
 

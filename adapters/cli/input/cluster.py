@@ -22,6 +22,7 @@ from adapters.cluster.api.paths import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SHARE_QUOTAS,
     Resource,
 )
 from adapters.cluster.api.transport import Timeouts
@@ -31,6 +32,7 @@ from adapters.dialects import registry
 from adapters.stores.watch import LedgerObject
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.quota import ShareQuotaObject
 
 T = TypeVar("T")
 
@@ -79,10 +81,11 @@ def call(context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None
 
 
 def read_cluster(context: KubeContext, progress: Progress) -> Manifests:
-    """Read nodes, Devices, pods, NodeLedgers and the schedulers' settings of a cluster.
+    """Read nodes, Devices, pods, NodeLedgers, ShareQuotas and the schedulers' settings.
 
-    Devices and NodeLedgers may be unknown to the cluster. Ledgers are read before and after the
-    pods: an allocation that was committed in between belongs to a pod that is just being bound.
+    Devices, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read before and
+    after the pods: an allocation that was committed in between belongs to a pod that is just being
+    bound.
 
     Raises:
         InputError: a list cannot be read.
@@ -110,6 +113,7 @@ class _Reader:
         pods = await self._list(Selection(PODS), Pod)
         slices, claims, problems = await self._claims()
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
+        quotas, unread = await self._quotas()
         settings = [
             config
             for name in sorted({name for name, _ in registry.documents()})
@@ -127,7 +131,8 @@ class _Reader:
                 (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
             ),
             slices=self._placed((each.metadata.name, each) for each in slices),
-            problems=problems,
+            problems=(*problems, *unread),
+            quotas=self._placed((each.metadata.namespace, each) for each in quotas),
             newer_ledgers={each.metadata.name: each for each in after},
         )
 
@@ -141,6 +146,16 @@ class _Reader:
                 raise
             return [], [], (f"cards that ResourceClaims have do not count: {error.message}",)
         return slices, claims, ()
+
+    async def _quotas(self) -> tuple[list[ShareQuotaObject], tuple[str, ...]]:
+        """All ShareQuotas; none, and a problem, where the user may not list them."""
+        selection = Selection(SHARE_QUOTAS, optional=True)
+        try:
+            return await self._list(selection, ShareQuotaObject), ()
+        except ClusterError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return [], (f"ShareQuotas do not limit what is placed: {error.message}",)
 
     async def _list(self, selection: Selection, kind: type[T]) -> list[T]:
         plural = selection.resource.plural

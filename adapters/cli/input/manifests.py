@@ -11,10 +11,20 @@ from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.stores.watch import LedgerObject
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
+from adapters.wire.quota import ShareQuotaObject
 
 T = TypeVar("T")
 
-_FORMS = ("Node", "Pod", "Device", "ConfigMap", "NodeLedger", "ResourceClaim", "ResourceSlice")
+_FORMS = (
+    "Node",
+    "Pod",
+    "Device",
+    "ConfigMap",
+    "NodeLedger",
+    "ResourceClaim",
+    "ResourceSlice",
+    "ShareQuota",
+)
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
 _GROUPS = {
@@ -22,6 +32,7 @@ _GROUPS = {
     "NodeLedger": "dragoman.dev",
     "ResourceClaim": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
+    "ShareQuota": "dragoman.dev",
 }
 
 _OF_PODS = frozenset(
@@ -42,6 +53,7 @@ class Manifests:
         ledgers: by the name of their node.
         claims: by ``namespace/name``.
         slices: by name.
+        quotas: by namespace.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
     """
@@ -53,11 +65,12 @@ class Manifests:
     ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
     claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
+    quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
-class _LedgerManifest(Wire, frozen=True, gc=False):
+class _RecordManifest(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] | None = None
@@ -127,7 +140,7 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
             name = _named(config.metadata, document.location)
             _put(found.config_maps, name, config, "ConfigMap", document.location)
         case "NodeLedger":
-            ledger = _ledger(document.read(_LedgerManifest))
+            ledger = _ledger(document.read(_RecordManifest))
             _put(found.ledgers, ledger.metadata.name, ledger, "NodeLedger", document.location)
         case "ResourceClaim":
             claim = document.read(ClaimManifest).claim()
@@ -136,6 +149,10 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
         case "ResourceSlice":
             published = document.read(ResourceSlice)
             _put(found.slices, published.metadata.name, published, kind, document.location)
+        case "ShareQuota":
+            found_quota = _quota(document.read(_RecordManifest))
+            namespace = _named(found_quota.metadata, document.location).partition("/")[0]
+            _put(found.quotas, namespace, found_quota, "ShareQuota of", document.location)
         case _:
             pod = document.read(Pod)
             name = _named(pod.metadata, document.location)
@@ -143,11 +160,16 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
             _put(found.pods, name, pod, "Pod", document.location)
 
 
-def _ledger(found: _LedgerManifest) -> LedgerObject:
+def _ledger(found: _RecordManifest) -> LedgerObject:
     status = b"" if found.status is None else msgspec.json.encode(found.status)
     return LedgerObject(
         found.metadata, msgspec.Raw(msgspec.json.encode(found.spec)), msgspec.Raw(status)
     )
+
+
+def _quota(found: _RecordManifest) -> ShareQuotaObject:
+    spec, status = (msgspec.json.encode(each) for each in (found.spec, found.status or {}))
+    return ShareQuotaObject(found.metadata, msgspec.Raw(spec), msgspec.Raw(status))
 
 
 def _named(metadata: Metadata, place: InputLocation) -> str:

@@ -47,8 +47,8 @@ PARSED = SIGNATURES | {"pydantic"}
 """Also what typer imports when it parses a command's own arguments."""
 
 READING = PARSED | {
-    "adapters.cli.fleet", "adapters.dialects", "adapters.sidecar", "adapters.stores",
-    "adapters.wire", "asyncio", "core", "msgspec", "numpy", "ssl", "yaml",
+    "adapters.cli.fleet", "adapters.cli.quotas", "adapters.dialects", "adapters.sidecar",
+    "adapters.stores", "adapters.wire", "asyncio", "core", "msgspec", "numpy", "ssl", "yaml",
 }  # fmt: skip
 """Also what reads a cluster from files."""
 

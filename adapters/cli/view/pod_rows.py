@@ -1,17 +1,20 @@
 """``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
+from adapters.cli.quotas import counted
 from adapters.cli.view.listing import Listing, in_namespaces
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.usage import CardShare
+from core.quota.amounts import format_cards, text
+from core.quota.quota import Quota
 from core.requests.grant import Allocation
 
 _PODS = (
@@ -38,11 +41,12 @@ _NAMESPACES = (
     Column("CARDS", right=True),
     Column("GRANTED", right=True),
     Column("COMPUTE", right=True),
+    Column("QUOTA"),
     Column("DIALECTS", wide=True),
 )
 
 _NAMESPACE_KEYS = (
-    "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "dialects",
+    "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "quota", "dialects",
 )  # fmt: skip
 
 _SHARES = (
@@ -73,7 +77,7 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
 
 
 def top_namespaces(fleet: Fleet) -> Listing:
-    """One row for each namespace with pods that have cards or wait for some."""
+    """One row for each namespace with pods that have cards or wait for some, or with a quota."""
     allocations: dict[str, list[Allocation]] = {}
     for state in fleet.nodes.values():
         for allocation in state.ledger.allocations.values():
@@ -83,8 +87,11 @@ def top_namespaces(fleet: Fleet) -> Listing:
         if requests_share(fleet, pod.metadata.namespace or "default", pod.metadata.name):
             name = pod.metadata.namespace or "default"
             pending[name] = pending.get(name, 0) + 1
-    names = sorted({*allocations, *pending})
-    rows = [_namespace_row(n, allocations.get(n, []), pending.get(n, 0)) for n in names]
+    quotas = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
+    names = sorted({*allocations, *pending, *quotas})
+    rows = [
+        _namespace_row(n, allocations.get(n, []), pending.get(n, 0), quotas.get(n)) for n in names
+    ]
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
 
 
@@ -138,7 +145,9 @@ def _pod_row(state: NodeState, allocation: Allocation) -> Row:
     )  # fmt: skip
 
 
-def _namespace_row(name: str, allocations: list[Allocation], pending: int) -> Row:
+def _namespace_row(
+    name: str, allocations: list[Allocation], pending: int, quota: Quota | None
+) -> Row:
     cards = sum(len({grant.card for grant in each.grants} | each.blocked) for each in allocations)
     memory = sum(map(memory_of, allocations))
     compute = sum(map(compute_of, allocations))
@@ -147,13 +156,42 @@ def _namespace_row(name: str, allocations: list[Allocation], pending: int) -> Ro
         f"namespace/{name}",
         (
             name, str(len(allocations)), str(pending), str(cards), gib(memory), percent(compute),
-            ",".join(dialects),
+            _quota_text(quota), ",".join(dialects),
         ),
         {
             "namespace": name, "pods": len(allocations), "pending": pending, "cards": cards,
-            "grantedMiB": memory // MIB, "compute": compute, "dialects": dialects,
+            "grantedMiB": memory // MIB, "compute": compute, "quota": _quota_fields(quota),
+            "dialects": dialects,
         },
     )  # fmt: skip
+
+
+def _quota_text(quota: Quota | None) -> str:
+    """Used and limit of each limited resource, such as ``cards 1.5 of 2, memory 20 of 24 GiB``."""
+    if quota is None:
+        return ""
+    return ", ".join(
+        f"{name} {text(name, amount)} of {text(name, limit)}"
+        for name, limit, amount in quota.limits.with_amounts(quota.used())
+        if limit is not None
+    )
+
+
+def _quota_fields(quota: Quota | None) -> dict[str, dict[str, int | str]] | None:
+    """Used and limit of each limited resource: cards as text, MiB, percent."""
+    if quota is None:
+        return None
+    forms: dict[str, tuple[str, Callable[[int], int | str]]] = {
+        "cards": ("cards", format_cards),
+        "memory": ("memoryMiB", lambda amount: amount // MIB),
+        "compute": ("compute", int),
+    }
+    found: dict[str, dict[str, int | str]] = {}
+    for name, limit, amount in quota.limits.with_amounts(quota.used()):
+        key, form = forms[name]
+        if limit is not None:
+            found[key] = {"used": form(amount), "limit": form(limit)}
+    return found
 
 
 def _share_rows(state: NodeState, card: Card) -> Iterator[Row]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.candidates import CandidateChoice, Candidates
+from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod
 from core.feasibility.allocate import allocate
-from core.feasibility.cache import FeasibilityCache
 from core.requests.decision import Decision
 from core.requests.reason import Reason
 from core.requests.request import Request
@@ -59,8 +59,7 @@ class Judge:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._inventory = fleet.inventory()
-        self._unreadable = fleet.unreadable()
-        self._cache = FeasibilityCache()
+        self._quotas = NamespaceQuotas(fleet)
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
 
     def verdict(self, pod: Pod) -> Verdict:
@@ -77,7 +76,7 @@ class Judge:
 
     def judge(self, request: Request, candidates: CandidateChoice) -> Verdict:
         """Where a request fits among some nodes."""
-        evaluation = self._cache.evaluate(request, self._inventory, self._unreadable)
+        evaluation = self._quotas.evaluate(request, self._inventory)
         decision = allocate(evaluation, candidates.names, explain=True)
         fitting = tuple(n for n in candidates.names if n not in decision.reasons)
         return Verdict(request.dialect, None, request, decision, candidates, fitting)

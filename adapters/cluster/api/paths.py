@@ -60,6 +60,7 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", namespaced=False)
 NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=False)
+SHARE_QUOTAS = Resource("dragoman.dev", "v1alpha1", "sharequotas")
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False
 )

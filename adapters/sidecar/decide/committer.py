@@ -1,19 +1,27 @@
 """The commit: the one place that allocates cards to pods."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from adapters.sidecar.decide.claims import ClaimNeeded, Claims, Held
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ledger_writer import LedgerWriter
+from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import Clock, DecisionLog
 from adapters.sidecar.decide.validate import answers, is_valid
 from adapters.stores.store import Store
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.quota.amounts import NOTHING, QuotaAmounts, held
 from core.requests.grant import Allocation, Grant, Placement
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
+
+_UNLIMITED = Held(None)
+
+CLAIMS = 4
+"""Claims of one commit: a newer ledger may need a larger one, or have a fence."""
 
 RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
@@ -40,10 +48,16 @@ class Committer:
     """Allocates cards and releases them."""
 
     def __init__(
-        self, ledgers: LedgerCache, store: Store, clock: Clock, decision_log: DecisionLog
+        self,
+        ledgers: LedgerCache,
+        store: Store,
+        clock: Clock,
+        decision_log: DecisionLog,
+        claims: Claims,
     ) -> None:
         self._ledgers = ledgers
         self._clock = clock
+        self._claims = claims
         self._writer = LedgerWriter(ledgers, store, clock, decision_log)
 
     async def commit(
@@ -63,14 +77,75 @@ class Committer:
             LedgerContended: other replicas wrote first each time, or the ledger cannot be read.
             OSError: the store did not answer; the write may have happened.
         """
-        uid, choice = pod_request.request.uid, tuple(claimed)
+        choice = tuple(claimed)
+        with self._reserved(pod_request, node, choice):
+            committed = await (
+                self._commit_claimed(pod_request, node, choice)
+                if self._claims.limits(_pod(pod_request).namespace)
+                else self._allocate(pod_request, node, choice, _UNLIMITED)
+            )
+        if isinstance(committed, ClaimNeeded):
+            raise LedgerContended(f"the quota's claim for {pod_request.request.pod} is lost")
+        return committed or Reason(node, 0, cause=Cause.NO_CARDS)
 
-        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, Committed | Reason]:
+    async def _commit_claimed(
+        self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
+    ) -> Committed | Reason | ClaimNeeded | None:
+        """QuotaClaim, then allocate; again where the allocation turns out to need another claim."""
+        needed = self._expected(pod_request, node, choice)
+        held_claim: Held | None = None
+        committed: Committed | Reason | ClaimNeeded | None = needed
+        for _ in range(CLAIMS):
+            if isinstance(committed, ClaimNeeded):
+                found = await self._claims.claim(_pod(pod_request), node, committed, held_claim)
+                if isinstance(found, Reason):
+                    committed = found
+                    break
+                held_claim = found
+            try:
+                committed = await self._allocate(pod_request, node, choice, held_claim)
+            except LedgerContended:
+                if held_claim is not None:
+                    await self._claims.drop(held_claim)
+                raise
+            if not isinstance(committed, ClaimNeeded):
+                break
+        if held_claim is not None and not (isinstance(committed, Committed) and committed.new):
+            await self._claims.drop(held_claim)
+        return committed
+
+    def _expected(
+        self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
+    ) -> ClaimNeeded | None:
+        """What the commit will probably claim; None where it probably needs no claim."""
+        stored = self._ledgers.stored(node)
+        decided = None if stored is None else self._decide(pod_request, stored.ledger, choice)
+        if stored is None or not isinstance(decided, Committed) or not decided.new:
+            return None
+        allocation = Allocation.of(pod_request.request, decided.placement)
+        fence = stored.ledger.fence(_pod(pod_request).namespace)
+        return ClaimNeeded(held(allocation, stored.ledger.node), fence)
+
+    async def _allocate(
+        self,
+        pod_request: PodRequest,
+        node: str,
+        choice: tuple[Grant, ...],
+        held_claim: Held | None,
+    ) -> Committed | Reason | ClaimNeeded | None:
+        """Write the allocation, if the claim covers it."""
+        uid, namespace = pod_request.request.uid, _pod(pod_request).namespace
+
+        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, Committed | Reason | ClaimNeeded]:
             decided = self._decide(pod_request, ledger, choice)
             if isinstance(decided, Reason):
                 return ledger, decided
             if decided.new:
                 allocation = Allocation.of(pod_request.request, decided.placement)
+                if held_claim is not _UNLIMITED:
+                    needed = ClaimNeeded(held(allocation, ledger.node), ledger.fence(namespace))
+                    if held_claim is None or not held_claim.covers(needed):
+                        return ledger, needed
                 changed = ledger.release(uid).reserve(allocation).commit(uid)
             else:
                 # Written too: the store must still have it when the Binding is sent, and a
@@ -78,9 +153,37 @@ class Committer:
                 changed = ledger.renew(uid)
             return changed, replace(decided, since=changed.allocations[uid].since)
 
-        with self._reserved(pod_request, node, choice):
-            committed = await self._writer.change(node, allocate)
-        return committed or Reason(node, 0, cause=Cause.NO_CARDS)
+        return await self._writer.change(node, allocate)
+
+    async def fence(
+        self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
+    ) -> frozenset[str]:
+        """Make sure that no commit with a claim up to a number is written any more.
+
+        Args:
+            node: whose ledger is fenced.
+            namespace: of the claims.
+            number: the highest.
+            expected: by uid, what a pod has there: nothing, or less than its claim.
+
+        Returns:
+            the pods that have just that; of the others nothing is known.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+
+        def fenced(ledger: NodeLedger) -> tuple[NodeLedger, frozenset[str]]:
+            confirmed = frozenset(
+                uid for uid, amounts in expected.items() if _held(ledger, uid) == amounts
+            )
+            return (ledger.fenced(namespace, number) if confirmed else ledger), confirmed
+
+        found = await self._writer.change(node, fenced)
+        if found is not None:
+            return found
+        return frozenset(uid for uid, amounts in expected.items() if amounts == NOTHING)
 
     async def commit_claim(self, held: Allocation) -> str | None:
         """Allocate to a ResourceClaim the devices that a scheduler chose for it.
@@ -222,3 +325,12 @@ def _without_earlier(ledger: NodeLedger, held: Allocation) -> NodeLedger:
     if earlier is not None and earlier.release_by is not None:
         raise LedgerError(f"containers of pods that had {held.pod} before may still run")
     return ledger.release(held.uid)
+
+
+def _pod(pod_request: PodRequest) -> PodRef:
+    return PodRef.parse(pod_request.request.pod, pod_request.request.uid)
+
+
+def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
+    allocation = ledger.allocations.get(uid)
+    return NOTHING if allocation is None else held(allocation, ledger.node)

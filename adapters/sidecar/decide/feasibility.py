@@ -4,12 +4,14 @@ import asyncio
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.rejections import NodeRejections, reject
 from adapters.wire.name_index import NameIndex, NameList
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
+from core.feasibility.refused import RefusedEvaluation
 
 EVALUATIONS = 256
 """Pods whose evaluation is kept until a ledger changes."""
@@ -25,18 +27,20 @@ CLASSIFIED = 250
 class Feasibility:
     """Evaluations of pods against all ledgers; each holds until a ledger changes."""
 
-    def __init__(self, ledgers: LedgerCache) -> None:
+    def __init__(self, ledgers: LedgerCache, quotas: Quotas) -> None:
         self._ledgers = ledgers
+        self._quotas = quotas
         self._cache = FeasibilityCache()
         self._evaluations: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
-        self._revision = -1
+        self._revision = (-1, -1)
         self._index: tuple[Inventory, int, NameIndex] | None = None
         self._question: tuple[NameList, NameIndex, Rows] | None = None
 
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same object until a ledger changes."""
-        if self._revision != self._ledgers.revision or len(self._evaluations) > EVALUATIONS:
-            self._revision = self._ledgers.revision
+        revision = self._ledgers.revision, self._quotas.revision
+        if self._revision != revision or len(self._evaluations) > EVALUATIONS:
+            self._revision = revision
             self._evaluations.clear()
         uid = pod.request.uid
         known = self._evaluations.get(uid)
@@ -44,6 +48,9 @@ class Feasibility:
             return known[1]
         ledgers = self._ledgers
         found = self._cache.evaluate(pod.request, ledgers.inventory, ledgers.problems().keys())
+        refusal = self._quotas.refusal(pod.request)
+        if refusal is not None:
+            found = RefusedEvaluation(found, refusal)
         self._evaluations[uid] = (pod, found)
         return found
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from adapters.stores.store import Change, Stored
 from core.feasibility.inventory import Inventory
+from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
@@ -19,11 +20,13 @@ class LedgerCache:
     Attributes:
         inventory: by node, committed allocations and this process's reservations.
         revision: number of changes to anything that a decision depends on.
+        card_memory: every size of a card in bytes that a record has had so far.
     """
 
     def __init__(self) -> None:
         self.inventory = Inventory()
         self.revision = 0
+        self.card_memory: set[int] = set()
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
@@ -33,6 +36,8 @@ class LedgerCache:
         self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
+        for each in self._stored.values():
+            self._note_sizes(each.ledger.node)
         for node in [*self._reservations]:
             if node not in self._stored:
                 del self._reservations[node]
@@ -140,6 +145,11 @@ class LedgerCache:
         found = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
         return next(found, None)
 
+    def reservations(self) -> Iterator[Allocation]:
+        """All reservations."""
+        for by_uid in self._reservations.values():
+            yield from by_uid.values()
+
     def reservation_count(self) -> int:
         """How many pods have a reservation."""
         return sum(map(len, self._reservations.values()))
@@ -181,9 +191,13 @@ class LedgerCache:
             del self._reservations[node]
         return ledger
 
+    def _note_sizes(self, node: Node) -> None:
+        self.card_memory.update(card.memory for card in node.cards)
+
     def _same_node(self, stored: Stored) -> Stored:
         """The record with the cached node object if both are equal: identity compares fast."""
         known = self.inventory.get(stored.ledger.node.name)
         if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
+            self._note_sizes(stored.ledger.node)
             return stored
         return replace(stored, ledger=replace(stored.ledger, node=known.node))

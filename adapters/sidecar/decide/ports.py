@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
 from adapters.wire.kube import KubeNode, Pod
@@ -250,3 +251,4 @@ class Ports:
     decision_log: DecisionLog
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
+    quotas: QuotaStore = field(default_factory=MemoryQuotas)

@@ -10,6 +10,7 @@ from functools import partial
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, Result
 from adapters.sidecar.decide import binding
+from adapters.sidecar.decide.claims import Claims
 from adapters.sidecar.decide.committer import Committed, Committer
 from adapters.sidecar.decide.explain import Explanation, explain
 from adapters.sidecar.decide.feasibility import Feasibility
@@ -17,6 +18,7 @@ from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.pod_requests import PodRequest, PodRequestCache
 from adapters.sidecar.decide.ports import BindError, Ports
+from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.readiness import Readiness
 from adapters.sidecar.decide.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
@@ -41,6 +43,7 @@ class Service:
     Attributes:
         ledgers: of all nodes.
         pod_requests: pods that were read, and what they request.
+        quotas: of the namespaces.
         feasibility: which nodes fit a pod, and why the others do not.
         ports: the world.
         committer: allocates and releases cards.
@@ -55,12 +58,24 @@ class Service:
         self.ledgers = LedgerCache()
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
-        self.committer = Committer(self.ledgers, ports.store, ports.clock, ports.decision_log)
+        self.quotas = Quotas(self.ledgers)
+        self.committer = Committer(
+            self.ledgers,
+            ports.store,
+            ports.clock,
+            ports.decision_log,
+            Claims(self.quotas, ports.quotas, ports.clock),
+        )
         self.hold_seconds = hold_seconds
-        self.feasibility = Feasibility(self.ledgers)
+        self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
         self._binding: dict[str, tuple[str, Committed]] = {}
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Changes whenever anything does that a decision depends on."""
+        return self.ledgers.revision, self.quotas.revision
 
     def check_ready(self) -> None:
         """Return if decisions can be made, after reservations that have expired are removed.

@@ -78,6 +78,9 @@ class Admission:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny_pod(pod, review, "node_name", text)
+        too_large = self._service.quotas.too_large(pod_request.request)
+        if too_large is not None:
+            return self._deny_pod(pod, review, "quota", too_large)
         patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
         patch += add_limits(pod, added.limits)
         patch += close_containers(raw, _sharers(pod_request), added.variables)

@@ -25,7 +25,7 @@ from core.feasibility.fit import fit
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
-from core.requests.reason import Reason
+from core.requests.reason import Cause, Reason
 
 MOST_SCORE = 100
 """The best node's score; vc-scheduler adds the scores of all its plugins."""
@@ -104,6 +104,9 @@ class VolcanoExtender:
             problem = self._service.ledgers.problem(task.node_name)
             text = problem or f"node {task.node_name} has no cards"
             return self._refuse(pod_request, task, "no_cards", text)
+        refusal = self._service.quotas.refusal(pod_request.request)
+        if refusal is not None:
+            return self._refuse(pod_request, task, Cause.QUOTA.name.lower(), refusal)
         if task.status == PredicateStatus.PIPELINED:
             return self._pipeline(pod_request, task, ledger)
         return self._reserve(pod_request, task, ledger)

@@ -41,6 +41,7 @@ from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.reconcile.controller import Reconciler, unadopted
 from adapters.sidecar.reconcile.node_resources import NodeResourcePublisher
+from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.reconcile.reporter import ReconcileReporter
 from adapters.sidecar.reconcile.requeue import PodRequeuer
 from adapters.sidecar.reconcile.unbound import UnboundScanner
@@ -49,6 +50,7 @@ from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.tls_settings import Managed
 from adapters.sidecar.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
+from adapters.stores.kubernetes_quotas import KubernetesQuotas
 
 LEASE = "dragoman-reconciler"
 
@@ -80,6 +82,7 @@ class InCluster:
         agents = AgentStatusFeed(self._cache.put_hardware, self._warning("agent_status.invalid"))
         self._ledgers = ClusterLedgerWatch(self._watches, agents)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
+        self._quotas = KubernetesQuotas(self._client)
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
@@ -89,6 +92,7 @@ class InCluster:
             ClusterEvents(self._events),
             self._node_locks(),
             BudgetClient(self._client),
+            self._quotas,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -99,6 +103,7 @@ class InCluster:
             service.readiness.mark_unsynced(sync)
 
         reconciler = self._reconciler(runtime)
+        quotas = QuotaReconciler(service, self._quotas)
         publisher = self._publisher(service)
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
         waker = PodWaker(self._pods, self._log)
@@ -124,7 +129,7 @@ class InCluster:
             *(each.run() for each in self._watches.scheduler_config(config)),
             *(each.run() for each in watches.values()),
             self._events.run(),
-            election.run(partial(self._lead, service, (reconciler.run, publisher.run))),
+            election.run(partial(self._lead, service, (reconciler.run, publisher.run, quotas.run))),
             _until_adopted(service, self._cache),
             unbound.run(),
             requeuer.run(),

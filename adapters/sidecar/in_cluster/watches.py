@@ -16,6 +16,7 @@ from adapters.cluster.api.paths import (
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    SHARE_QUOTAS,
 )
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.reflector import Reflector
@@ -30,6 +31,7 @@ from adapters.sidecar.cluster_state.cluster_cache import (
     Update,
 )
 from adapters.sidecar.decide.service import Service
+from adapters.sidecar.in_cluster.quota_handler import QuotaHandler
 from adapters.sidecar.in_cluster.readiness import Sync
 from adapters.sidecar.in_cluster.scheduler_config import (
     SchedulerConfig,
@@ -40,6 +42,7 @@ from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
+from adapters.wire.quota import ShareQuotaObject
 
 
 class Watches:
@@ -70,10 +73,18 @@ class Watches:
         pods = handler(Sync.PODS, cache.put_pod, pod_deleted)
         nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
         devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
+        quotas = QuotaHandler(
+            service.quotas,
+            lambda: service.readiness.mark_synced(Sync.QUOTAS),
+            lambda name, text: self._log.warning("quota.invalid", object=name, text=text),
+        )
         return {
             "pods": self.reflector(Selection(PODS), Pod, pods),
             "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
             "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
+            "quotas": self.reflector(
+                Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject, quotas
+            ),
         }
 
     def claims(self, cache: ClaimCache, service: Service) -> dict[str, "Reflector[Any]"]:

@@ -2,8 +2,8 @@
 
 kube-scheduler and koord-scheduler retry an unschedulable pod when the pod changes. They do not see
 what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
-After a change of the ledgers each waiting pod is evaluated once, in the order of the rejections.
-Only a few are woken at a time: the first of them may take the room of all.
+After a change of ledgers or quotas each waiting pod is evaluated once, in the order of the
+rejections. Only a few are woken at a time: the first of them may take the room of all.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class PodRequeuer:
         self._service = service
         self._wake = wake
         self._failed = failed
-        self._revision = -1
+        self._revision = (-1, -1)
         self._to_evaluate = 0
 
     async def run(self) -> NoReturn:
@@ -63,8 +63,8 @@ class PodRequeuer:
         service = self._service
         if service.readiness.awaited:
             return 0
-        if service.ledgers.revision != self._revision:
-            self._revision, self._to_evaluate = service.ledgers.revision, len(service.waiting_pods)
+        if service.revision != self._revision:
+            self._revision, self._to_evaluate = service.revision, len(service.waiting_pods)
         woken: list[Pod] = []
         evaluated = 0
         while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
@@ -79,7 +79,7 @@ class PodRequeuer:
     async def _one(self, pod: Pod) -> None:
         pod_request = self._service.pod_requests.get(pod.metadata.uid)
         try:
-            await self._wake(pod, str(self._revision))
+            await self._wake(pod, "{}-{}".format(*self._revision))
         except OSError as error:
             if self._failed(pod, error) and pod_request is not None:
                 self._service.waiting_pods.add(pod_request)

@@ -25,9 +25,11 @@ from adapters.sidecar.decide.ports import (
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
+from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 from core.requests.pod_ref import PodRef
 from core.tests.builders import empty, like_cards
 
@@ -232,12 +234,20 @@ class Bench:
         self.service.ledgers.load(await self.store.load())
         self.service.readiness.mark_synced("ledgers")
 
+    async def see_quota(self) -> Quota:
+        """The newest quota of namespace ``default``, which the watch reports to the service."""
+        found = await self.service.ports.quotas.read("default")
+        assert found is not None
+        self.service.quotas.apply(found)
+        return found.quota
+
 
 async def a_service(
     *nodes: KubeNode,
     pods: Sequence[Json] = (),
     locks: NodeLocks | None = None,
     budgets: BudgetReader | None = None,
+    quotas: MemoryQuotas | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -254,6 +264,7 @@ async def a_service(
         journal,
         locks or NoLocks(),
         budgets or NoBudgets(),
+        quotas or MemoryQuotas(),
     )
     bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
     await bench.sync()

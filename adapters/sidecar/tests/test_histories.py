@@ -12,6 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from adapters.sidecar.tests.settling import SettlingLoop, run_settling
 from adapters.sidecar.tests.world import LIVES, NODES, PODS, World
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaLimits
 
 T = TypeVar("T")
 
@@ -21,9 +24,13 @@ lives = st.integers(0, LIVES - 1)
 pods = st.sampled_from(PODS)
 
 
-async def history(seed: int) -> Counter[str]:
+LIMITS = QuotaLimits(cards=2000, memory=14 * GIB, compute=120)
+"""Of a quota that some pods of the histories exceed together, and none alone."""
+
+
+async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
     """Run one history, from its number; returns what happened in it."""
-    dice, world, counts = Random(seed), World(), Counter[str]()  # noqa: S311
+    dice, world, counts = Random(seed), World(limits), Counter[str]()  # noqa: S311
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
@@ -33,7 +40,10 @@ async def history(seed: int) -> Counter[str]:
     for _ in range(STEPS):
         if dice.random() >= stall:
             life = dice.randrange(LIVES)
-        (step,) = dice.choices(("open", "begin", "kill", "leave", "tick", "reconcile"), weights)
+        steps = ("open", "begin", "kill", "leave", "tick", "reconcile")
+        (step,) = dice.choices(steps, weights)
+        if limits is not None and step in ("tick", "reconcile") and dice.random() < 0.5:
+            step = "reconcile quota"
         match step:
             case "open":
                 await world.open(life, dice.randrange(9), through=dice.random() >= trouble)
@@ -45,23 +55,29 @@ async def history(seed: int) -> Counter[str]:
                 await world.leave(dice.choice(PODS))
             case "tick":
                 await world.tick()
+            case "reconcile quota":
+                await world.reconcile_quota(life)
             case _:
                 await world.reconcile(life)
     counts["crashes"] = world.crashes
     counts["bindings"] = world.bindings
+    counts["refused"] = world.refused
     await world.end()
     return counts
 
 
 @pytest.mark.timeout(600)
-def test_no_history_over_allocates_a_card_or_leaks_one() -> None:
+@pytest.mark.parametrize("limits", [None, LIMITS], ids=["no quota", "quota"])
+def test_no_history_over_allocates_a_card_or_a_quota_or_leaks_one(
+    limits: QuotaLimits | None,
+) -> None:
     histories = 20 * settings().max_examples
 
     async def run() -> Counter[str]:
         counts = Counter[str]()
         for seed in range(histories):
             try:
-                counts += await history(seed)
+                counts += await history(seed, limits)
             except AssertionError as error:
                 raise AssertionError(f"history {seed}: {error}") from error
         return counts
@@ -70,7 +86,23 @@ def test_no_history_over_allocates_a_card_or_leaks_one() -> None:
 
     print(f"{histories} histories of {STEPS} steps each: {dict(counts)}")  # noqa: T201
     assert counts["crashes"] > histories
-    assert counts["bindings"] > histories
+    assert counts["bindings"] > histories / 2
+    if limits is not None:
+        assert counts["refused"] > histories / 10
+
+
+@pytest.mark.timeout(600)
+def test_the_histories_find_a_quota_that_is_exceeded_where_ledgers_have_no_fence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NodeLedger, "fenced", lambda ledger, *_: ledger)
+
+    async def run() -> None:
+        for seed in range(6000):
+            await history(seed, LIMITS)
+
+    with pytest.raises(AssertionError, match="the quota is exceeded"):
+        run_settling(run())
 
 
 class Histories(RuleBasedStateMachine):

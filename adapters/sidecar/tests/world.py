@@ -26,8 +26,11 @@ from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import SECOND, BindError, DecisionRecord, Ports
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.controller import Reconciler
+from adapters.sidecar.reconcile.namespace_usage import claims_of
+from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
+from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Change, Conflict, Stored, StoreError
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Container, KubeNode, Metadata, Pod, PodSpec, Resources
@@ -36,7 +39,10 @@ from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.quota.amounts import NOTHING, QuotaAmounts, QuotaLimits, total
+from core.quota.quota import Quota
 from core.requests.pod_ref import PodRef
+from core.requests.reason import Cause, Reason
 
 NODES = ("n0", "n1")
 LIVES = 2
@@ -98,21 +104,27 @@ class World:
     """The services, the store and the API server.
 
     Attributes:
+        quotas: of the only namespace, where there is one.
         lives: the running services.
         pods: by uid, as the API server has them; without deleted ones.
         truth: what bound pods use by their own annotations: one consistent ledger a node.
         now: in ticks.
         crashes: so far.
         bindings: that the API server accepted so far.
+        refused: binds that the quota refused so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: QuotaLimits | None = None) -> None:
         self.table = MemoryTable()
+        some = () if limits is None else (Quota("default", limits, counted=True),)
+        self.quotas = MemoryQuotas(some)
+        self.limits = limits or QuotaLimits()
         self.pods = {PODS[number]: a_pod(number) for number in range(len(PODS))}
         self.truth = {name: NodeLedger.of(a_node(name)) for name in NODES}
         self.now = 0
         self.crashes = 0
         self.bindings = 0
+        self.refused = 0
         self.wrong: list[str] = []
         for name in NODES:
             self.table.put(name, None, encode(self.truth[name]))
@@ -127,6 +139,11 @@ class World:
     async def reconcile(self, life: int) -> None:
         """A service releases allocations without a pod."""
         self.lives[life].start(self.lives[life].reconcile())
+        await self.turn()
+
+    async def reconcile_quota(self, life: int) -> None:
+        """A service makes the claims agree with the ledgers."""
+        self.lives[life].start(self.lives[life].reconcile_quota())
         await self.turn()
 
     async def open(self, life: int, gate: int, through: bool) -> None:
@@ -170,13 +187,28 @@ class World:
             await self.reconcile(0)
             while self.lives[0].gates:
                 await self.open(0, 0, through=True)
+            await self.reconcile_quota(0)
+            while self.lives[0].gates:
+                await self.open(0, 0, through=True)
             self.now += GRACE + DEFAULT_GRACE + MARGIN
         for name in NODES:
             held = self.stored(name).allocations
             assert held.keys() == self.truth[name].allocations.keys(), f"leaked on {name}"
             assert self.stored(name).problems() == ()
+        for stored in self.quotas.all():
+            allocated = {(uid, name) for name in NODES for uid in self.stored(name).allocations}
+            assert stored.quota.claims.keys() == allocated, "leaked claims"
+            assert stored.quota.used() == self.counted()
         for each in self.lives:
             await each.die()
+
+    def counted(self) -> QuotaAmounts:
+        """What all pods count by the ledgers; a pod counts once."""
+        pods: dict[str, QuotaAmounts] = {}
+        for name in NODES:
+            for claim in claims_of(self.stored(name)):
+                pods[claim.uid] = claim.amounts.most(pods.get(claim.uid, NOTHING))
+        return total(pods.values())
 
     def stored(self, node: str) -> NodeLedger:
         record = self.table.rows.get(node, MemoryRow()).record
@@ -223,6 +255,9 @@ class World:
             # A stale cache may adopt a deleted pod once more: too much is allocated for a while.
             ledger = ledger.release(uid)
         self.wrong += [problem.text for problem in ledger.problems()]
+        exceeded = self.limits.exceeded(self.counted())
+        if exceeded:
+            self.wrong.append(f"the quota is exceeded: {exceeded} {self.counted()}")
 
 
 class Life:
@@ -239,7 +274,13 @@ class Life:
             self._cache.put_node(KubeNode(Metadata(name=name)))
             self._cache.put_hardware(name, NodeHardware(a_node(name).cards))
         self.look()
-        self.service = Service(DIALECTS, Ports(self, GatedBinder(self), self, self, self, self))
+        quotas = GatedQuotas(self)
+        self.service = Service(
+            DIALECTS, Ports(self, GatedBinder(self), self, self, self, self, quotas=quotas)
+        )
+        for each in world.quotas.all():
+            self.service.quotas.put(each)
+        self._quotas = QuotaReconciler(self.service, quotas, grace=0)
         self._reconciler = Reconciler(self.service, self._cache, self, GatedPods(self), self, GRACE)
         self.start(self._follow())
 
@@ -261,7 +302,9 @@ class Life:
         pod_request = self.service.pod_requests.read(pod)
         assert pod_request is not None
         try:
-            await self.service.bind(pod_request, node)
+            found = await self.service.bind(pod_request, node)
+            if isinstance(found, Reason) and found.cause is Cause.QUOTA:
+                self.world.refused += 1
         except (BindError, LedgerContended, OSError):
             return
 
@@ -270,26 +313,30 @@ class Life:
         for node in NODES:
             await self._reconciler.process(node)
 
+    async def reconcile_quota(self) -> None:
+        """One round over all quotas."""
+        await self._quotas.round()
+
     # --- the store --------------------------------------------------------------------------------
 
     async def load(self) -> Mapping[str, Stored]:
         return await self._store.load()
 
     async def read(self, node: str) -> Stored | None:
-        await self._pass("read", "no answer")
+        await self.pass_gate("read", "no answer")
         stored = await self._store.read(node)
-        await self._pass("was read", "answer lost")
+        await self.pass_gate("was read", "answer lost")
         return stored
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        await self._pass("write", "never sent")
+        await self.pass_gate("write", "never sent")
         try:
             version = await self._store.write(ledger, expected)
         except Conflict:
-            await self._pass("lost the race", "answer lost")
+            await self.pass_gate("lost the race", "answer lost")
             raise
         self.world.check(self.world.stored(ledger.node.name))
-        await self._pass("written", "answer lost")
+        await self.pass_gate("written", "answer lost")
         return version
 
     async def delete(self, node: str, expected: str) -> None:
@@ -317,7 +364,7 @@ class Life:
 
     async def get(self, pod: PodRef) -> Pod | None:
         assert pod.namespace == "default"
-        await self._pass("look", "no answer")
+        await self.pass_gate("look", "no answer")
         return self._cache.pod(pod.namespace, pod.name)
 
     async def newest(self, pod: PodRef) -> Pod | None:
@@ -325,7 +372,7 @@ class Life:
         return await self.live(pod)
 
     async def live(self, pod: PodRef) -> Pod | None:
-        await self._pass("look", "no answer")
+        await self.pass_gate("look", "no answer")
         return self.world.pods.get(pod.name)
 
     def look(self) -> None:
@@ -369,7 +416,7 @@ class Life:
             await self._gate("change")
             self.service.ledgers.apply(change)
 
-    async def _pass(self, what: str, problem: str) -> None:
+    async def pass_gate(self, what: str, problem: str) -> None:
         if not await self._gate(what):
             raise StoreError(problem)
 
@@ -399,6 +446,29 @@ class GatedBinder:
     ) -> None:
         assert (pod.namespace, pod.name) == ("default", pod.uid)
         await self._life.post(pod.uid, node, annotations)
+
+
+class GatedQuotas:
+    """The quotas of the API server, through gates."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    async def read(self, namespace: str) -> StoredQuota | None:
+        await self._life.pass_gate("read quota", "no answer")
+        stored = await self._life.world.quotas.read(namespace)
+        await self._life.pass_gate("quota was read", "answer lost")
+        return stored
+
+    async def write(self, quota: Quota, expected: str) -> str:
+        await self._life.pass_gate("write quota", "never sent")
+        try:
+            version = await self._life.world.quotas.write(quota, expected)
+        except Conflict:
+            await self._life.pass_gate("lost the race for the quota", "answer lost")
+            raise
+        await self._life.pass_gate("quota written", "answer lost")
+        return version
 
 
 class GatedPods:

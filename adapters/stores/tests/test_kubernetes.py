@@ -299,6 +299,8 @@ def test_the_schema_knows_every_field_of_the_record_and_no_other() -> None:
 def shape(schema: dict[str, Any]) -> object:
     """The names of a schema's fields and their types, as deep as they go."""
     match schema["type"]:
+        case "object" if "additionalProperties" in schema:
+            return {"*": shape(schema["additionalProperties"])}
         case "object":
             return {name: shape(field) for name, field in schema["properties"].items()}
         case "array":
@@ -324,6 +326,8 @@ def of_type(kind: msgspec.inspect.Type) -> object:
             return expected(cls)
         case msgspec.inspect.VarTupleType(item_type=item):
             return [of_type(item)]
+        case msgspec.inspect.DictType(value_type=value):
+            return {"*": of_type(value)}
         case msgspec.inspect.UnionType(types=types):
             (one,) = [each for each in types if not isinstance(each, msgspec.inspect.NoneType)]
             return of_type(one)

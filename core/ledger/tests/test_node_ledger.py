@@ -501,3 +501,15 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(stateful_step_count=40)
+
+
+def test_a_fence_stays_through_every_change_and_only_rises() -> None:
+    ledger = empty(a_card("a")).fenced("ml", 7)
+
+    changed = ledger.reserve(held(a_grant("a"))).commit("old").release("old")
+    changed = changed.with_node(changed.node).adopt(held(a_grant("a")))
+
+    assert (changed.fence("ml"), changed.fence("other")) == (7, 0)
+    assert changed.fenced("ml", 7) is changed
+    assert changed.fenced("ml", 9).fences == {"ml": 9}
+    assert changed.fenced("ml", 9).version == changed.version + 1

@@ -73,9 +73,10 @@ def test_the_settings_that_are_rendered_are_read_by_the_programs(name: str, tmp_
     assert set(read) <= {"kubernetes", "/var/run/nri/nri.sock"}
 
 
-def test_the_definition_of_ledgers_is_whole_and_kept() -> None:
-    rendered = find(chart.render({}), "CustomResourceDefinition", "nodeledgers.dragoman.dev")
-    wanted = yaml.safe_load((CHART / "files" / "nodeledgers.yaml").read_text())
+@pytest.mark.parametrize("kind", ["nodeledgers", "sharequotas"])
+def test_the_definition_of_a_kind_is_whole_and_kept(kind: str) -> None:
+    rendered = find(chart.render({}), "CustomResourceDefinition", f"{kind}.dragoman.dev")
+    wanted = yaml.safe_load((CHART / "files" / f"{kind}.yaml").read_text())
 
     assert rendered["spec"] == wanted["spec"]
     assert rendered["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
@@ -103,6 +104,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
+            "sharequotas/status",
         },
     }  # fmt: skip
 

@@ -26,6 +26,7 @@ KINDS = {
     "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices", False),
     "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims", True),
     "Device": ("/apis/scheduling.koordinator.sh/v1alpha1", "devices", False),
+    "ShareQuota": ("/apis/dragoman.dev/v1alpha1", "sharequotas", True),
 }
 
 
@@ -43,6 +44,7 @@ def api(target: Target) -> Iterator[Api]:
     """A server that knows Koordinator's Device and has the namespaces of the examples."""
     if isinstance(target, ControlPlane):
         define(target, cache.asset("koordinator", "crd"))
+        define(target, REPOSITORY / "configs" / "crd")
     try:
         target.api.get(DEVICES)
     except ApiError:

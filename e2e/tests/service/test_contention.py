@@ -10,9 +10,20 @@ from itertools import cycle
 
 import pytest
 
+from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, pod, turn
+from e2e.harness.cluster.nodes import add_nodes
+from e2e.harness.cluster.ready_cluster import (
+    PODS,
+    clear,
+    cluster,
+    events,
+    pod,
+    turn,
+    wait_for_nodes,
+)
+from e2e.harness.names import LEDGERS
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_koord_scheduler, start_kube_scheduler
 from e2e.harness.schedulers.service import (
@@ -28,6 +39,7 @@ from e2e.tests.service.eight_gpu_node import (
     CARDS,
     FIT,
     METAX,
+    SHARE,
     VOLCANO,
     bound,
     eight_gpu_node,
@@ -162,6 +174,96 @@ def test_a_terminating_pod_keeps_its_cards_and_a_finished_one_does_not(
     within(20, lambda: ends not in held(plane, NODE))
     within(30, lambda: len(held(plane, NODE)) == FIT)
     assert len(ledger(plane, NODE)["cards"]) == CARDS
+
+
+QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/default/sharequotas"
+LIMIT = 13
+"""Shares that the quota allows; both nodes together have room for ten times as many."""
+
+OTHER = "other"
+
+
+@pytest.fixture
+def quota(plane: ControlPlane, services: Pair) -> Iterator[None]:
+    """A second node, and a quota that counts; both are gone after the test."""
+    add_nodes(plane.api, [eight_gpu_node(OTHER).node])
+    wait_for_nodes(plane.api, {OTHER})
+    within(30, lambda: len(ledger(plane, OTHER).get("cards", ())) == CARDS)
+    limits = {"memory": f"{LIMIT * SHARE}Mi", "cards": CARDS * 2}
+    kind = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ShareQuota"}
+    plane.api.create(QUOTAS, {**kind, "metadata": {"name": "quota"}, "spec": {"limits": limits}})
+    within(30, lambda: status_of_quota(plane).get("counted", False))
+    for service in services:
+        within(30, partial(knows_quota, service))
+    yield
+    clear(plane.api, QUOTAS)
+    wait_until_free(plane, NODE, OTHER)
+    plane.api.delete(f"/api/v1/nodes/{OTHER}")
+    within(60, lambda: not ledger(plane, OTHER))
+
+
+@pytest.mark.usefixtures("quota")
+def test_two_services_and_two_dialects_on_two_nodes_never_exceed_the_quota_of_a_namespace(
+    plane: ControlPlane, services: Pair
+) -> None:
+    schedulers = ("kube", NODE), ("koord", OTHER)
+    create_all(
+        plane.api,
+        PODS,
+        [
+            pod(
+                f"quota-{number}",
+                schedulers[number % 2][0],
+                (VOLCANO, METAX)[number // 2 % 2],
+                nodeSelector={"kubernetes.io/hostname": schedulers[number % 2][1]},
+            )
+            for number in range(4 * LIMIT)
+        ],
+    )
+
+    within(90, lambda: shares(plane) >= 3)
+    services[0].kill()
+    services[0].start()
+    within(120, lambda: shares(plane) == LIMIT)
+    within(60, lambda: len(bound(plane.api)) == LIMIT)
+    waits = sorted({f"quota-{number}" for number in range(4 * LIMIT)} - bound(plane.api).keys())
+    text = f"quota of namespace default: memory 10 GiB short ({LIMIT * 10} GiB of"
+    within(60, lambda: any(text in event for event in events(plane.api, waits[0])))
+    status = status_of_quota(plane)
+    assert (status["pods"], status["used"]["memory"]) == (LIMIT, f"{LIMIT * 10}Gi")
+    assert {claim["pod"] for claim in status["claims"]} == {
+        f"default/{name}" for name in bound(plane.api)
+    }
+
+    for name in sorted(bound(plane.api))[:3]:
+        plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+    within(90, lambda: shares(plane) == LIMIT and len(bound(plane.api)) == LIMIT)
+    more = {"memory": f"{(LIMIT + 4) * SHARE}Mi"}
+    plane.api.merge(f"{QUOTAS}/quota", {"spec": {"limits": more}})
+    within(90, lambda: shares(plane) == LIMIT + 4 == len(bound(plane.api)))
+    dialects = {row["dialect"] for node in (NODE, OTHER) for row in held(plane, node).values()}
+    assert dialects == {"volcano", "metax"}
+    assert [violations(plane, node) for node in (NODE, OTHER)] == [[], []]
+
+
+def knows_quota(service: Service) -> bool:
+    """Whether the watch of a service has reported the quota."""
+    return "dragoman_quota_limit{" in service.metrics()
+
+
+def shares(plane: ControlPlane) -> int:
+    """How many pods have a share by the ledgers; never more than the quota allows."""
+    every = plane.api.get(LEDGERS)["items"]  # one list: all ledgers of one moment
+    limit = plane.api.get(f"{QUOTAS}/quota")["spec"]["limits"]["memory"]
+    found = {row["pod"] for each in every for row in each["spec"].get("allocations", ())}
+    assert len(found) * SHARE <= int(limit.removesuffix("Mi"))
+    return len(found)
+
+
+def status_of_quota(plane: ControlPlane) -> Object:
+    """What the service wrote into the quota."""
+    found: Object = plane.api.get(f"{QUOTAS}/quota").get("status", {})
+    return found
 
 
 @contextmanager

@@ -15,6 +15,8 @@ _COMMON = (
         Permission(verb, LEDGERS, "nodeledgers")
         for verb in ("get", "list", "watch", "create", "update", "delete")
     ),
+    *(Permission(verb, LEDGERS, "sharequotas") for verb in ("get", "list", "watch")),
+    Permission("update", LEDGERS, "sharequotas/status"),
     Permission("create", "", "pods/binding"),
     Permission("create", "events.k8s.io", "events"),
     Permission("list", "policy", "poddisruptionbudgets"),

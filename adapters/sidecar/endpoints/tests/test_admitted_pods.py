@@ -13,6 +13,10 @@ from adapters.sidecar.tests.builders import (
     review,
     run,
 )
+from adapters.stores.quotas import MemoryQuotas
+from core.hardware.quantity import GIB
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 
 
 def test_devices_are_voided_for_containers_that_request_a_share_and_no_others() -> None:
@@ -162,3 +166,20 @@ def test_the_author_is_warned_of_misspelled_and_uncounted_names() -> None:
     answer = response(run(admit(strange)))
     assert (answer["allowed"], len(answer["warnings"])) == (True, 1)
     assert "does not count this resource" in answer["warnings"][0]
+
+
+def test_a_pod_that_alone_exceeds_the_quota_of_its_namespace_is_denied() -> None:
+    async def answers(memory: int) -> Json:
+        limits = QuotaLimits(memory=6 * GIB)
+        quotas = MemoryQuotas((Quota("default", limits, counted=True),))
+        bench = await a_service(quotas=quotas)
+        await bench.see_quota()
+        admission = Admission(bench.service)
+        return (await decoded(admission.pods(review(a_pod(memory=memory)))))["response"]
+
+    assert run(answers(6144))["allowed"]
+    denied = run(answers(7168))
+    assert (denied["allowed"], denied["status"]["message"]) == (
+        False,
+        "quota of namespace default: the pod counts 7 GiB of memory, and the limit is 6 GiB",
+    )

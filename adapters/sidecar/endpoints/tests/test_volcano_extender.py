@@ -17,9 +17,13 @@ from adapters.sidecar.tests.builders import (
     decoded,
     run,
 )
+from adapters.stores.quotas import MemoryQuotas
 from adapters.wire import volcano
 from adapters.wire.body import BodyError
 from adapters.wire.volcano import PredicateStatus
+from core.hardware.quantity import GIB
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 
 V = "volcano/v1.14.1"
 
@@ -351,3 +355,21 @@ def test_a_body_that_go_would_not_write_is_decoded_each_time() -> None:
         ]
 
     assert [answer["code"] for answer in run(work())] == [0, 3]
+
+
+def test_a_gang_that_exceeds_the_quota_is_refused_while_it_is_planned() -> None:
+    async def work() -> list[Json]:
+        quota = Quota("default", QuotaLimits(memory=6 * GIB), counted=True)
+        bench = await a_service(quotas=MemoryQuotas((quota,)))
+        await bench.see_quota()
+        extender = VolcanoExtender(bench.service)
+        plan = [event(a_pod(name), node, 2) for name, node in (("a", "n1"), ("b", "n2"))]
+        answers = [await decoded(extender.allocate(each)) for each in plan]
+        return [*answers, await decoded(extender.predicate(predicate(a_pod("c"), "n2")))]
+
+    first, second, third = run(work())
+
+    text = "quota of namespace default: memory 1856 MiB short (4000 MiB of 6 GiB used)"
+    assert first == {"errorMessage": ""}
+    assert second == {"errorMessage": f"n2: {text}"}
+    assert text in json.dumps(third)

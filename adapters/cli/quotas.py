@@ -1,0 +1,72 @@
+"""The quotas of a cluster's namespaces, with what the pods have by the ledgers."""
+
+from collections.abc import Iterable, Mapping
+
+from adapters.cli.fleet import Fleet
+from adapters.sidecar.reconcile.namespace_usage import claims_of
+from core.feasibility.cache import FeasibilityCache
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.inventory import Inventory
+from core.feasibility.refused import RefusedEvaluation
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import held, least
+from core.quota.quota import Quota, QuotaClaim
+from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
+from core.requests.request import Request
+
+
+class NamespaceQuotas:
+    """The quotas while pods are placed one after another.
+
+    Attributes:
+        by_namespace: as they are now; ``counted``.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.by_namespace = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
+        self._feasibility = FeasibilityCache()
+        self._unreadable = fleet.unreadable()
+        self._sizes = (
+            {card.memory for state in fleet.nodes.values() for card in state.node.cards}
+            if self.by_namespace
+            else set[int]()
+        )
+
+    def evaluate(self, request: Request, inventory: Inventory) -> NodeEvaluation:
+        """The request against all nodes, as the service evaluates it."""
+        evaluation = self._feasibility.evaluate(request, inventory, self._unreadable)
+        quota = self.by_namespace.get(_namespace(request.pod))
+        short = quota and quota.shortage(request.uid, least(request, self._sizes))
+        return RefusedEvaluation(evaluation, short.text()) if short else evaluation
+
+    def take(self, allocation: Allocation, node: Node) -> str | None:
+        """Count an allocation; why the quota refuses it, None where it does not."""
+        namespace = _namespace(allocation.pod)
+        quota = self.by_namespace.get(namespace)
+        if quota is None:
+            return None
+        claim = QuotaClaim(allocation.uid, allocation.pod, node.name, held(allocation, node))
+        changed = quota.claim(claim)
+        if not isinstance(changed, Quota):
+            return changed.text()
+        self.by_namespace[namespace] = changed
+        return None
+
+
+def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[str, Quota]:
+    """The quotas with a claim for every allocation, whatever their status says."""
+    if not quotas:
+        return {}
+    found = {name: Quota(name, quota.limits, counted=True) for name, quota in quotas.items()}
+    for ledger in ledgers:
+        for claim in claims_of(ledger):
+            namespace = _namespace(claim.pod)
+            if namespace in found:
+                found[namespace] = found[namespace].adopt(claim)
+    return found
+
+
+def _namespace(pod: str) -> str:
+    return PodRef.parse(pod).namespace

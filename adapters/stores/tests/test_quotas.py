@@ -1,0 +1,110 @@
+"""Quotas in a cluster: compare-and-swap on the status of one object."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from adapters.stores.kubernetes_quotas import KubernetesQuotas
+from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.store import Conflict, StoreError
+from adapters.wire.quota import QuotaRecordError
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
+
+PATH = "/apis/dragoman.dev/v1alpha1/namespaces/ml/sharequotas/quota"
+
+
+class RefusalError(ConnectionError):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"{status}: refused")
+        self.status = status
+
+
+@dataclass
+class FakeServer:
+    """An API server with one ShareQuota, or none."""
+
+    thing: dict[str, Any] | None
+    fails: int = 0
+    calls: list[str] = field(default_factory=list)
+
+    async def get(self, path: str) -> bytes:
+        self.calls.append(f"GET {path}")
+        return self._found()
+
+    async def replace(self, path: str, body: bytes) -> bytes:
+        self.calls.append(f"PUT {path}")
+        there = json.loads(self._found())
+        new = json.loads(body)
+        if new["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+            raise RefusalError(409)
+        version = str(int(there["metadata"]["resourceVersion"]) + 1)
+        there["metadata"]["resourceVersion"] = version
+        self.thing = {**there, "status": new["status"]}
+        return json.dumps(self.thing).encode()
+
+    def _found(self) -> bytes:
+        if self.fails:
+            raise RefusalError(self.fails)
+        if self.thing is None:
+            raise RefusalError(404)
+        return json.dumps(self.thing).encode()
+
+
+def a_server(**more: Any) -> FakeServer:
+    metadata = {"name": "quota", "namespace": "ml", "uid": "u", "resourceVersion": "7"}
+    return FakeServer({"metadata": metadata, "spec": {"limits": {"cards": 2}}, **more})
+
+
+def test_a_quota_is_read_and_its_claims_are_written_to_the_status() -> None:
+    async def work() -> tuple[str, list[str], Quota]:
+        server = a_server()
+        store = KubernetesQuotas(server)
+        found = await store.read("ml")
+        assert found is not None
+        assert (found.quota, found.version, found.uid) == (Quota("ml", QuotaLimits(2000)), "7", "u")
+        version = await store.write(found.quota.begun(), found.version)
+        again = await store.read("ml")
+        assert again is not None
+        return version, server.calls, again.quota
+
+    version, calls, quota = asyncio.run(work())
+
+    assert (version, quota.counted, quota.limits) == ("8", True, QuotaLimits(2000))
+    assert calls == [f"GET {PATH}", f"PUT {PATH}/status", f"GET {PATH}"]
+
+
+@pytest.mark.parametrize("store", [KubernetesQuotas(FakeServer(None)), MemoryQuotas()])
+def test_a_namespace_without_a_quota_has_none_and_a_write_to_it_conflicts(
+    store: KubernetesQuotas | MemoryQuotas,
+) -> None:
+    assert asyncio.run(store.read("ml")) is None
+    with pytest.raises(Conflict):
+        asyncio.run(store.write(Quota("ml"), "7"))
+
+
+def test_a_write_over_another_one_conflicts() -> None:
+    with pytest.raises(Conflict):
+        asyncio.run(KubernetesQuotas(a_server()).write(Quota("ml"), "6"))
+
+
+@pytest.mark.parametrize("status", [500, 403, 0])
+def test_a_server_that_fails_raises_an_error_of_the_store(status: int) -> None:
+    server = a_server()
+    server.fails = status or 1
+    with pytest.raises(StoreError, match="the quota of ml"):
+        asyncio.run(KubernetesQuotas(server).read("ml"))
+    with pytest.raises(StoreError, match="the quota of ml"):
+        asyncio.run(KubernetesQuotas(server).write(Quota("ml"), "7"))
+
+
+def test_an_answer_that_is_no_quota_cannot_be_used() -> None:
+    server = a_server(spec=[])
+    with pytest.raises(QuotaRecordError):
+        asyncio.run(KubernetesQuotas(server).read("ml"))
+    server.thing = {"metadata": 7}
+    with pytest.raises(QuotaRecordError, match="the quota of ml cannot be read"):
+        asyncio.run(KubernetesQuotas(server).read("ml"))

@@ -1,0 +1,72 @@
+"""The evaluation of a request that no node may fit, for a reason that is none of the nodes'."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from core.feasibility.arrays import Mask, Numbers, Rows
+from core.feasibility.evaluation import NodeEvaluation
+from core.requests.grant import Placement
+from core.requests.reason import Cause, Reason
+
+
+class RefusedEvaluation(NodeEvaluation):
+    """Every node is rejected for the quota of the namespace; no eviction is proposed."""
+
+    def __init__(self, evaluation: NodeEvaluation, detail: str) -> None:
+        """Replace the answers of an evaluation.
+
+        Args:
+            evaluation: of the request.
+            detail: why, as a sentence.
+        """
+        super().__init__(
+            evaluation.request,
+            evaluation.inventory,
+            evaluation._results,
+            evaluation._hardware_classes,
+        )
+        self._detail = detail
+
+    def warm(self, rows: Rows, max_classes: int) -> bool:  # noqa: ARG002
+        """There is nothing to compute."""
+        return True
+
+    def classify(self, rows: Rows, most: int) -> bool:  # noqa: ARG002
+        """There is nothing to compute."""
+        return True
+
+    def groups(self, rows: Rows) -> Numbers:
+        """All nodes are one group."""
+        return np.zeros(len(rows), np.int64)
+
+    def fitting(self, rows: Rows) -> Mask:
+        """None of the nodes."""
+        return np.zeros(len(rows), np.bool_)
+
+    def ranks(self, rows: Rows) -> Numbers:
+        """0 for every node."""
+        return np.zeros(len(rows), np.int64)
+
+    def fits(self, name: str) -> bool:  # noqa: ARG002
+        """No."""
+        return False
+
+    def values(self, name: str) -> tuple[int, ...] | None:  # noqa: ARG002
+        """None."""
+        return None
+
+    def best(self, names: Sequence[str] | None = None) -> Placement | None:  # noqa: ARG002
+        """None."""
+        return None
+
+    def reasons(
+        self,
+        names: Iterable[str],
+        max_classes: int | None = None,  # noqa: ARG002
+    ) -> dict[str, Reason]:
+        """The same reason for every node."""
+        return {name: Reason(name, 0, cause=Cause.QUOTA, detail=self._detail) for name in names}
+
+    def _is_unresolvable(self, name: str) -> bool:  # noqa: ARG002
+        return True

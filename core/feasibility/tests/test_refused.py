@@ -1,0 +1,35 @@
+"""A request that the quota refuses fits no node, whatever is free."""
+
+import numpy as np
+
+from core.feasibility.allocate import allocate
+from core.feasibility.cache import FeasibilityCache
+from core.feasibility.inventory import Inventory
+from core.feasibility.refused import RefusedEvaluation
+from core.requests.reason import Cause
+from core.tests.builders import a_card, a_request, empty
+
+TEXT = "quota of namespace ml: memory 1 GiB short"
+
+
+def test_every_answer_is_no_with_the_same_reason() -> None:
+    inventory = Inventory([empty(a_card("a"), name="n1"), empty(a_card("b"), name="n2")])
+    evaluation = FeasibilityCache().evaluate(a_request(), inventory)
+    rows = np.array([0, 1])
+    assert evaluation.fits("n1")
+
+    refused = RefusedEvaluation(evaluation, TEXT)
+
+    assert refused.warm(rows, 1)
+    assert refused.classify(rows, 1)
+    assert not refused.groups(rows).any()
+    assert not refused.fitting(rows).any()
+    assert not refused.ranks(rows).any()
+    assert not refused.fits("n1")
+    assert refused.values("n1") is None
+    found = refused.rejection("n1")
+    assert found is not None
+    assert (found.reason.cause, found.reason.text(), found.unresolvable) == (
+        Cause.QUOTA, TEXT, True,
+    )  # fmt: skip
+    assert allocate(refused).summary() == f"0 of 2 nodes fit: 2 nodes: {TEXT}"

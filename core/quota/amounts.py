@@ -1,0 +1,173 @@
+"""What counts against a quota: cards, memory and compute, in whole numbers."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.hardware.quantity import FULL, MIB, format_bytes
+from core.ledger.usage import CardShare, shares_by_card
+from core.requests.grant import Allocation, Grant
+from core.requests.request import ContainerRequest, Phase, Request
+
+CARD = 1000
+"""Thousandths: one whole card."""
+
+_PER_PERCENT = CARD // FULL
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAmounts:
+    """An amount of each resource.
+
+    Attributes:
+        cards: thousandths of a card.
+        memory: bytes.
+        compute: percent of one card; 250 is two and a half cards.
+    """
+
+    cards: int = 0
+    memory: int = 0
+    compute: int = 0
+
+    def plus(self, other: "QuotaAmounts") -> "QuotaAmounts":
+        """The sum."""
+        return self._each(other, int.__add__)
+
+    def most(self, other: "QuotaAmounts") -> "QuotaAmounts":
+        """The larger amount of each resource."""
+        return self._each(other, max)
+
+    def within(self, other: "QuotaAmounts") -> bool:
+        """Whether no amount is above the other's."""
+        return self.most(other) == other
+
+    def _each(self, other: "QuotaAmounts", combine: Callable[[int, int], int]) -> "QuotaAmounts":
+        return QuotaAmounts(
+            combine(self.cards, other.cards),
+            combine(self.memory, other.memory),
+            combine(self.compute, other.compute),
+        )
+
+
+NOTHING = QuotaAmounts()
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """The most that the pods of a namespace may have together; None for no limit."""
+
+    cards: int | None = None
+    memory: int | None = None
+    compute: int | None = None
+
+    def exceeded(self, amounts: QuotaAmounts) -> tuple[str, ...]:
+        """The resources of which there is more than the limit."""
+        return tuple(
+            name
+            for name, limit, amount in self.with_amounts(amounts)
+            if limit is not None and amount > limit
+        )
+
+    def with_amounts(self, amounts: QuotaAmounts) -> tuple[tuple[str, int | None, int], ...]:
+        """Each resource by name, with its limit and an amount."""
+        return (
+            ("cards", self.cards, amounts.cards),
+            ("memory", self.memory, amounts.memory),
+            ("compute", self.compute, amounts.compute),
+        )
+
+
+NO_LIMITS = QuotaLimits()
+
+
+def held(allocation: Allocation, node: Node) -> QuotaAmounts:
+    """What an allocation counts.
+
+    A share of a card counts as the larger of its fractions of the card's memory and compute,
+    rounded up to a thousandth; an exclusive share as the whole card. A card of which the pod may
+    have any part counts whole, with all its memory and compute. Containers that do not run at the
+    same time count once, as in the ledger.
+
+    Args:
+        allocation: on the node.
+        node: with its cards; a card that it does not have counts whole.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    grants: dict[str, list[Grant]] = {uuid: [] for uuid in sorted(allocation.blocked)}
+    for grant in allocation.grants:
+        grants.setdefault(grant.card, []).append(grant)
+    return total(
+        _of_card(
+            shares_by_card(allocation, each, blocked=uuid in allocation.blocked), cards.get(uuid)
+        )
+        for uuid, each in grants.items()
+    )
+
+
+def least(request: Request, card_memory: Iterable[int]) -> QuotaAmounts:
+    """The least that any allocation of a request counts.
+
+    Args:
+        request: of a pod.
+        card_memory: the sizes of the cards that it may get, in bytes; more sizes give less.
+    """
+    sizes = sorted({size for size in card_memory if size > 0})
+    running = peak = NOTHING
+    for container in request.containers:
+        together = running.plus(_least_of(container, sizes))
+        peak = peak.most(together)
+        if container.phase is not Phase.INIT:
+            running = together
+    if len(request.containers) == 1:
+        return peak
+    # Containers of one pod may share a card, so the sum of their parts is no lower bound.
+    cards = max(peak.compute * _PER_PERCENT, _fraction(peak.memory, sizes[-1]) if sizes else 1)
+    return QuotaAmounts(cards, peak.memory, peak.compute)
+
+
+def _least_of(container: ContainerRequest, sizes: Sequence[int]) -> QuotaAmounts:
+    memory = container.memory_on(sizes[0]) if sizes else container.memory or 0
+    part = max(_fraction(memory, sizes[-1]) if sizes else 1, container.compute * _PER_PERCENT, 1)
+    part = CARD if container.exclusive else min(part, CARD)
+    count = container.count
+    return QuotaAmounts(count * part, count * memory, count * container.compute)
+
+
+def total(amounts: Iterable[QuotaAmounts]) -> QuotaAmounts:
+    """The sum of several amounts."""
+    found = NOTHING
+    for each in amounts:
+        found = found.plus(each)
+    return found
+
+
+def text(resource: str, amount: int) -> str:
+    """An amount of a resource for people, such as ``1.5 cards``, ``23 GiB`` or ``150%``."""
+    match resource:
+        case "cards":
+            return f"{format_cards(amount)} {'card' if amount == CARD else 'cards'}"
+        case "memory":
+            return format_bytes(amount) if amount % MIB == 0 else f"{amount} bytes"
+        case _:
+            return f"{amount}%"
+
+
+def format_cards(thousandths: int) -> str:
+    """Thousandths of a card as a decimal number, such as ``1.5``."""
+    whole, rest = divmod(thousandths, CARD)
+    return f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+
+
+def _of_card(share: CardShare, card: Card | None) -> QuotaAmounts:
+    if share.blocked:
+        return QuotaAmounts(CARD, max(share.memory, card.memory if card else 0), FULL)
+    if share.exclusive or card is None:
+        return QuotaAmounts(CARD, share.memory, share.compute)
+    part = max(_fraction(share.memory, card.memory), share.compute * _PER_PERCENT, 1)
+    return QuotaAmounts(min(part, CARD), share.memory, share.compute)
+
+
+def _fraction(memory: int, size: int) -> int:
+    """Thousandths, rounded up; a card without memory counts whole."""
+    return -(-memory * CARD // size) if size else CARD

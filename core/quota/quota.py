@@ -1,0 +1,178 @@
+"""The quota of one namespace: its limits, and the claims of pods against them.
+
+A claim is made before the allocation is written, and dropped only when that allocation cannot be
+in the ledger and cannot come any more: a sum of claims within the limits bounds the ledgers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from core.quota.amounts import (
+    NO_LIMITS,
+    NOTHING,
+    QuotaAmounts,
+    QuotaLimits,
+    format_cards,
+    text,
+    total,
+)
+
+ClaimKey = tuple[str, str]
+"""A pod's uid and a node's name: an attempt to bind the pod there."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaClaim:
+    """What a pod may have on one node.
+
+    Attributes:
+        uid: the pod's.
+        pod: ``namespace/name``, for people.
+        node: the node's name.
+        amounts: that count.
+        number: of the attempt that made or renewed it; a later one has a higher number. A commit
+            is valid with a number that is above the fence of its node's ledger.
+    """
+
+    uid: str
+    pod: str
+    node: str
+    amounts: QuotaAmounts
+    number: int = 0
+
+    @property
+    def key(self) -> ClaimKey:
+        """The pod and the node."""
+        return self.uid, self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a claim is rejected.
+
+    Attributes:
+        namespace: that has the quota.
+        resource: the first one that is short: ``cards``, ``memory`` or ``compute``.
+        asked: how much of it the pod counts.
+        used: how much of it the other pods count.
+        limit: of the namespace.
+    """
+
+    namespace: str
+    resource: str
+    asked: int
+    used: int
+    limit: int
+
+    def text(self) -> str:
+        """In words, such as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
+
+        The text of a pod that alone exceeds the limit says that.
+        """
+        name, limit = self.resource, text(self.resource, self.limit)
+        quota = f"quota of namespace {self.namespace}:"
+        if self.asked > self.limit:
+            of_what = "" if name == "cards" else f" of {name}"
+            asked = f"{text(name, self.asked)}{of_what}"
+            return f"{quota} the pod counts {asked}, and the limit is {limit}"
+        short, used, limit = (
+            format_cards(amount) if name == "cards" else text(name, amount)
+            for amount in (self.used + self.asked - self.limit, self.used, self.limit)
+        )
+        return f"{quota} {name} {short} short ({used} of {limit} used)"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """QuotaLimits and claims of one namespace. A value: every change gives a new one.
+
+    Attributes:
+        namespace: that it limits.
+        limits: of all pods together.
+        claims: by key.
+        sequence: the highest number so far.
+        counted: whether the allocations that existed before the quota have claims; before that
+            nothing may be claimed.
+    """
+
+    namespace: str
+    limits: QuotaLimits = NO_LIMITS
+    claims: Mapping[ClaimKey, QuotaClaim] = field(default_factory=lambda: MappingProxyType({}))
+    sequence: int = 0
+    counted: bool = False
+
+    def used(self, without: str = "") -> QuotaAmounts:
+        """What all pods count, or all but one. A pod counts once, with its largest claims."""
+        return total(
+            amounts for uid, amounts in self._by_pod().items() if not without or uid != without
+        )
+
+    def of_pod(self, uid: str) -> QuotaAmounts:
+        """What one pod counts; nothing where it has no claim."""
+        return self._by_pod().get(uid, NOTHING)
+
+    def shortage(
+        self, uid: str, amounts: QuotaAmounts, more: QuotaAmounts = NOTHING
+    ) -> Shortage | None:
+        """Why a pod may not have some amounts; None where it may.
+
+        What the pod counts already it may have, whatever the limits are now.
+
+        Args:
+            uid: of the pod.
+            amounts: that it asks for.
+            more: what others will claim soon.
+        """
+        own = self.of_pod(uid)
+        wanted = own.most(amounts)
+        if wanted == own and own != NOTHING:
+            return None
+        used = self.used(without=uid).plus(more)
+        asked = {name: amount for name, _, amount in self.limits.with_amounts(wanted)}
+        for name, limit, amount in self.limits.with_amounts(used):
+            if limit is not None and asked[name] and amount + asked[name] > limit:
+                return Shortage(self.namespace, name, asked[name], amount, limit)
+        return None
+
+    def claim(self, claim: QuotaClaim, above: int = 0) -> "Quota | Shortage":
+        """Make or renew a claim, with a new number.
+
+        Args:
+            claim: its number is replaced; a renewed one counts the larger amounts of both.
+            above: the number is above this too: the fence of the node's ledger.
+        """
+        short = self.shortage(claim.uid, claim.amounts)
+        return short or self.adopt(claim, above)
+
+    def adopt(self, claim: QuotaClaim, above: int = 0) -> "Quota":
+        """Make or renew a claim whether it is within the limits or not."""
+        number = max(self.sequence, above) + 1
+        known = self.claims.get(claim.key)
+        amounts = claim.amounts if known is None else claim.amounts.most(known.amounts)
+        made = replace(claim, amounts=amounts, number=number)
+        claims = MappingProxyType({**self.claims, claim.key: made})
+        return replace(self, claims=claims, sequence=number)
+
+    def begun(self) -> "Quota":
+        """The quota after all existing allocations got claims, so that others may claim."""
+        return replace(self, counted=True, sequence=self.sequence + 1)
+
+    def settle(self, claim: QuotaClaim, amounts: QuotaAmounts) -> "Quota":
+        """Lower a claim to some amounts, or drop it where they are nothing.
+
+        Itself where the claim was renewed meanwhile, or is gone.
+        """
+        known = self.claims.get(claim.key)
+        if known is None or known.number != claim.number:
+            return self
+        rest = {key: each for key, each in self.claims.items() if key != claim.key}
+        if amounts != NOTHING:
+            rest[claim.key] = replace(known, amounts=amounts)
+        return replace(self, claims=MappingProxyType(rest), sequence=self.sequence + 1)
+
+    def _by_pod(self) -> dict[str, QuotaAmounts]:
+        pods: dict[str, QuotaAmounts] = {}
+        for claim in self.claims.values():
+            pods[claim.uid] = pods.get(claim.uid, NOTHING).most(claim.amounts)
+        return pods
