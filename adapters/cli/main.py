@@ -12,6 +12,7 @@ from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
+from adapters.cli.commands.man import man
 from adapters.cli.commands.schedule import schedule
 from adapters.cli.commands.translate import translate
 from adapters.cli.commands.whatif import whatif
@@ -115,5 +116,6 @@ app.command("explain", cls=ShellCommand)(explain)
 app.command("top", cls=ShellCommand)(top)
 app.command("who", cls=ShellCommand)(who)
 app.command("pending", cls=ShellCommand)(pending)
+app.command("man", cls=ShellCommand)(man)
 app.command("translate", cls=ShellCommand)(translate)
 app.command("whatif", cls=ShellCommand)(whatif)

@@ -18,6 +18,12 @@ class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The base of all objects; unknown fields are ignored."""
 
 
+class OwnerReference(Wire, frozen=True, gc=False):
+    """What created an object."""
+
+    kind: str = ""
+
+
 class Metadata(Wire, frozen=True, gc=False):
     """Of any object."""
 
@@ -27,6 +33,7 @@ class Metadata(Wire, frozen=True, gc=False):
     labels: Text | None = None
     annotations: Text | None = None
     deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
     resource_version: str = ""
 
 

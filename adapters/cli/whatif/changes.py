@@ -43,6 +43,8 @@ class Additional:
 def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
     """The cluster without some nodes; their pods wait again, without a record of cards.
 
+    Pods of DaemonSets end with their node.
+
     Raises:
         InputError: a node does not exist.
     """
@@ -52,10 +54,11 @@ def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
     moved = {
         full_name(pod): _unbound(pod, keys) for name in names for pod in fleet.nodes[name].pods
     }
+    ended = {name for name, pod in moved.items() if _is_of_daemon_set(pod)}
     return replace(
         fleet,
         nodes={name: state for name, state in fleet.nodes.items() if name not in names},
-        pods={name: moved.get(name, pod) for name, pod in fleet.pods.items()},
+        pods={name: moved.get(name, pod) for name, pod in fleet.pods.items() if name not in ended},
     )
 
 
@@ -113,6 +116,10 @@ def _copy(model: NodeState, name: str) -> NodeState:
         pods=(),
         problems=(),
     )
+
+
+def _is_of_daemon_set(pod: Pod) -> bool:
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
 
 
 def _unbound(pod: Pod, keys: frozenset[str]) -> Pod:

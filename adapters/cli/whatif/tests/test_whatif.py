@@ -41,6 +41,14 @@ def test_pods_of_a_removed_node_wait_again() -> None:
     )
 
 
+def test_pods_of_daemon_sets_end_with_their_node() -> None:
+    daemon = volcano_bound("d", 5000)
+    daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
+    things = [node("node-a"), node("node-b"), daemon, volcano_bound("a", 5000)]
+
+    assert rows("--remove", "node-a", things=things) == [("a", "node-a", "node-b")]
+
+
 def test_a_pod_that_no_other_node_has_room_for_does_not_fit_and_the_exit_status_is_1() -> None:
     things = [node("node-a"), volcano_bound("a", 5000)]
 
