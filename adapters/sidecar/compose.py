@@ -53,8 +53,7 @@ async def in_cluster(
         stack: closes what is opened here.
 
     Raises:
-        OSError: there are no credentials.
-        SettingsError: the custom resource definition is not installed.
+        SettingsError: there are no credentials, or the custom resource definition is not installed.
     """
     from adapters.sidecar.in_cluster.tasks import InCluster  # its client is slow to import
 

@@ -4,11 +4,12 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     Field,
     ValidationError,
@@ -21,7 +22,7 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.environment import PREFIX, VariableError, override
 from adapters.sidecar.limit_settings import LimitSettings
-from adapters.sidecar.section import ADDRESS, SPLIT_AT_COMMAS, Section
+from adapters.sidecar.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
 from adapters.sidecar.tls_settings import GrpcTls, Tls
 
 UNIX = "unix:"
@@ -110,7 +111,7 @@ class Settings(Section):
         grpc_tls: certificates of a gRPC port; without it the port must be on a loopback address.
         store: where the ledgers are: ``memory``, ``sqlite:PATH`` or ``kubernetes``.
         kubeconfig: file with the API server's address and credentials; None for the pod's own
-            service account.
+            service account, and outside of a pod for the files that kubectl reads.
         namespace: namespace of the reconciler's Lease.
         hold_seconds: seconds for which vc-scheduler's plan reserves cards without a Binding.
         publish: dialects whose extended resources the service writes to the status of nodes, where
@@ -135,9 +136,9 @@ class Settings(Section):
 
     listen: Annotated[str, Field(pattern=ADDRESS)] = "127.0.0.1:9595"
     tls: Tls | None = None
-    grpc: Annotated[str, Field(pattern=r"^(auto|off|unix:.+|\S+:[0-9]{1,5})$"), _OFF] = "auto"
+    grpc: Annotated[str, Field(pattern=GRPC), _OFF] = "auto"
     grpc_tls: GrpcTls | None = None
-    store: Annotated[str, Field(pattern=r"^(memory|sqlite:.+|kubernetes)$")] = "sqlite:dragoman.db"
+    store: Annotated[str, Field(pattern=STORE)] = "sqlite:dragoman.db"
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
@@ -247,6 +248,27 @@ def _parse(file: Path) -> dict[str, object]:
 
 def _sentence(error: ErrorDetails) -> str:
     key, value, problem = ".".join(map(str, error["loc"])), error["input"], error["msg"]
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key}; known: {', '.join(_known(error['loc'][:-1]))}"
+    if error["type"] == "string_pattern_mismatch":
+        problem = FORMS.get(error["ctx"]["pattern"], problem)
     if isinstance(value, Mapping):  # a problem of the section as a whole names the keys itself
         return f"{key}: {problem.removeprefix('Value error, ')}" if key else problem
     return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _known(section: tuple[int | str, ...]) -> list[str]:
+    """The keys of a section of the settings, by its path."""
+    model: type[BaseModel] = Settings
+    for key in section:
+        fields = model.model_fields.values()
+        kinds = (each.annotation for each in fields if each.alias == key)
+        found = next(kinds, None)
+        members = [found, *get_args(found)]
+        nested = [
+            each for each in members if isinstance(each, type) and issubclass(each, BaseModel)
+        ]
+        if not nested:
+            break
+        model = nested[0]
+    return sorted(each.alias or name for name, each in model.model_fields.items())

@@ -20,7 +20,8 @@ VARIABLE = "KUBECONFIG"
 IN_CLUSTER = "in-cluster"
 """Name of the context of a program that runs in a pod."""
 
-_SERVICE_ACCOUNT = "KUBERNETES_SERVICE_HOST"
+SERVICE_ACCOUNT = "KUBERNETES_SERVICE_HOST"
+"""Environment variable that the kubelet sets in every container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def choose(
     files = _files(path, environ, home)
     contents = [(file, _read(file)) for file in files]
     if not contents:
-        if path is None and context is None and environ.get(_SERVICE_ACCOUNT):
+        if path is None and context is None and environ.get(SERVICE_ACCOUNT):
             return KubeContext(IN_CLUSTER, "default", KubeconfigSource())
         raise _error(
             f"no kubeconfig: neither --kubeconfig, {VARIABLE} nor {home / '.kube' / 'config'} names"

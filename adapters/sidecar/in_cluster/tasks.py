@@ -1,16 +1,19 @@
 """The service in a Kubernetes cluster: its store, its ports, and the tasks that feed them."""
 
 import asyncio
+import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import KubeconfigSource, load
+from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.error import NOT_FOUND, ClusterError
+from adapters.cluster.api.kubeconfig import SERVICE_ACCOUNT, choose
 from adapters.cluster.api.paths import NODE_LEDGERS
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
@@ -68,12 +71,12 @@ class InCluster:
         """Read the credentials; send no request yet.
 
         Raises:
-            OSError: there are no credentials.
+            SettingsError: there are no credentials.
         """
         self._settings = settings
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        self._client = KubeClient(load(KubeconfigSource(settings.kubeconfig)))
+        self._client = KubeClient(_credentials(settings.kubeconfig))
         self._pods = PodClient(self._client)
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
@@ -273,3 +276,18 @@ async def _until_adopted(service: Service, cache: ClusterCache) -> None:
     while service.readiness.awaited != {Sync.ADOPTION} or unadopted(service, cache):
         await asyncio.sleep(0.1)
     service.readiness.mark_synced(Sync.ADOPTION)
+
+
+def _credentials(kubeconfig: Path | None) -> KubeCredentials:
+    """Those of the settings' file, else of our pod, else of the files that kubectl reads.
+
+    Raises:
+        SettingsError: there are none, or they cannot be used.
+    """
+    try:
+        if kubeconfig is not None or SERVICE_ACCOUNT in os.environ:
+            return load(KubeconfigSource(kubeconfig))
+        return load(choose(None, None, os.environ, Path.home()).source)
+    except ClusterError as error:
+        problem = error.message.replace("--kubeconfig", "the setting kubeconfig")
+        raise SettingsError(f"store: 'kubernetes': {problem.partition('; pass one')[0]}") from error

@@ -150,3 +150,38 @@ def test_an_arbiter_of_claims_reads_claims(tmp_path: Path) -> None:
         settings_module.read(file)
     file.write_text("dra: {claims: true, arbiter: true}")
     assert settings_module.read(file).dra.arbiter
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "listen: 127.0.0.1:99999",
+            "listen: '127.0.0.1:99999': must be HOST:PORT with a port up to 65535, such as"
+            " 127.0.0.1:9595",
+        ),
+        ("store: postgres:x", "store: 'postgres:x': must be memory, sqlite:PATH or kubernetes"),
+        ("grpc: 1x", "grpc: '1x': must be auto, off, unix:PATH or HOST:PORT"),
+        ("log: {levle: info}", "unknown key log.levle; known: format, level"),
+        (
+            "tls: {sertificate: x}",
+            "unknown key tls.sertificate; known: certificate, clientAuthorities, key, listen,"
+            " managed",
+        ),
+    ],
+)
+def test_a_mistake_is_named_without_patterns(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "sidecar.yaml"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError) as caught:
+        settings_module.read(file, {})
+
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("port", [0, 65535])
+def test_every_port_is_accepted(port: int) -> None:
+    assert (
+        settings_module.read(None, {"DRAGOMAN_LISTEN": f"[::1]:{port}"}).listen == f"[::1]:{port}"
+    )
