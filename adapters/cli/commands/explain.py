@@ -1,5 +1,6 @@
 """``dragoman explain``: arguments and exit status."""
 
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,7 +59,8 @@ def explain(
         origin = Origin(filename or (), kubeconfig, context)
         chosen = namespace or origin.namespace()
         fleet = read_fleet(origin.read(), Defaults())
-        found = explained(fleet, _find(fleet, chosen, name))
+        pod = _find(fleet, chosen, name)
+        found = replace(explained(fleet, pod), history=tuple(origin.history(pod)))
     match output:
         case ExplainFormat.TEXT:
             typer.echo(text.as_text(found), nl=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
@@ -14,6 +15,9 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.reason import Reason
 from core.requests.request import Request
+
+if TYPE_CHECKING:
+    from adapters.cli.input.history import PodEvent  # it imports the client of a cluster
 
 HIGHEST = 1 << 31
 """Above every priority of a pod."""
@@ -49,6 +53,7 @@ class PodExplanation:
         excluded: nodes that it fits and may not run on, by name with the cause.
         changes: the smallest changes of the request, each of which makes it fit.
         evictions: by number of pods.
+        history: Events of the pod, oldest first.
     """
 
     pod: Pod
@@ -58,6 +63,7 @@ class PodExplanation:
     excluded: Mapping[str, str] | None = None
     changes: tuple[RequestChange, ...] = ()
     evictions: tuple[NodeEviction, ...] = ()
+    history: "tuple[PodEvent, ...]" = ()
 
     @property
     def finished(self) -> bool:

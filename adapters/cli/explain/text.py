@@ -14,6 +14,9 @@ from core.requests.request import ContainerRequest
 NAMED = 5
 """Nodes that are named for one reason, at most."""
 
+EVENTS = 10
+"""Events that are shown, the latest ones."""
+
 SHOWN = 3
 """Evictions that are shown, at most."""
 
@@ -59,6 +62,16 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
             }
             for each in found.evictions
         ],
+        "history": [
+            {
+                "time": each.time,
+                "count": each.count,
+                "reason": each.reason,
+                "component": each.component,
+                "message": each.message,
+            }
+            for each in found.history
+        ],
     }
 
 
@@ -100,6 +113,7 @@ def _lines(found: PodExplanation) -> Iterator[str]:
     if not found.pod.spec.node_name and verdict.request is not None and not verdict.fitting:
         yield from _reasons(found)
         yield from _remedies(found)
+    yield from _history(found)
 
 
 def _cards(allocation: Allocation, state: NodeState) -> Iterator[str]:
@@ -143,6 +157,19 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         for cause, names in _grouped(found.excluded or {})
     ]
     yield from lines or ["  no single change of the request, and no eviction on one node"]
+
+
+def _history(found: PodExplanation) -> Iterator[str]:
+    if not found.history:
+        return
+    yield ""
+    yield "History"
+    left = len(found.history) - EVENTS
+    if left > 0:
+        yield f"  {left} older Events are in -o json"
+    for each in found.history[-EVENTS:]:
+        times = f" x{each.count}" if each.count > 1 else ""
+        yield f"  {each.time}{times} {each.reason} ({each.component}): {each.message}"
 
 
 def _grouped(texts: Mapping[str, str]) -> list[tuple[str, list[str]]]:

@@ -14,7 +14,9 @@ from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.source import sources
 
 if TYPE_CHECKING:
+    from adapters.cli.input.history import PodEvent
     from adapters.cluster.api.kubeconfig import KubeContext
+    from adapters.wire.kube import Pod
 
 DEFAULT_NAMESPACE = "default"
 
@@ -62,6 +64,20 @@ class Origin:
                     f"reading {plural} of {context.name}: {count:,}"
                 ),
             )
+
+    def history(self, pod: "Pod") -> "Sequence[PodEvent]":
+        """The Events of a pod, oldest first; none of files.
+
+        Raises:
+            InputError: the cluster did not answer.
+        """
+        if self.files:
+            return ()
+        from adapters.cli.input.cluster import call
+        from adapters.cli.input.history import history
+
+        namespace, uid = pod.metadata.namespace or DEFAULT_NAMESPACE, pod.metadata.uid
+        return call(self._context(), lambda client: history(client, namespace, uid))
 
     def _context(self) -> "KubeContext":
         """The chosen context; files need no client of a cluster, so that it is imported here."""

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from adapters.cli.tests.builders import Plain
 
 PATHS = {
+    "Event": "/api/v1/namespaces/default/events",
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/pods",
     "ConfigMap": "/api/v1/configmaps",

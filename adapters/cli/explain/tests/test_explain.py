@@ -1,7 +1,10 @@
 """``dragoman explain pod``: pending and placed pods."""
 
+from pathlib import Path
+
 import pytest
 
+from adapters.cli.tests.api_server import PATHS, api_server
 from adapters.cli.tests.builders import Plain, ledger_of, node, pod, uuid, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
 
@@ -173,3 +176,51 @@ def test_yaml_has_the_fields_of_json() -> None:
     result = command(*words, things=FULL)
 
     assert "kind: PodExplanation\npod: default/a\n" in result.stdout
+
+
+def an_event(reason: str, seen: str, **more: object) -> Plain:
+    return {
+        "kind": "Event",
+        "metadata": {"name": "u1", "namespace": "default"},
+        "involvedObject": {"uid": "u1"},
+        "reason": reason,
+        "message": f"{reason}\n said",
+        "lastTimestamp": seen,
+        "source": {"component": "default-scheduler"},
+        **more,
+    }
+
+
+def test_the_history_of_a_pod_is_its_events_with_their_times(tmp_path: Path) -> None:
+    waits = pod("a", volcano(99999), metadata={"namespace": "default", "uid": "u1"})
+    series = {"count": 7, "lastObservedTime": "2026-11-22T10:05:00.000000Z"}
+    events = [
+        an_event("FailedScheduling", "2026-11-22T10:01:00Z", series=series),
+        an_event("Queued", "2026-11-22T10:00:00Z"),
+    ]
+
+    with api_server(tmp_path, node(), waits, *events) as server:
+        options = ("--kubeconfig", server.kubeconfig)
+        shown = command("explain", "pod", "a", *options).stdout
+        plain = as_plain("explain", "pod", "a", *options)
+        server.forbidden.add(PATHS["Event"])
+        without = command("explain", "pod", "a", *options).stdout
+
+    assert shown.endswith(
+        "\nHistory\n"
+        "  2026-11-22T10:00:00Z Queued (default-scheduler): Queued said\n"
+        "  2026-11-22T10:05:00.000000Z x7 FailedScheduling (default-scheduler):"
+        " FailedScheduling said\n"
+    )
+    assert [each["count"] for each in plain["history"]] == [1, 7]
+    assert "History" not in without
+
+
+def test_only_the_latest_events_are_shown(tmp_path: Path) -> None:
+    waits = pod("a", volcano(99999), metadata={"namespace": "default", "uid": "u1"})
+    events = [an_event(f"R{number}", f"2026-11-22T10:{number:02}:00Z") for number in range(12)]
+
+    with api_server(tmp_path, node(), waits, *events) as server:
+        shown = command("explain", "pod", "a", "--kubeconfig", server.kubeconfig).stdout
+
+    assert "  2 older Events are in -o json\n  2026-11-22T10:02:00Z R2 (" in shown
