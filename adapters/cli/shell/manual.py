@@ -10,6 +10,9 @@ from typer.core import TyperGroup
 
 NAME = "dragoman"
 
+WIDE = 1000
+"""Columns of the help that a page is made of, so that no text of it is cut off."""
+
 _OPTION = re.compile(r"^  (?P<names>\S.*?)(?:\s{2,}(?P<text>.*))?$")
 
 
@@ -28,7 +31,7 @@ def _page(path: str, command: Any, others: "list[str] | tuple[str, ...]") -> str
 
 
 def _lines(path: str, command: Any, others: "list[str] | tuple[str, ...]") -> Iterator[str]:
-    context = typer.Context(command, info_name=path)
+    context = typer.Context(command, info_name=path, terminal_width=WIDE, max_content_width=WIDE)
     usage, _, rest = command.get_help(context).partition("\n")
     body, *sections = re.split(r"^(Arguments|Options|Commands):$", rest, flags=re.MULTILINE)
     paragraphs = [" ".join(each.split()) for each in body.split("\n\n") if each.strip()]
