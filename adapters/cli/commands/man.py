@@ -9,6 +9,7 @@ from adapters.cli.commands.exit_status import bad_input
 
 
 def man(
+    context: typer.Context,
     command: Annotated[
         str | None, typer.Argument(metavar="COMMAND", help="Default: the page of dragoman.")
     ] = None,
@@ -26,11 +27,10 @@ def man(
     Exit status: 0 the page exists, 2 no such command, or the folder cannot be written.
     """
     from adapters.cli.input.source import InputError
-    from adapters.cli.main import app
     from adapters.cli.shell.manual import NAME, pages
 
     with bad_input():
-        found = pages(app)
+        found = pages(context.find_root().command)
         if folder is None:
             page = found.get(f"{NAME}-{command}.1" if command else f"{NAME}.1")
             if page is None:

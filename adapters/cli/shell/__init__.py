@@ -1,1 +1,1 @@
-"""What surrounds the command in a shell: manual pages, and completion below kubectl."""
+"""What surrounds the command in a shell: manual pages."""

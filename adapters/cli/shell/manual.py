@@ -1,7 +1,7 @@
 """Manual pages of all commands, from the texts of their help. Source of the format: man(7)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,29 +10,33 @@ from typer.core import TyperGroup
 
 NAME = "dragoman"
 
-WIDE = 1000
+_WIDE: dict[str, Any] = {"terminal_width": 1000, "max_content_width": 1000}
 """Columns of the help that a page is made of, so that no text of it is cut off."""
 
 _OPTION = re.compile(r"^  (?P<names>\S.*?)(?:\s{2,}(?P<text>.*))?$")
 
 
-def pages(app: typer.Typer) -> dict[str, str]:
-    """The pages by file name: one of the program, and one of each command."""
-    program = typer.main.get_command(app)
+def pages(program: Any) -> dict[str, str]:
+    """The pages by file name: one of the program, and one of each command.
+
+    Args:
+        program: the command with all others, as typer makes it.
+    """
     commands = program.commands if isinstance(program, TyperGroup) else {}
-    found = {f"{NAME}.1": _page(NAME, program, sorted(commands))}
+    root = typer.Context(program, info_name=NAME, **_WIDE, **program.context_settings)
+    found = {f"{NAME}.1": _page(NAME, root, sorted(commands))}
     for name, each in sorted(commands.items()):
-        found[f"{NAME}-{name}.1"] = _page(f"{NAME} {name}", each, ())
+        context = typer.Context(each, info_name=name, parent=root, **_WIDE)
+        found[f"{NAME}-{name}.1"] = _page(f"{NAME} {name}", context, ())
     return found
 
 
-def _page(path: str, command: Any, others: "list[str] | tuple[str, ...]") -> str:
-    return "\n".join(_lines(path, command, others)) + "\n"
+def _page(path: str, context: typer.Context, others: Sequence[str]) -> str:
+    return "\n".join(_lines(path, context, others)) + "\n"
 
 
-def _lines(path: str, command: Any, others: "list[str] | tuple[str, ...]") -> Iterator[str]:
-    context = typer.Context(command, info_name=path, terminal_width=WIDE, max_content_width=WIDE)
-    usage, _, rest = command.get_help(context).partition("\n")
+def _lines(path: str, context: typer.Context, others: Sequence[str]) -> Iterator[str]:
+    usage, _, rest = context.get_help().partition("\n")
     body, *sections = re.split(r"^(Arguments|Options|Commands):$", rest, flags=re.MULTILINE)
     paragraphs = [" ".join(each.split()) for each in body.split("\n\n") if each.strip()]
     file = path.replace(" ", "-")

@@ -5,13 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 
 from adapters.cli.main import app
 from adapters.cli.shell.manual import pages
 from adapters.cli.tests.command import command
 
 COMMANDS = sorted(each.name or "" for each in app.registered_commands)
-PAGES = pages(app)
+PAGES = pages(typer.main.get_command(app))
 
 
 def test_every_command_has_a_page_that_the_programs_page_names() -> None:
