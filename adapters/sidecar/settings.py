@@ -251,7 +251,7 @@ def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         return f"unknown key {key}; known: {', '.join(_known(error['loc'][:-1]))}"
     if error["type"] == "string_pattern_mismatch":
-        problem = FORMS.get(error["ctx"]["pattern"], problem)
+        problem = FORMS.get(error.get("ctx", {}).get("pattern", ""), problem)
     if isinstance(value, Mapping):  # a problem of the section as a whole names the keys itself
         return f"{key}: {problem.removeprefix('Value error, ')}" if key else problem
     return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"
