@@ -23,6 +23,7 @@ import filters
 import manifests
 import node
 import numpy as np
+import plan
 import scrape
 import service
 import sync
@@ -51,6 +52,7 @@ def main() -> None:
             measure_update(inventory, ledgers[nodes // 2])
             measure_memory(inventory, ledgers)
     measure_schedule(nodes=1_000, pods=1_000)
+    plan.measure(report, nodes=5_000, pods=20_000)
     measure_start()
     node.measure(report)
     measure_sync()

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from adapters.cli.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import Manifests
+from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import (
     EVERY,
+    NOT_PLACED,
     CardLine,
     PodLine,
     PodResult,
@@ -27,6 +29,7 @@ from core.feasibility.allocate import allocate
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
 from core.requests.grant import Allocation, Grant
+from core.requests.node_reasons import NodeReasons
 from core.requests.request import Request
 
 NO_REQUEST = "requests no share"
@@ -57,68 +60,77 @@ class RunOptions:
     progress: Progress = iter
 
 
-def schedule(manifests: Manifests, options: RunOptions) -> ScheduleReport:
-    """Place the pending pods in order of the input beside the bound ones, and report.
+def started(manifests: Manifests, options: RunOptions) -> "Run":
+    """A run that will place the pending pods in order of the input beside the bound ones.
 
     Raises:
         InputError: a settings file cannot be used.
     """
-    return place(read_fleet(manifests, options.defaults), options)
+    return Run(read_fleet(manifests, options.defaults), options)
 
 
 def place(fleet: Fleet, options: RunOptions) -> ScheduleReport:
     """Place the pending pods of a cluster beside the bound ones, and report."""
-    run = Run(fleet, options)
-    lines = {name: run.bound(pod) for name, pod in run.fleet.pods.items() if pod.spec.node_name}
-    run.warn_of_ledger_problems()
-    pending = [pod for name, pod in run.fleet.pods.items() if name not in lines]
-    for pod in options.progress(pending):
-        lines[full_name(pod)] = run.place_pending(pod)
-    return ScheduleReport(
-        pods=tuple(lines[name] for name in run.fleet.pods),
-        cards=tuple(run.cards()),
-        warnings=tuple(dict.fromkeys(run.warnings)),
-        over_allocated=run.over_allocated,
-    )
+    return Run(fleet, options).report()
 
 
 class Run:
     """The ledgers of a run, and its warnings.
 
+    ``pods`` places the pods one by one, so that a report can be written while the run goes on;
+    ``cards``, ``warnings`` and ``complete`` are for its end.
+
     Attributes:
         fleet: before any pod was placed.
         over_allocated: uuids of cards of which bound pods have more than there is.
+        complete: whether every pod that requests a share has one so far, and no card is
+            over-allocated.
     """
 
     def __init__(self, fleet: Fleet, options: RunOptions) -> None:
         self.fleet = fleet
         self.options = options
         self.inventory = fleet.inventory()
-        self.over_allocated: tuple[str, ...] = ()
-        self.warnings = [
+        self._of_cluster = [
             _of_node(name, problem)
             for name, state in fleet.nodes.items()
             for problem in (*state.problems, *filter(None, (state.unreadable,)))
         ]
-        self.warnings += fleet.problems
+        self._of_cluster += fleet.problems
+        self._of_bound: list[str] = []
+        self._of_pending: list[str] = []
+        problems = [(s, each) for s in fleet.nodes.values() for each in s.ledger.problems()]
+        self._of_ledgers = [
+            f"{f'{_holder(state, each.pod)} {each.pod}' if each.pod else f'node {state.node.name}'}"
+            f": {each.text}"
+            for state, each in problems
+        ]
+        self.over_allocated = tuple(
+            each.card for _, each in problems if each.kind in OVER_ALLOCATED
+        )
+        self.complete = not self.over_allocated
         self._quotas = NamespaceQuotas(fleet)
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
         }
 
-    def warn_of_ledger_problems(self) -> None:
-        """Warn of unknown allocations and of cards that are over-allocated."""
-        for name, state in self.fleet.nodes.items():
-            for problem in state.ledger.problems():
-                who = (
-                    f"{_holder(state, problem.pod)} {problem.pod}"
-                    if problem.pod
-                    else f"node {name}"
-                )
-                self.warnings.append(f"{who}: {problem.text}")
-                if problem.kind in OVER_ALLOCATED:
-                    self.over_allocated += (problem.card,)
+    def pods(self) -> Iterator[PodLine]:
+        """The line of each pod in order of the input; pending ones are placed on the way."""
+        for pod in self.options.progress([*self.fleet.pods.values()]):
+            line = self.bound(pod) if pod.spec.node_name else self.place_pending(pod)
+            self.complete &= line.result not in NOT_PLACED
+            yield line
+
+    def report(self) -> ScheduleReport:
+        """Place all pods, and report."""
+        lines = tuple(self.pods())
+        return ScheduleReport(lines, tuple(self.cards()), self.warnings(), self.over_allocated)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know, as sentences: of the cluster first, then pod by pod."""
+        every = (*self._of_cluster, *self._of_bound, *self._of_ledgers, *self._of_pending)
+        return tuple(dict.fromkeys(every))
 
     def bound(self, pod: Pod) -> PodLine:
         """The line of a pod that is already bound."""
@@ -128,7 +140,7 @@ class Run:
         state = self.fleet.nodes.get(name)
         if state is None:
             text = f"already bound to {name}, which is not among the input"
-            self.warnings.append(f"pod {full_name(pod)}: {text}")
+            self._of_bound.append(f"pod {full_name(pod)}: {text}")
             return replace(_line(pod, PodResult.BOUND, text), node=name)
         adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
@@ -150,7 +162,7 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        self.warnings += [
+        self._of_pending += [
             f"pod {full_name(pod)}: {text}" for text in advice(pod, self.fleet.dialects)
         ]
         dialect: Dialect | None = None
@@ -162,7 +174,7 @@ class Run:
         except DialectError as error:
             name = None if dialect is None else dialect.name
             return replace(_line(pod, PodResult.INVALID, str(error)), dialect=name)
-        self.warnings += [f"pod {request.pod}: {note}" for note in request.notes]
+        self._of_pending += [f"pod {request.pod}: {note}" for note in request.notes]
         return replace(self._place(pod, dialect, request), dialect=dialect.name)
 
     def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
@@ -177,15 +189,13 @@ class Run:
     def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
         choice = self._candidates.of(pod)
         evaluation = self._quotas.evaluate(request, self.inventory)
-        decision = allocate(evaluation, choice.names, explain=self.options.explain)
+        decision = allocate(evaluation, choice.selection, explain=self.options.explain)
         placement = decision.placement
-        reasons = {
-            name: rejection_text(request, reason) for name, reason in decision.reasons.items()
-        }
+        reasons = _texts(request, decision.reasons).followed_by(choice.excluded)
         if placement is None:
             causes = filter(None, (decision.summary(), choice.summary()))
             line = _line(pod, PodResult.REJECTED, "; ".join(causes))
-            return replace(line, reasons={**reasons, **choice.excluded})
+            return replace(line, reasons=reasons)
         node = self.fleet.nodes[placement.node].node
         allocation = Allocation.of(request, placement)
         refusal = self._quotas.take(allocation, node)
@@ -200,7 +210,7 @@ class Run:
             containers=_shares(placement.grants, node),
             annotations=result.annotations,
             labels=result.labels,
-            reasons={**reasons, **choice.excluded} if self.options.explain else {},
+            reasons=reasons if self.options.explain else NodeTexts(),
         )
 
     def cards(self) -> Iterator[CardLine]:
@@ -235,6 +245,11 @@ def _line(pod: Pod, result: PodResult, summary: str) -> PodLine:
 
 def _ended(pod: Pod) -> PodLine:
     return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})")
+
+
+def _texts(request: Request, reasons: NodeReasons) -> NodeTexts:
+    texts = [rejection_text(request, reason) for reason in reasons.distinct]
+    return NodeTexts(reasons.names, reasons.ids, texts)
 
 
 def _shares(grants: Sequence[Grant], node: Node) -> Mapping[str, tuple[ShareLine, ...]]:

@@ -5,12 +5,15 @@ accelerator that no dialect counts is named, so that its author does not wait fo
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import chain, islice
 
 from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect
+from adapters.dialects.info import DialectInfo
 from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations
 
 MOST = 16
@@ -51,17 +54,37 @@ def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
 
 def counts(name: str, dialects: Sequence[Dialect]) -> bool:
     """Whether a dialect counts a resource, also where a setting renames it."""
+    if name in _known(registry.DIALECTS).resources:
+        return True
     container = Container("", Resources(limits={name: 1}))
     pod = Pod(spec=PodSpec(containers=(container,)))
-    return name in registry.resources() or any(dialect.matches(pod) for dialect in dialects)
+    return any(dialect.matches(pod) for dialect in dialects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the dialects read: names of resources and of annotations, and those names' domains."""
+
+    resources: frozenset[str]
+    annotations: frozenset[str]
+    domains: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def _known(_: tuple[DialectInfo, ...]) -> _Known:
+    """What the dialects of a registry read; computed again only for another registry."""
+    annotations = registry.annotations()
+    domains = frozenset(key.partition("/")[0] for key in annotations)
+    return _Known(registry.resources(), annotations, domains)
 
 
 def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
+    known = _known(registry.DIALECTS).resources
     counted = {name for name in resource_names(pod) if counts(name, dialects)}
     for member in pod_containers(pod):
         resources = member.container.resources
         for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
-            close = _close(name, registry.resources())
+            close = _close(name, known)
             if close is not None:
                 yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
             elif name.startswith(_ACCELERATORS):
@@ -69,10 +92,10 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
 
 
 def _annotations(pod: Pod) -> Iterator[str]:
-    domains = {key.partition("/")[0] for key in registry.annotations()}
-    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in domains)
+    known = _known(registry.DIALECTS)
+    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in known.domains)
     for key in islice(near, _COMPARED):
-        close = _close(key, registry.annotations())
+        close = _close(key, known.annotations)
         if close is not None:
             yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
 

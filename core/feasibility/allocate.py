@@ -1,13 +1,13 @@
 """One request against all nodes: the best placement, or why there is none."""
 
-from collections.abc import Sequence
-
 from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.selection import NodeSelection
 from core.requests.decision import Decision
+from core.requests.node_reasons import NodeReasons
 
 
 def allocate(
-    evaluation: NodeEvaluation, names: Sequence[str] | None = None, *, explain: bool = False
+    evaluation: NodeEvaluation, selection: NodeSelection | None = None, *, explain: bool = False
 ) -> Decision:
     """Find the best node for a request, and its cards there.
 
@@ -15,14 +15,13 @@ def allocate(
 
     Args:
         evaluation: the request against the inventory.
-        names: the nodes to choose from, in order; None for all of them.
+        selection: the nodes to choose from, in order; None for all of them.
         explain: give the reasons of the nodes that do not fit even where another one fits.
 
     Returns:
         The decision. A node that is not known counts as one without cards.
     """
-    placement = evaluation.best(names)
+    placement = evaluation.best(selection)
     if placement is not None and not explain:
-        return Decision(placement, {})
-    every = evaluation.inventory.names() if names is None else names
-    return Decision(placement, evaluation.reasons(every))
+        return Decision(placement, NodeReasons.of({}))
+    return Decision(placement, evaluation.explain(selection))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
-from core.feasibility.results import CLASSES, SignatureResults
+from core.feasibility.results import CLASSES, KeptResults, SignatureResults
 from core.requests.request import Request
 
 SIGNATURES = 128
@@ -26,6 +26,7 @@ class FeasibilityCache:
 
     def __init__(self) -> None:
         self._results: OrderedDict[Hashable, SignatureResults] = OrderedDict()
+        self._kept = KeptResults()
         self._hardware_classes = HardwareClassIds(CLASSES)
 
     def evaluate(
@@ -42,17 +43,16 @@ class FeasibilityCache:
         signature = request_signature(request)
         results = self._results.get(signature)
         if results is None:
-            results = self._results[signature] = SignatureResults(inventory)
+            results = self._results[signature] = SignatureResults(inventory, self._kept)
         self._results.move_to_end(signature)
         self._evict()
         results.prepare(inventory)
         return NodeEvaluation(request, inventory, results, self._hardware_classes, unreadable)
 
     def _evict(self) -> None:
-        kept = sum(len(results.by_class) for results in self._results.values())
-        while len(self._results) > (SIGNATURES if kept <= RESULTS else 1):
+        while len(self._results) > (SIGNATURES if self._kept.count <= RESULTS else 1):
             _, oldest = self._results.popitem(last=False)
-            kept -= len(oldest.by_class)
+            oldest.leave()
 
 
 def request_signature(request: Request) -> Hashable:

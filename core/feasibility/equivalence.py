@@ -31,13 +31,8 @@ def card_model(card: Card) -> Hashable:
     )
 
 
-def node_state(ledger: NodeLedger) -> Hashable:
-    """Equal for two nodes of one hardware class that differ in names and uuids alone.
-
-    A request that names no uuid and holds nothing on either gets the cards of the same positions
-    on both, or is rejected for the same reason, and both rank alike.
-    """
-    node = ledger.node
+def _card_states(node: Node) -> Hashable:
+    """What of a node does not depend on its allocations, and is not in its hardware class."""
     scopes: dict[Scope, int] = {}
     return (
         (node.partitions, node.partitions_bind, node.losses, node.gains),
@@ -45,9 +40,8 @@ def node_state(ledger: NodeLedger) -> Hashable:
             (
                 (card.index, card.numa, card.healthy),
                 tuple((scope.level, scopes.setdefault(scope, len(scopes))) for scope in card.links),
-                _shares(use),
             )
-            for card, use in zip(node.cards, ledger.usages, strict=True)
+            for card in node.cards
         ),
     )
 
@@ -72,7 +66,11 @@ def _shares(use: CardUsage) -> tuple[Hashable, ...]:
 
 
 class NodeClassIds:
-    """Class ids: small numbers in place of the tuples, so that they are compared fast.
+    """Class ids: equal for two nodes that differ in names and uuids alone.
+
+    A request that names no uuid and holds nothing on either gets the cards of the same positions
+    on both, or is rejected for the same reason, and both rank alike. The ids are small numbers in
+    place of tuples, so that they are compared fast.
 
     Past a limit all ids are dropped, and later ledgers get new numbers, never an old one.
     """
@@ -80,14 +78,30 @@ class NodeClassIds:
     def __init__(self, limit: int = 1 << 16) -> None:
         self._limit = limit
         self._ids: dict[Hashable, int] = {}
+        self._idle_ids: dict[Hashable, int] = {}
+        self._idle_id_of: dict[str, tuple[Node, int]] = {}
         self._next = count()
 
     def of(self, ledger: NodeLedger) -> int:
         """The class id of a node in the state of its ledger."""
         if len(self._ids) > self._limit:
             self._ids.clear()
-        key = (hardware_class(ledger.node), node_state(ledger))
+        key = (self._idle_id(ledger.node), tuple(map(_shares, ledger.usages)))
         return self._ids.setdefault(key, next(self._next))
+
+    def _idle_id(self, node: Node) -> int:
+        """The id of a node without its allocations, looked up while its object is the same."""
+        known = self._idle_id_of.get(node.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        if len(self._idle_id_of) > self._limit:
+            self._idle_id_of.clear()
+        if len(self._idle_ids) > self._limit:
+            self._idle_ids.clear()
+        key = (hardware_class(node), _card_states(node))
+        number = self._idle_ids.setdefault(key, next(self._next))
+        self._idle_id_of[node.name] = (node, number)
+        return number
 
 
 class HardwareClassIds:

@@ -3,7 +3,7 @@
 Nodes of one class get one result, which also holds for later requests that ask for the same.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -13,11 +13,20 @@ from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
-from core.feasibility.results import NO_CLASS, REJECTED, NodeResult, Rejection, SignatureResults
+from core.feasibility.node_results import NodeResults, collected_reasons
+from core.feasibility.results import (
+    FITS,
+    NO_CLASS,
+    REJECTED,
+    Rejection,
+    SignatureResults,
+)
+from core.feasibility.selection import NodeSelection
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
-from core.placement.rank import load, needs_placement, node_value
+from core.placement.rank import load, needs_placement
 from core.requests.grant import Placement
+from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Request
 
@@ -47,16 +56,12 @@ class NodeEvaluation:
     ) -> None:
         self.request = request
         self.inventory = inventory
-        self._results = results
+        self._shared = results
+        self._results = NodeResults(request, inventory, results)
         self._hardware_classes = hardware_classes
         self._unreadable = unreadable
-        self._own = frozenset(inventory.nodes_of(request.uid)) | inventory.nodes_of_group(
-            request.group
-        )
-        self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
-        self._is_exact = _columns_are_exact(request, inventory) and not self._own
+        self._is_exact = _columns_are_exact(request, inventory) and not self._results.own
         self._ranks_cards = any(map(needs_placement, request.ranking.nodes))
-        self._by_node: dict[str, NodeResult] = {}
 
     def warm(self, rows: Rows, max_classes: int) -> bool:
         """Run ``fit`` for some node classes that have no result yet, so that ``fitting`` is fast.
@@ -68,17 +73,15 @@ class NodeEvaluation:
         Returns:
             whether no class is left without a result.
         """
-        if self._is_exact or self._by_uuid:
+        if self._is_exact or self._results.by_uuid:
             return True
-        for row in rows[self._stale(rows)].tolist():
-            name = self.inventory.name(row)
-            if name in self._own:
-                continue
-            class_id = self.inventory.node_class(name)
-            max_classes -= class_id not in self._results.by_class
+        stale = self._possible[rows] & self._results.outdated(rows) & ~self._results.alone(rows)
+        for row in rows[stale].tolist():
+            class_id = self.inventory.node_class(self.inventory.name(row))
+            max_classes -= class_id not in self._shared.by_class
             if max_classes < 0:
                 return False
-            self._results.by_row.note(row, class_id, self._result(name))
+            self._results.note((row,))
         return True
 
     def classify(self, rows: Rows, most: int) -> bool:
@@ -91,7 +94,7 @@ class NodeEvaluation:
         Returns:
             whether no node is left without a class.
         """
-        if self._by_uuid:
+        if self._results.by_uuid:
             return True
         known = self.inventory.node_classes()[rows] != NO_CLASS
         missing = rows[~known & (rows < len(self.inventory))]
@@ -105,9 +108,9 @@ class NodeEvaluation:
         Args:
             rows: of the nodes; ``classify`` has returned True for them.
         """
-        alone: Mask = np.full(rows.size, self._by_uuid)
-        if self._own:
-            alone |= np.isin(rows, self.inventory.rows(self._own))
+        alone: Mask = np.full(rows.size, self._results.by_uuid)
+        if self._results.own:
+            alone |= np.isin(rows, self.inventory.rows(self._results.own))
         if self._unreadable:
             alone |= rows == len(self.inventory)
         classes: Numbers = self.inventory.node_classes()[rows]
@@ -115,7 +118,11 @@ class NodeEvaluation:
 
     def fitting(self, rows: Rows) -> Mask:
         """Which of some nodes the request fits, in the order of the rows."""
-        fits: Mask = self._possible[rows] if self._is_exact else self._value_ids(rows) != REJECTED
+        fits: Mask = (
+            self._possible[rows]
+            if self._is_exact
+            else self._results.value_ids(rows, self._possible) != REJECTED
+        )
         return fits
 
     def ranks(self, rows: Rows) -> Numbers:
@@ -128,17 +135,12 @@ class NodeEvaluation:
             # Further criteria are the same one or its opposite: they break no tie.
             loads = self.inventory.loads(self.request.ranking.weights)[rows]
             return _dense(loads if keys[0] is NodeKey.FULLEST else -loads, possible)
-        value_ids = self._value_ids(rows)
-        distinct = self._results.by_row.distinct
-        order = {value: rank for rank, value in enumerate(sorted(distinct))}
-        rank_of = np.array([*(order[value] for value in distinct), 0], np.int64)
-        return _dense(rank_of[value_ids], value_ids != REJECTED)
+        value_ids = self._results.value_ids(rows, self._possible)
+        return _dense(self._shared.by_row.worth()[value_ids], value_ids != REJECTED)
 
     def fits(self, name: str) -> bool:
         """Whether the request fits one node."""
-        if not self._possible[self.inventory.row(name)]:
-            return False
-        return self._is_exact or not isinstance(self._result(name), Reason)
+        return bool(self._possible[self.inventory.row(name)]) and self._fits_exactly(name)
 
     def values(self, name: str) -> tuple[int, ...] | None:
         """How good a node is, criterion by criterion; None where the request does not fit."""
@@ -148,21 +150,38 @@ class NodeEvaluation:
             value = load(self.inventory.ledger(name), self.request.ranking.weights)
             keys = self.request.ranking.nodes
             return tuple(value if key is NodeKey.FULLEST else -value for key in keys)
-        result = self._result(name)
+        result = self._results.of(name)
         return None if isinstance(result, Reason) else result
 
-    def best(self, names: Sequence[str] | None = None) -> Placement | None:
+    def best(self, selection: NodeSelection | None = None) -> Placement | None:
         """The placement on the best node; None where the request fits none.
 
         Args:
-            names: the nodes to choose from; None for all. Of equally good ones the first wins.
+            selection: the nodes to choose from; None for all. Of equally good ones the first wins.
         """
-        for group in self.inventory.ranked(self.request, names):
+        rows = self._rows(selection)
+        for group in self.inventory.ranked(self.request, rows[self._possible[rows]]):
             name = self._best_of(group)
             if name is not None:
-                placement = fit(self.request, self.inventory.ledger(name))
-                return placement if isinstance(placement, Placement) else None
+                return self._results.placement(name)
         return None
+
+    def explain(self, selection: NodeSelection | None = None) -> NodeReasons:
+        """Why the request does not fit some nodes; those that fit are left out.
+
+        Args:
+            selection: the nodes; None for all. An unknown one counts as one without cards.
+        """
+        names = self.inventory.names() if selection is None else selection.names
+        rows = self._rows(selection)
+        alone = self._results.alone(rows)
+        self._results.note(rows[self._results.outdated(rows) & ~alone].tolist())
+        ids: Numbers = self._shared.by_row.reason_ids[rows]
+        distinct = dict(self._shared.by_row.reasons)
+        for at in np.flatnonzero(alone).tolist():
+            reason = self._own_reason(names[at])
+            ids[at] = FITS if reason is None else distinct.setdefault(reason, len(distinct))
+        return collected_reasons(names, ids, tuple(distinct))
 
     def rejection(self, name: str) -> Rejection | None:
         """Why the request does not fit one node; None where it fits."""
@@ -192,18 +211,17 @@ class NodeEvaluation:
         for name in names:
             ledger = self.inventory.get(name)
             if ledger is None:
-                cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
-                reasons[name] = Reason(name, 0, cause=cause)
+                reasons[name] = replace(self._unknown(name), node=name)
                 continue
-            key = self._key(name)
+            key = self._results.key(name)
             if (
                 max_classes is None
                 or len(explained) < max_classes
                 or key in explained
-                or self._knows(key)
+                or self._results.knows(key)
             ):
                 explained.add(key)
-                result = self._result(name)
+                result = self._results.of(name)
                 if isinstance(result, Reason):
                     reasons[name] = replace(result, node=name)
             else:
@@ -215,88 +233,48 @@ class NodeEvaluation:
         """By row, whether the columns of free capacity do not exclude the node."""
         return self.inventory.mask(self.request)
 
-    def _best_of(self, group: Sequence[str]) -> str | None:
+    def _fits_exactly(self, name: str) -> bool:
+        """Whether the request fits a node that the columns do not exclude."""
+        return self._is_exact or not isinstance(self._results.of(name), Reason)
+
+    def _own_reason(self, name: str) -> Reason | None:
+        """Why the request does not fit a node that is like no other; None where it fits."""
+        if self.inventory.get(name) is None:
+            return self._unknown(name)
+        result = self._results.of(name)
+        return result if isinstance(result, Reason) else None
+
+    def _unknown(self, name: str) -> Reason:
+        """Why nothing fits a node that the inventory does not know."""
+        cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
+        return Reason("", 0, cause=cause)
+
+    def _rows(self, selection: NodeSelection | None) -> Rows:
+        return self.inventory.rows() if selection is None else selection.rows(self.inventory)
+
+    def _best_of(self, group: Rows) -> str | None:
         """The best of the nodes that are equal by the criterion that the columns decide."""
-        if self._is_exact and not self._ranks_cards:
-            return group[0] if group else None
-        best: tuple[tuple[int, ...], str] | None = None
-        for name in group:
-            result = self._result(name)
-            if not isinstance(result, Reason) and (best is None or result > best[0]):
-                best = (result, name)
-                if not self._ranks_cards:
-                    break
-        return None if best is None else best[1]
-
-    def _value_ids(self, rows: Rows) -> Numbers:
-        """For each of some nodes its value id, after ``fit`` ran for those without a result."""
-        by_row = self._results.by_row
-        value_ids: Numbers = by_row.value_ids[rows]
-        value_ids[~self._possible[rows]] = REJECTED
-        for at in np.flatnonzero(self._stale(rows)).tolist():
-            row = int(rows[at])
-            name = self.inventory.name(row)
-            result = self._result(name)
-            value_ids[at] = by_row.value_id(result)
-            if not self._is_alone(name):
-                by_row.note(row, self.inventory.node_class(name), result)
-        return value_ids
-
-    def _stale(self, rows: Rows) -> Mask:
-        """Which nodes may fit, but have another class than when their result was noted."""
-        possible: Mask = self._possible[rows]
-        if self._by_uuid:
-            return possible
-        class_ids = self.inventory.node_classes()[rows]
-        stale: Mask = class_ids == NO_CLASS
-        stale |= class_ids != self._results.by_row.class_ids[rows]
-        if self._own:
-            stale |= np.isin(rows, self.inventory.rows(self._own))
-        stale &= possible
-        return stale
-
-    def _is_alone(self, name: str) -> bool:
-        """Whether the result of a node says nothing about others of its class."""
-        return self._by_uuid or name in self._own
-
-    def _key(self, name: str) -> Hashable:
-        return name if self._is_alone(name) else self.inventory.node_class(name)
-
-    def _knows(self, key: Hashable) -> bool:
-        return key in (self._by_node if isinstance(key, str) else self._results.by_class)
-
-    def _result(self, name: str) -> NodeResult:
-        """The result of a node that the inventory knows."""
-        if self._is_alone(name):
-            result = self._by_node.get(name)
-            if result is None:
-                result = self._by_node[name] = self._compute(name)
-            return result
-        class_id = self.inventory.node_class(name)
-        result = self._results.by_class.get(class_id)
-        if result is None:
-            result = self._results.by_class[class_id] = self._compute(name)
-        return result
-
-    def _compute(self, name: str) -> NodeResult:
-        ledger = self.inventory.ledger(name).release(self.request.uid)
-        result = fit(self.request, ledger)
-        if isinstance(result, Reason):
-            return result
-        keys = self.request.ranking.nodes
-        return tuple(node_value(key, self.request, ledger, result) for key in keys)
+        if self._ranks_cards:
+            value_ids = self._results.value_ids(group, self._possible)
+            fitting = np.flatnonzero(value_ids != REJECTED)
+            if not fitting.size:
+                return None
+            worth = self._shared.by_row.worth()[value_ids[fitting]]
+            return self.inventory.name(int(group[fitting[worth.argmax()]]))
+        rows = group.tolist() if not self._is_exact else group[:1].tolist()
+        return next(filter(self._fits_exactly, map(self.inventory.name, rows)), None)
 
     def _is_unresolvable(self, name: str) -> bool:
         """Whether the request would not fit either if the node were empty."""
         ledger = self.inventory.get(name)
         if ledger is None:
             return name not in self._unreadable
-        if self._by_uuid:
+        if self._results.by_uuid:
             return self._fails_when_empty(ledger)
         class_id = self._hardware_classes.of(ledger.node)
-        known = self._results.unresolvable.get(class_id)
+        known = self._shared.unresolvable.get(class_id)
         if known is None:
-            known = self._results.unresolvable[class_id] = self._fails_when_empty(ledger)
+            known = self._shared.unresolvable[class_id] = self._fails_when_empty(ledger)
         return known
 
     def _fails_when_empty(self, ledger: NodeLedger) -> bool:

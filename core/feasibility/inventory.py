@@ -158,30 +158,25 @@ class Inventory:
             table.write_loads(self._ledgers, weights, loads)
         return loads
 
-    def ranked(
-        self, request: Request, names: Sequence[str] | None = None
-    ) -> Iterator[tuple[str, ...]]:
-        """The candidates, in groups that differ in the first criterion for nodes, best first.
+    def ranked(self, request: Request, candidates: Rows) -> Iterator[Rows]:
+        """Candidates in groups that differ in the first criterion for nodes, best first.
 
-        One group where that criterion depends on the chosen cards, or there is none.
+        One group where that criterion depends on the chosen cards, or there is none. Nodes keep
+        their order within a group.
         """
-        candidates: list[str] = self.candidates(request, names)
         first = next(iter(request.ranking.nodes), None)
         if first not in (NodeKey.FULLEST, NodeKey.EMPTIEST):
-            yield tuple(candidates)
+            yield candidates
             return
         loads = self.loads(request.ranking.weights)
         for name in self._of_pod.get(request.uid, ()):
             without_pod = self._ledgers[name].release(request.uid)
             loads[self._row_of[name]] = load(without_pod, request.ranking.weights)
-        worth = (loads if first is NodeKey.FULLEST else -loads)[
-            [self._row_of[n] for n in candidates]
-        ]
-        while candidates:
+        worth = (loads if first is NodeKey.FULLEST else -loads)[candidates]
+        while candidates.size:
             best = worth == worth.max()
-            yield tuple(compress(candidates, best.tobytes()))
-            candidates = list(compress(candidates, (~best).tobytes()))
-            worth = worth[~best]
+            yield candidates[best]
+            candidates, worth = candidates[~best], worth[~best]
 
     def node_class(self, node: str) -> int:
         """The class id: equal for two nodes only if they differ in nothing but names and uuids.

@@ -1,11 +1,10 @@
 """The answer to a request, with its reasons."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.requests.grant import Placement
-from core.requests.reason import Reason
+from core.requests.node_reasons import NodeReasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +18,13 @@ class Decision:
     """
 
     placement: Placement | None
-    reasons: Mapping[str, Reason]
+    reasons: NodeReasons
 
     def summary(self) -> str:
         """One line over all nodes, such as ``0 of 3 nodes fit: 2 nodes: no cards; ...``."""
         if self.placement is not None:
             return f"placed on {self.placement.node}"
-        return rejection_summary(Counter(reason.text() for reason in self.reasons.values()))
+        return rejection_summary(self.reasons.counts())
 
 
 def rejection_summary(counts: Mapping[str, int]) -> str:

@@ -1,6 +1,7 @@
 """``dragoman schedule``: arguments, output and exit status."""
 
 import sys
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.input.policy_option import PolicyOption, chosen_policy
 
 if TYPE_CHECKING:
-    from adapters.cli.output.report import ScheduleReport
+    from adapters.cli.schedule import Run
 
 SOME_NOT_PLACED = 1
 """Exit status; 0 where every pod that requests a share was placed."""
@@ -73,39 +74,50 @@ def schedule(
 
     Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """
+    from adapters.cli.collector import rare_collections
     from adapters.cli.input.manifests import manifests
     from adapters.cli.input.source import sources
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
-    from adapters.cli.schedule import RunOptions
-    from adapters.cli.schedule import schedule as run
+    from adapters.cli.schedule import RunOptions, started
     from adapters.dialects.dialect import Defaults
 
     names = [*(filename or ()), *(more or ())]
     if not names:
         raise typer.BadParameter("pass at least one", param_hint="-f")
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy), topology_aware)
-    with bad_input():
-        found = manifests(sources(names, sys.stdin.buffer))
-        report = run(found, RunOptions(defaults, parse_time(at), explain, progress))
-    _print(report, output)
-    if not report.complete:
+    with rare_collections():
+        with bad_input():
+            found = manifests(sources(names, sys.stdin.buffer))
+            run = started(found, RunOptions(defaults, parse_time(at), explain, progress))
+        _write(run, output)
+    if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)
 
 
-def _print(report: "ScheduleReport", output: ReportFormat) -> None:
-    from adapters.cli.output.report import as_json, as_yaml
-
+def _write(run: "Run", output: ReportFormat) -> None:
     match output:
         case ReportFormat.JSON:
-            typer.echo(as_json(report), nl=False)
+            from adapters.cli.output.json_report import json_report
+
+            _stream(json_report(run.pods(), run.cards()))
         case ReportFormat.YAML:
-            typer.echo(as_yaml(report), nl=False)
+            from adapters.cli.output.yaml_report import yaml_report
+
+            _stream(yaml_report(run.pods(), run.cards()))
         case ReportFormat.TABLE:
             from adapters.cli.output.terminal import shown_on_terminal, unwrapped
 
+            report = run.report()
             if shown_on_terminal(report):
                 return
             typer.echo(unwrapped(report), nl=False)
-    for warning in report.warnings:
+    for warning in run.warnings():
         typer.echo(f"warning: {warning}", err=True)
+
+
+def _stream(pieces: Iterable[bytes]) -> None:
+    out = typer.get_binary_stream("stdout")
+    for piece in pieces:
+        out.write(piece)
+    out.flush()

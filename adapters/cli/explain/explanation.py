@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
+from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.view.verdict import Judge, Verdict
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.wire.kube import Pod
 from core.feasibility.preempt import victims
 from core.feasibility.relax import RequestChange, smallest_changes
+from core.feasibility.selection import NodeSelection
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.reason import Reason
@@ -91,7 +93,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     request, choice = verdict.request, verdict.candidates
     if pod.spec.node_name or request is None or choice is None or verdict.fitting:
         return found
-    others = judge.judge(request, CandidateChoice(tuple(choice.excluded), {}))
+    others = judge.judge(request, CandidateChoice(NodeSelection(choice.excluded), NodeTexts()))
     return replace(
         found,
         excluded={name: choice.excluded[name] for name in others.fitting},

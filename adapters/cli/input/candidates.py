@@ -1,10 +1,12 @@
 """The nodes that a pod can run on, as far as node objects and not their cards decide."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adapters.cli.output.node_texts import NodeTexts
 from adapters.wire.kube import KubeNode, Pod, labels
+from core.feasibility.selection import NodeSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +14,17 @@ class CandidateChoice:
     """The candidate nodes of one pod.
 
     Attributes:
-        names: of the candidates, in order of the input.
+        selection: the candidates, in order of the input.
         excluded: by name of the other nodes, the cause.
     """
 
-    names: tuple[str, ...]
-    excluded: Mapping[str, str]
+    selection: NodeSelection
+    excluded: NodeTexts
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The candidates by name."""
+        return self.selection.names
 
     def summary(self) -> str:
         """The excluded nodes, counted by cause; empty where there are none."""
@@ -41,8 +48,8 @@ class Candidates:
         if selector not in self._known:
             causes = {node.metadata.name: _cause(node, selector) for node in self._nodes}
             self._known[selector] = CandidateChoice(
-                names=tuple(name for name, cause in causes.items() if cause is None),
-                excluded={name: cause for name, cause in causes.items() if cause is not None},
+                NodeSelection(name for name, cause in causes.items() if cause is None),
+                NodeTexts.of({n: cause for n, cause in causes.items() if cause is not None}),
             )
         return self._known[selector]
 

@@ -1,15 +1,12 @@
-"""The result of a run, and its JSON, which is a contract."""
+"""The result of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-import orjson
-import yaml
-
+from adapters.cli.output.node_texts import NodeTexts
 from core.hardware.card import Card
 from core.hardware.mig import Slice
-from core.hardware.quantity import MIB
 
 EVERY = "*"
 """Replaces the container's name where a record has a share for all containers of the pod."""
@@ -28,6 +25,10 @@ class PodResult(Enum):
     """The pod was already bound to a node."""
     SKIPPED = "skipped"
     """The pod requests no share, or has ended."""
+
+
+NOT_PLACED = frozenset({PodResult.REJECTED, PodResult.INVALID})
+"""Results of pods that request a share and have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class PodLine:
     containers: Mapping[str, tuple[ShareLine, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    reasons: NodeTexts = field(default_factory=NodeTexts)
 
     @property
     def full_name(self) -> str:
@@ -140,72 +141,4 @@ class ScheduleReport:
     @property
     def complete(self) -> bool:
         """Whether every pod that requests a share has one, and no card is over-allocated."""
-        return not self.over_allocated and not any(
-            pod.result in (PodResult.REJECTED, PodResult.INVALID) for pod in self.pods
-        )
-
-
-def as_json(report: ScheduleReport) -> bytes:
-    """Format the report as indented JSON with a newline at the end."""
-    return orjson.dumps(_objects(report), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def as_yaml(report: ScheduleReport) -> bytes:
-    """Format the report as YAML."""
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(
-        _objects(report), Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 20
-    )
-    return text.encode()
-
-
-def _objects(report: ScheduleReport) -> dict[str, object]:
-    return {
-        "apiVersion": "dragoman.dev/v1alpha1",
-        "kind": "ScheduleReport",
-        "pods": [_pod(pod) for pod in report.pods],
-        "cards": [_card(line) for line in report.cards],
-    }
-
-
-def _pod(pod: PodLine) -> dict[str, object]:
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "uid": pod.uid,
-        "dialect": pod.dialect,
-        "placed": pod.node is not None,
-        "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
-        "node": pod.node,
-        "containers": {
-            name: [_share(share) for share in shares] for name, shares in pod.containers.items()
-        },
-        "annotations": dict(pod.annotations),
-        "labels": dict(pod.labels),
-        "explanation": {"summary": pod.summary, "nodes": dict(pod.reasons)},
-    }
-
-
-def _share(share: ShareLine) -> dict[str, object]:
-    part = share.slice
-    return {
-        "uuid": share.uuid,
-        "index": share.index,
-        "memoryMiB": share.memory // MIB,
-        "compute": share.compute,
-        "mig": None if part is None else {"profile": part.profile, "start": part.start},
-    }
-
-
-def _card(line: CardLine) -> dict[str, object]:
-    return {
-        "node": line.card.node,
-        "uuid": line.card.uuid,
-        "index": line.card.index,
-        "vendor": line.card.vendor,
-        "model": line.card.model,
-        "memoryMiB": line.card.memory // MIB,
-        "usedMemoryMiB": line.memory // MIB,
-        "usedCompute": line.compute,
-        "sharers": [sharer.pod for sharer in line.sharers],
-    }
+        return not self.over_allocated and not any(pod.result in NOT_PLACED for pod in self.pods)

@@ -57,7 +57,9 @@ TRANSLATES = PARSED | {
     "adapters.cli.output", "adapters.cli.translate", "adapters.cli.yaml_text", "adapters.dialects",
     "adapters.wire", "core", "msgspec", "orjson", "ruamel", "yaml",
 }  # fmt: skip
-PLACES = READING | {"adapters.cli.output", "adapters.cli.schedule", "orjson"}
+PLACES = READING | {
+    "adapters.cli.collector", "adapters.cli.output", "adapters.cli.schedule", "orjson",
+}  # fmt: skip
 
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)
 

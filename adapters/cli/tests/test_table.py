@@ -11,7 +11,7 @@ from adapters.cli.input.source import Source
 from adapters.cli.output.bar import bar
 from adapters.cli.output.report import CardLine, ScheduleReport, Sharer
 from adapters.cli.output.table import show_report
-from adapters.cli.schedule import RunOptions, schedule
+from adapters.cli.schedule import RunOptions, started
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
 from adapters.dialects.dialect import Defaults
 from core.hardware.card import Card
@@ -22,7 +22,7 @@ MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read
 
 def reported(text: str) -> ScheduleReport:
     found = manifests([Source("text", text, named=True)])
-    return schedule(found, RunOptions(Defaults(), now=0))
+    return started(found, RunOptions(Defaults(), now=0)).report()
 
 
 def shown(report: ScheduleReport, width: int = 100, encoding: str = "utf-8") -> str:

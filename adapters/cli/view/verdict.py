@@ -77,6 +77,6 @@ class Judge:
     def judge(self, request: Request, candidates: CandidateChoice) -> Verdict:
         """Where a request fits among some nodes."""
         evaluation = self._quotas.evaluate(request, self._inventory)
-        decision = allocate(evaluation, candidates.names, explain=True)
+        decision = allocate(evaluation, candidates.selection, explain=True)
         fitting = tuple(n for n in candidates.names if n not in decision.reasons)
         return Verdict(request.dialect, None, request, decision, candidates, fitting)

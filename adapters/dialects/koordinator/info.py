@@ -28,7 +28,7 @@ INFO = DialectInfo(
     configure=_configure,
     writer=_writer,
     pod_annotations=keys.POD_ANNOTATIONS,
-    pod_resources=keys.OWN | keys.WHOLE_CARDS.keys(),
+    pod_resources=frozenset({*keys.OWN, *keys.WHOLE_CARDS}),
     node_sources=("object Device",),
     # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
     runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),

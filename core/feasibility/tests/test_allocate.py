@@ -7,11 +7,13 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
+from core.feasibility.selection import NodeSelection
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
 from core.requests.decision import Decision
 from core.requests.grant import Placement
+from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import (
@@ -40,7 +42,7 @@ def obvious(request: Request, ledgers: list[NodeLedger]) -> Decision:
         values = tuple(node_value(key, request, alone, result) for key in request.ranking.nodes)
         if best is None or values > best[0]:
             best = (values, result)
-    return Decision(None if best is None else best[1], reasons)
+    return Decision(None if best is None else best[1], NodeReasons.of(reasons))
 
 
 def evaluated(request: Request, inventory: Inventory) -> NodeEvaluation:
@@ -62,7 +64,7 @@ def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Req
 def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: Request) -> None:
     names = [ledger.node.name for ledger in reversed(ledgers)]
 
-    decision = allocate(evaluated(request, Inventory(ledgers)), names, explain=True)
+    decision = allocate(evaluated(request, Inventory(ledgers)), NodeSelection(names), explain=True)
 
     assert decision == obvious(request, ledgers[::-1])
 
@@ -110,7 +112,7 @@ def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
 
 
 def test_an_unknown_node_has_no_cards() -> None:
-    decision = allocate(evaluated(a_request(), Inventory()), ["ghost"])
+    decision = allocate(evaluated(a_request(), Inventory()), NodeSelection(["ghost"]))
 
     assert decision.placement is None
     assert decision.reasons == {"ghost": Reason("ghost", 0, cause=Cause.NO_CARDS)}

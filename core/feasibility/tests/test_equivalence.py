@@ -4,7 +4,6 @@ from core.feasibility.equivalence import (
     HardwareClassIds,
     NodeClassIds,
     hardware_class,
-    node_state,
 )
 from core.hardware.card import Level, Scope
 from core.hardware.node import Node
@@ -21,8 +20,9 @@ def a_linked_node(name: str, *links: str) -> Node:
 
 
 def test_names_of_scopes_do_not_count_but_who_shares_one_does() -> None:
+    ids = NodeClassIds()
     one, same, other = (
-        node_state(NodeLedger.of(node))
+        ids.of(NodeLedger.of(node))
         for node in (
             a_linked_node("x", "p", "p", "q"),
             a_linked_node("y", "q", "q", "p"),
@@ -38,14 +38,16 @@ def test_an_unhealthy_card_changes_the_state_and_not_the_hardware_class() -> Non
     ill = empty(replace(a_card(), healthy=False))
 
     assert hardware_class(well.node) == hardware_class(ill.node)
-    assert node_state(well) != node_state(ill)
+    ids = NodeClassIds()
+    assert ids.of(well) != ids.of(ill)
 
 
 def test_what_a_pod_is_called_does_not_count() -> None:
     one = empty(a_card()).adopt(held(a_grant(), uid="one"))
     other = empty(a_card("b"), name="m").adopt(held(a_grant("b"), uid="other"))
 
-    assert node_state(one) == node_state(other)
+    ids = NodeClassIds()
+    assert ids.of(one) == ids.of(other)
 
 
 def test_past_the_limit_ids_are_new_ones() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import given
@@ -106,6 +107,13 @@ def test_the_columns_stay_in_step_with_the_ledgers(
     assert inventory.loads(weights).tolist() == [*expected, 0]
 
 
+def named_groups(
+    inventory: Inventory, request: Request, candidates: Iterable[str]
+) -> list[list[str]]:
+    groups = inventory.ranked(request, inventory.rows(candidates))
+    return [[inventory.name(row) for row in group.tolist()] for group in groups]
+
+
 @given(clusters(), requests())
 def test_groups_come_by_load_and_hold_each_candidate_once(
     ledgers: list[NodeLedger], request: Request
@@ -113,7 +121,7 @@ def test_groups_come_by_load_and_hold_each_candidate_once(
     request = replace(request, ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
     inventory = Inventory(ledgers)
 
-    groups = list(inventory.ranked(request))
+    groups = named_groups(inventory, request, inventory.candidates(request))
 
     loads = [
         {load(inventory.ledger(name), request.ranking.weights) for name in group}
@@ -127,7 +135,7 @@ def test_groups_come_by_load_and_hold_each_candidate_once(
 
 
 def test_without_a_load_to_rank_by_all_candidates_are_one_group() -> None:
-    assert list(a_cluster(2).ranked(a_request(), ["n1", "n0"])) == [("n1", "n0")]
+    assert named_groups(a_cluster(2), a_request(), ["n1", "n0"]) == [["n1", "n0"]]
 
 
 def test_what_the_pod_itself_holds_does_not_count_as_load() -> None:
@@ -135,7 +143,7 @@ def test_what_the_pod_itself_holds_does_not_count_as_load() -> None:
     inventory.put(inventory.ledger("n0").adopt(held(a_grant("n0-0", 9 * GIB), uid="p", node="n0")))
     request = replace(a_request(uid="p"), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
 
-    assert list(inventory.ranked(request)) == [("n0", "n1")]
+    assert named_groups(inventory, request, inventory.names()) == [["n0", "n1"]]
 
 
 def test_only_known_names_are_answered_and_in_their_order() -> None:

@@ -15,6 +15,7 @@ from adapters.wire.kube import annotations, full_name
 from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
+from core.feasibility.selection import NodeSelection
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from e2e.harness.processes.run import REPOSITORY
@@ -54,7 +55,9 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
         if dialect is None or pod.spec.node_name:
             continue
         request = dialect.read_request(pod)
-        placement = allocate(FeasibilityCache().evaluate(request, inventory), list(nodes)).placement
+        placement = allocate(
+            FeasibilityCache().evaluate(request, inventory), NodeSelection(nodes)
+        ).placement
         if placement is None:
             continue
         node = placement.node

@@ -1,0 +1,56 @@
+"""The fields of a report in JSON and YAML, which are a contract."""
+
+from adapters.cli.output.report import CardLine, PodLine, PodResult, ShareLine
+from core.hardware.quantity import MIB
+
+HEAD = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ScheduleReport"}
+
+
+def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
+    """One pod.
+
+    Args:
+        pod: the pod.
+        nodes: by name, why it does not fit. They come last.
+    """
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "dialect": pod.dialect,
+        "placed": pod.node is not None,
+        "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
+        "node": pod.node,
+        "containers": {
+            name: [_share(share) for share in shares] for name, shares in pod.containers.items()
+        },
+        "annotations": dict(pod.annotations),
+        "labels": dict(pod.labels),
+        "explanation": {"summary": pod.summary, "nodes": nodes},
+    }
+
+
+def card_fields(line: CardLine) -> dict[str, object]:
+    """One card."""
+    return {
+        "node": line.card.node,
+        "uuid": line.card.uuid,
+        "index": line.card.index,
+        "vendor": line.card.vendor,
+        "model": line.card.model,
+        "memoryMiB": line.card.memory // MIB,
+        "usedMemoryMiB": line.memory // MIB,
+        "usedCompute": line.compute,
+        "sharers": [sharer.pod for sharer in line.sharers],
+    }
+
+
+def _share(share: ShareLine) -> dict[str, object]:
+    part = share.slice
+    return {
+        "uuid": share.uuid,
+        "index": share.index,
+        "memoryMiB": share.memory // MIB,
+        "compute": share.compute,
+        "mig": None if part is None else {"profile": part.profile, "start": part.start},
+    }

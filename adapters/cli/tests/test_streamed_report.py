@@ -1,0 +1,76 @@
+"""A report that is written piece by piece is the same as one that is written at once."""
+
+import json
+
+import orjson
+import pytest
+import yaml
+
+from adapters.cli.output.json_report import json_report
+from adapters.cli.output.node_texts import NodeTexts
+from adapters.cli.output.report import PodLine, PodResult
+from adapters.cli.output.report_fields import HEAD, pod_fields
+from adapters.cli.output.yaml_report import yaml_report
+from adapters.cli.tests.builders import node, pod, run, stream, volcano
+
+NAMES = ("n1", "node-b.example.com", "123", "true", "null", "a: b", "- c", "ö", "x" * 200, "q\"'")
+TEXTS = ("no cards", "8 of 8 cards: memory 2 GiB short", "tab\there", "line\nbreak", "ü", "", "# x")
+
+
+def lines(count: int) -> list[PodLine]:
+    """Pods with reasons: the first ones for the same nodes, the last one for others."""
+    same = NodeTexts.of(dict.fromkeys(("n1", "n2"), "no cards"))
+    odd = NodeTexts.of({name: TEXTS[at % len(TEXTS)] for at, name in enumerate(NAMES)})
+    reasons = [same, NodeTexts(same.names, same.ids, ("other: 'text'",)), odd, NodeTexts()]
+    return [
+        PodLine("ml", f"p{at}", f"uid-{at}", None, PodResult.REJECTED, "none", reasons=each)
+        for at, each in enumerate(reasons[:count])
+    ]
+
+
+def at_once(pods: list[PodLine]) -> dict[str, object]:
+    return {**HEAD, "pods": [pod_fields(pod, dict(pod.reasons)) for pod in pods], "cards": []}
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_json_has_the_bytes_of_a_report_that_is_written_at_once(count: int) -> None:
+    found = b"".join(json_report(lines(count), ()))
+
+    assert found == orjson.dumps(
+        at_once(lines(count)), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_yaml_has_the_bytes_of_a_report_that_is_written_at_once(count: int) -> None:
+    found = b"".join(yaml_report(lines(count), ()))
+
+    whole = yaml.dump(
+        at_once(lines(count)),
+        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
+        sort_keys=False,
+        allow_unicode=True,
+        width=1 << 20,
+    )
+    assert found.decode() == whole
+
+
+def test_texts_of_two_groups_of_nodes_follow_one_another() -> None:
+    first, second = NodeTexts.of({"a": "x", "b": "y"}), NodeTexts.of({"c": "z"})
+
+    both = first.followed_by(second)
+
+    assert list(both.items()) == [("a", "x"), ("b", "y"), ("c", "z")]
+    assert (both["c"], len(both), list(both)) == ("z", 3, ["a", "b", "c"])
+    assert first.followed_by(NodeTexts()) is first
+
+
+def test_excluded_nodes_follow_the_rejected_ones_in_the_report() -> None:
+    cordoned = node("b", cards=1, more={"spec": {"unschedulable": True}})
+    things = (cordoned, node("a", cards=1), pod(limits=volcano(99999)))
+
+    found = run("-f", "-", "-o", "json", stdin=stream(*things))
+
+    nodes = json.loads(found.stdout)["pods"][0]["explanation"]["nodes"]
+    assert list(nodes) == ["a", "b"]
+    assert nodes["b"] == "unschedulable"
