@@ -14,13 +14,7 @@ from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_results import NodeResults, collected_reasons
-from core.feasibility.results import (
-    FITS,
-    NO_CLASS,
-    REJECTED,
-    Rejection,
-    SignatureResults,
-)
+from core.feasibility.results import FITS, NO_CLASS, REJECTED, Rejection, SignatureResults
 from core.feasibility.selection import NodeSelection
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger

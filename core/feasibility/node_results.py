@@ -109,13 +109,11 @@ class NodeResults:
         if known is not None:
             return Placement(name, tuple(replace(g, card=node.cards[at].uuid) for at, g in known))
         found = fit(self._request, self._inventory.ledger(name))
-        if isinstance(found, Reason):
-            return None
-        if class_id is not None:
+        if class_id is not None and isinstance(found, Placement):
             positions = {card.uuid: position for position, card in enumerate(node.cards)}
             choice = tuple((positions[grant.card], grant) for grant in found.grants)
             self.shared.keep_placement(class_id, choice)
-        return found
+        return found if isinstance(found, Placement) else None
 
     def _is_alone(self, name: str) -> bool:
         """Whether a node that the inventory knows is alone."""

@@ -75,3 +75,10 @@ def test_past_the_limit_nodes_are_dropped_and_equal_hardware_keeps_one_id() -> N
     nodes = [empty(a_card(f"c{number}"), name=f"n{number}").node for number in range(5)]
 
     assert len({ids.of(node) for node in nodes}) == 1
+
+
+def test_past_the_limit_kinds_of_hardware_are_dropped_and_never_confused() -> None:
+    ids = NodeClassIds(limit=1)
+    kinds = [empty(*(a_card(f"c{n}", n) for n in range(1 + kind))) for kind in range(4)]
+
+    assert len({ids.of(replace(kind, node=replace(kind.node))) for kind in kinds}) == len(kinds)
