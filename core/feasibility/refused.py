@@ -1,12 +1,14 @@
 """The evaluation of a request that no node may fit, for a reason that is none of the nodes'."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.selection import NodeSelection
 from core.requests.grant import Placement
+from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 
 
@@ -23,7 +25,7 @@ class RefusedEvaluation(NodeEvaluation):
         super().__init__(
             evaluation.request,
             evaluation.inventory,
-            evaluation._results,
+            evaluation._shared,
             evaluation._hardware_classes,
         )
         self._detail = detail
@@ -56,9 +58,14 @@ class RefusedEvaluation(NodeEvaluation):
         """None."""
         return None
 
-    def best(self, names: Sequence[str] | None = None) -> Placement | None:  # noqa: ARG002
+    def best(self, selection: NodeSelection | None = None) -> Placement | None:  # noqa: ARG002
         """None."""
         return None
+
+    def explain(self, selection: NodeSelection | None = None) -> NodeReasons:
+        """The same reason for every node."""
+        names = self.inventory.names() if selection is None else selection.names
+        return NodeReasons.of(self.reasons(names))
 
     def reasons(
         self,
