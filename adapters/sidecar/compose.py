@@ -91,7 +91,8 @@ async def without_cluster(
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
     table = standalone.LocalCluster(inventory.pods)
-    runtime = ServiceRuntime(settings, documents, store, Cluster(table, table, table), log)
+    cluster = Cluster(table, table, table, unbound=table.unbound)
+    runtime = ServiceRuntime(settings, documents, store, cluster, log)
     dialects = runtime.service.pod_requests.dialects
     for problem in await seed(inventory, table.pods(), store, dialects):
         log.warning("inventory.problem", text=problem)

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NoReturn
@@ -31,10 +31,12 @@ from adapters.sidecar.observe.quota_metrics import QuotaMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
+from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.limits import MIB, PortLimits
 from adapters.sidecar.web.routes import people, schedulers
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
+from adapters.wire.kube import Pod
 
 TICK = 1.0
 """Seconds between two checks for expired reservations."""
@@ -57,6 +59,7 @@ class Cluster:
         locks: locks nodes for device plugins that need it.
         budgets: reads the PodDisruptionBudgets of preemption victims.
         quotas: of namespaces.
+        unbound: the pods that no scheduler has bound, for people.
     """
 
     binder: Binder
@@ -65,6 +68,7 @@ class Cluster:
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
+    unbound: Callable[[], Sequence[Pod]] = tuple
 
 
 class ServiceRuntime:
@@ -114,6 +118,7 @@ class ServiceRuntime:
         )
         self._namespaces = NamespaceMetrics(self.service.ledgers)
         self._compressor = Compressor()
+        self._unbound = cluster.unbound
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
         self._export()
@@ -127,6 +132,7 @@ class ServiceRuntime:
         routes = {
             **schedulers(self.service, self._required_plugin),
             **people(self.service, self._metrics, self.decision_log.latest),
+            **dashboard(self.service, self.decision_log, self._unbound),
             **(more or {}),
         }
         budget = BodyBudget(limits_of(self._settings).body_bytes, monotonic)

@@ -117,7 +117,7 @@ def test_the_service_filters_binds_and_shows_its_pods() -> None:
     assert (pod.spec.node_name, pod.metadata.annotations) == ("n1", {ALLOCATED: "a-1"})
     (sharer,) = [sharer for card in json.loads(cards) for sharer in card["sharers"]]
     assert (sharer["dialect"], sharer["memoryMiB"]) == (NAME, 4000)
-    assert f'"{NAME}":"{INFO.style.web_color}"'.encode() in page
+    assert f'"name":"{NAME}","color":"{INFO.style.web_color}"'.encode() in page
 
 
 def test_the_reconciler_adopts_its_pods() -> None:

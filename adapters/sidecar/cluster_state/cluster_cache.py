@@ -65,6 +65,7 @@ class ClusterCache:
         self._subscribers = list(subscribers)
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
+        self._unbound: dict[Key, None] = {}
 
     def subscribe(self, subscriber: NodeChanged) -> None:
         """Call a function for each node that changes from now on."""
@@ -89,6 +90,15 @@ class ClusterCache:
         pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
         return [pod for pod in pods if pod.spec.containers and may_use_cards(pod)]
 
+    def unbound(self) -> list[Pod]:
+        """Return the pods that no scheduler has bound, that go on, and that may request a share."""
+        pods = (self._pods[key] for key in self._unbound)
+        return [
+            pod
+            for pod in pods
+            if pod.status.phase in (None, "Pending") and not pod.metadata.deletion_timestamp
+        ]
+
     def put_pod(self, pod: Pod) -> None:
         """Add or replace a pod."""
         key = (pod.metadata.namespace, pod.metadata.name)
@@ -99,6 +109,8 @@ class ClusterCache:
             self._pods_of_node.setdefault(node, set()).add(key)
             if self._pods[key].spec.containers:
                 self._notify(node)
+        elif self._pods[key].spec.containers:
+            self._unbound[key] = None
 
     def drop_pod(self, key: ObjectKey) -> None:
         """Remove a deleted pod; its containers may still run."""
@@ -150,6 +162,7 @@ class ClusterCache:
 
     def _remove_pod(self, key: Key) -> None:
         earlier = self._pods.pop(key, None)
+        self._unbound.pop(key, None)
         if earlier is None or not earlier.spec.node_name:
             return
         node = earlier.spec.node_name

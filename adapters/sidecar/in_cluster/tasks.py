@@ -96,6 +96,7 @@ class InCluster:
             self._node_locks(),
             BudgetClient(self._client),
             self._quotas,
+            self._cache.unbound,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:

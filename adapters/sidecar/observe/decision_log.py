@@ -2,20 +2,29 @@
 
 import secrets
 import sys
-from collections import deque
-from collections.abc import Mapping
-from itertools import count
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count, islice
 from time import perf_counter
 
 import orjson
 import structlog
 
-from adapters.sidecar.decide.ports import DecisionRecord
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.request_timer import RequestTimer
 
 LATEST = 100
-"""Decisions that the dashboard shows."""
+"""Decisions of ``/api/decisions``."""
+
+KEPT = 1000
+"""Decisions that the dashboard searches."""
+
+REFUSED_PODS = 2000
+"""Pods whose latest refusal is kept, the most recently refused ones."""
+
+_NO = frozenset({Outcome.REFUSED, Outcome.INVALID, Outcome.ERROR})
 
 Logger = structlog.typing.FilteringBoundLogger
 
@@ -47,14 +56,20 @@ def logger(level: str, form: str) -> Logger:
 
 
 class StructuredDecisionLog:
-    """Logs and counts decisions; implements ``ports.DecisionLog`` and ``RequestMetrics``."""
+    """Logs and counts decisions; implements ``ports.DecisionLog`` and ``RequestMetrics``.
+
+    Attributes:
+        recorded: decisions since the process began.
+    """
 
     def __init__(self, log: Logger, metrics: Metrics) -> None:
         self._log = log
         self._metrics = metrics
         self._prefix = secrets.token_hex(3)
         self._numbers = count(1)
-        self._latest: deque[Mapping[str, object]] = deque(maxlen=LATEST)
+        self.recorded = 0
+        self._latest: deque[Mapping[str, object]] = deque(maxlen=KEPT)
+        self._refusals: OrderedDict[str, Mapping[str, object]] = OrderedDict()
 
     def record(self, decision: DecisionRecord) -> None:
         """Log and count a decision."""
@@ -73,14 +88,20 @@ class StructuredDecisionLog:
         if decision.nodes_evaluated:
             entry["nodes"], entry["asked"] = decision.nodes_fitting, decision.nodes_evaluated
         self._log.info(f"{decision.verb}.{decision.outcome.value}", **entry)
-        self._latest.appendleft(
-            {
-                **entry,
-                "verb": decision.verb,
-                "outcome": decision.outcome.value,
-                "text": decision.text or _count(decision),
-            }
-        )
+        kept = {
+            **entry,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "verb": decision.verb,
+            "outcome": decision.outcome.value,
+            "text": decision.text or _count(decision),
+        }
+        self.recorded += 1
+        self._latest.appendleft(kept)
+        self._refusals.pop(decision.uid, None)
+        if decision.uid and decision.outcome in _NO:
+            self._refusals[decision.uid] = kept
+            if len(self._refusals) > REFUSED_PODS:
+                self._refusals.popitem(last=False)
 
     def conflict(self, node: str) -> None:
         """Count a ledger write that lost a race."""
@@ -88,8 +109,16 @@ class StructuredDecisionLog:
         self._log.debug("ledger.conflict", node=node)
 
     def latest(self) -> list[Mapping[str, object]]:
-        """Return the latest decisions, newest first."""
+        """Return the latest decisions, newest first, each with its time in UTC."""
+        return list(islice(self._latest, LATEST))
+
+    def history(self) -> Sequence[Mapping[str, object]]:
+        """Return all decisions that are kept, newest first."""
         return list(self._latest)
+
+    def refusal(self, uid: str) -> Mapping[str, object] | None:
+        """Return the latest decision about a pod if it was a no."""
+        return self._refusals.get(uid)
 
     def __call__(self, verb: str) -> RequestTimer:
         """Return a timer of one request; it measures nothing without an endpoint."""

@@ -47,6 +47,10 @@ class LocalCluster:
         """All pods."""
         return list(self._pods.values())
 
+    def unbound(self) -> list[Pod]:
+        """The pods that no scheduler has bound."""
+        return [pod for pod in self._pods.values() if not pod.spec.node_name]
+
     def put(self, pod: Pod) -> Pod:
         """Create a pod, or replace the one of that name."""
         made = with_uid(pod)

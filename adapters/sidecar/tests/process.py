@@ -44,10 +44,15 @@ class Running:
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, code: str = CODE, env: Mapping[str, str] | None = None
+    folder: Path,
+    *options: str,
+    code: str = CODE,
+    env: Mapping[str, str] | None = None,
+    inventory: Path | None = EXAMPLE,
 ) -> Iterator[Running]:
     log = folder / "log"
-    command = [sys.executable, "-c", code, "serve", "-f", str(EXAMPLE), *options]
+    files = [] if inventory is None else ["-f", str(inventory)]
+    command = [sys.executable, "-c", code, "serve", *files, *options]
     with log.open("wb") as stderr:
         process = subprocess.Popen(  # noqa: S603
             [*command, "--listen", "127.0.0.1:0"],

@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from io import BytesIO
 from time import monotonic
 from urllib.parse import parse_qsl
@@ -21,6 +22,8 @@ Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[Mapping[str, object]], Awaitable[None]]
 
+Headers = Sequence[tuple[bytes, bytes]]
+
 JSON = "application/json"
 
 _ZERO = re.compile(rb"q=0(\.0{0,3})?")
@@ -34,13 +37,26 @@ class Call:
         body: of the request.
         query: its parameters; the last value of a repeated one.
         rest: the part of the path that follows the route.
-        gzip: whether the client reads gzip.
+        headers: names in lower case, and values.
     """
 
     body: bytes = b""
     query: Mapping[str, str] = field(default_factory=dict)
     rest: str = ""
-    gzip: bool = False
+    headers: Headers = ()
+
+    def header(self, name: bytes) -> bytes:
+        """A header field, several joined by a comma; empty where the request has none."""
+        return b",".join(value for known, value in self.headers if known == name)
+
+    @property
+    def gzip(self) -> bool:
+        """Whether Accept-Encoding names gzip, and not with weight 0 (RFC 9110, section 12.5.3)."""
+        for each in self.header(b"accept-encoding").lower().split(b","):
+            coding, _, weight = each.partition(b";")
+            if coding.strip() == b"gzip":
+                return not _ZERO.fullmatch(weight.strip())
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +65,14 @@ class Answer:
 
     Attributes:
         closes: the connection, of which the rest of the body is not read.
-        encoding: of the body, such as ``gzip``; empty for none.
+        headers: beside those of every response.
     """
 
     body: bytes
     status: int = 200
     kind: str = JSON
     closes: bool = False
-    encoding: str = ""
+    headers: Headers = ()
 
 
 class TooLongError(Exception):
@@ -120,13 +136,11 @@ class App:
             return
         headers = [
             (b"content-type", answer.kind.encode()),
-            (b"content-length", str(len(answer.body)).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            *answer.headers,
         ]
-        if answer.encoding:
-            headers += [
-                (b"content-encoding", answer.encoding.encode()),
-                (b"vary", b"accept-encoding"),
-            ]
+        if answer.status != HTTPStatus.NOT_MODIFIED:
+            headers.append((b"content-length", str(len(answer.body)).encode()))
         if answer.closes:
             headers.append((b"connection", b"close"))
         body = b"" if scope["method"] == "HEAD" else answer.body
@@ -160,7 +174,7 @@ class App:
                     return None
                 timing.size = len(body)
                 query = dict(parse_qsl(_text(scope.get("query_string"))))
-                return await route.handler(Call(body, query, rest, _reads_gzip(scope)))
+                return await route.handler(Call(body, query, rest, _headers(scope)))
             except TooLongError as error:
                 self.refused("body_bytes")
                 return replace(problem(413, str(error)), closes=True)
@@ -198,21 +212,13 @@ def pod_named(text: str, uid: str = "") -> PodRef:
     return PodRef(namespace or "default", name, uid)
 
 
+def _headers(scope: Scope) -> Headers:
+    headers = scope.get("headers")
+    return headers if isinstance(headers, list | tuple) else ()
+
+
 def _text(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else ""
-
-
-def _reads_gzip(scope: Scope) -> bool:
-    """Whether Accept-Encoding names gzip, and not with weight 0 (RFC 9110, section 12.5.3)."""
-    headers = scope.get("headers")
-    if not isinstance(headers, Sequence):
-        return False
-    named = b",".join(value for name, value in headers if name == b"accept-encoding")
-    for each in named.lower().split(b","):
-        coding, _, weight = each.partition(b";")
-        if coding.strip() == b"gzip":
-            return not _ZERO.fullmatch(weight.strip())
-    return False
 
 
 async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None:

@@ -1,12 +1,10 @@
 """All routes over HTTP."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.resources import files
 
 import msgspec
 import orjson
 
-from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.service import Service, UnknownPod
@@ -24,7 +22,6 @@ Endpoint = Callable[[bytes], Awaitable[bytes]]
 Routes = dict[tuple[str, str], Route]
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-PAGE = "text/html; charset=utf-8"
 
 WEBHOOK_PATHS = frozenset(
     {"/admission/pods", "/admission/bindings", "/admission/claims", "/livez", "/readyz"}
@@ -92,7 +89,8 @@ def people(
 
     async def exposition(call: Call) -> Answer:
         text = await metrics(call.gzip)
-        return Answer(text, kind=TEXT, encoding="gzip" if call.gzip else "")
+        packed = ((b"content-encoding", b"gzip"),) if call.gzip else ()
+        return Answer(text, kind=TEXT, headers=((b"vary", b"accept-encoding"), *packed))
 
     async def live(_: Call) -> Answer:
         return Answer(b"ok\n", kind="text/plain")
@@ -105,11 +103,6 @@ def people(
     async def explain(call: Call) -> Answer:
         return await _explain(service, call)
 
-    dashboard = _page()
-
-    async def page(_: Call) -> Answer:
-        return Answer(dashboard, kind=PAGE)
-
     return {
         ("GET", "/metrics"): Route(exposition),
         ("GET", "/livez"): Route(live),
@@ -120,7 +113,6 @@ def people(
         ("GET", "/api/decisions"): Route(_view(lambda _: decisions())),
         ("GET", "/api/explain"): Route(explain),
         ("POST", "/api/explain"): Route(explain),
-        ("GET", "/"): Route(page),
     }
 
 
@@ -176,15 +168,3 @@ async def _explain(service: Service, call: Call) -> Answer:
         "notes": (*pod_request.request.notes, *warnings),
     }
     return Answer(orjson.dumps(shown))
-
-
-_PAGE = files("adapters.sidecar.web").joinpath("page.html").read_bytes()
-
-_COLORS = b"{/* the service inserts the dialects and their colors */}"
-"""Where the page takes the colors of the dialects by their names."""
-
-
-def _page() -> bytes:
-    """The dashboard, with the dialects of the registry."""
-    colors = {info.name: info.style.web_color for info in registry.DIALECTS}
-    return _PAGE.replace(_COLORS, orjson.dumps(colors))

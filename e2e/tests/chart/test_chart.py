@@ -157,7 +157,7 @@ def test_the_ingress_has_no_route_that_binds_or_admits() -> None:
 
     paths = [(each["path"], each["pathType"]) for each in rule["http"]["paths"]]
 
-    assert paths == [("/", "Exact"), ("/api", "Prefix")]
+    assert paths == [("/", "Exact"), ("/api", "Prefix"), ("/static", "Prefix")]
 
 
 def test_labels_and_spreading_of_the_user_are_added_and_the_selectors_stay() -> None:

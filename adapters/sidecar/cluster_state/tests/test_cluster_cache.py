@@ -90,3 +90,21 @@ def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
 
     assert kept.spec.containers[0].env == (EnvVar(MARK),)
     assert kept.spec.init_containers == (Container("first"),)
+
+
+def test_unbound_pods_are_those_that_may_request_a_share_and_still_wait() -> None:
+    cache = ClusterCache()
+    for pod in (
+        a_pod("waits"),
+        a_pod("plain", resource="cpu"),
+        a_pod("bound", "n1"),
+        a_pod("failed", phase="Failed"),
+        a_pod("later", phase="Pending"),
+        a_pod("deleted"),
+    ):
+        cache.put_pod(pod)
+
+    cache.put_pod(a_pod("later", "n1"))
+    cache.drop_pod(a_pod("deleted").metadata)
+
+    assert [pod.metadata.name for pod in cache.unbound()] == ["waits"]

@@ -22,6 +22,7 @@ from adapters.sidecar.tests.builders import (
     run,
 )
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.routes import people, schedulers
 
 DECISION_LOG = StructuredDecisionLog(logger("error", "json"), Metrics())
@@ -45,6 +46,7 @@ async def app_of(bench: Bench) -> App:
     found = {
         **schedulers(bench.service),
         **people(bench.service, metrics, DECISION_LOG.latest),
+        **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound),
         **local_routes(bench.cluster, bench.service),
     }
     return App(found, DECISION_LOG)
@@ -66,7 +68,7 @@ async def call(
         "method": method,
         "path": path,
         "query_string": query.encode(),
-        "headers": headers,
+        "headers": [*headers],
     }
     size = max(len(content) // pieces, 1)
     parts = [content[at : at + size] for at in range(0, len(content), size)] or [b""]

@@ -1,0 +1,55 @@
+// Parts that several views have: tables, notes, filters, pages, links.
+
+import {h} from "./element.js";
+import {address} from "./route.js";
+import {moment, number, t} from "./text.js";
+
+export const nodeLink = name => name && h("a", {href: address("node", name), translate: "no"}, name);
+export const podLink = name => name && h("a", {href: address("pod", name), translate: "no"}, name);
+
+/** A text of the service, which is English. */
+export const said = (text, name = "span") => h(name + ".long", {lang: "en"}, text);
+
+export const time = iso => iso ? h("time", {datetime: iso, title: iso}, moment(iso)) : "";
+
+export const note = (...children) => h("div.note", {}, ...children);
+
+/** A table that is a list of blocks on a phone; the roles stay what they are there too. */
+export function table(label, heads, rows) {
+  return h("table", {role: "table", "aria-label": label},
+    h("thead", {role: "rowgroup"}, h("tr", {role: "row"},
+      heads.map(([text, cls]) => h("th" + (cls ? "." + cls : ""), {role: "columnheader", scope: "col"}, text)))),
+    h("tbody", {role: "rowgroup"}, rows.map(({key, cells}) => h("tr", {role: "row", "data-key": key},
+      cells.map((cell, place) => h("td" + (heads[place][1] ? "." + heads[place][1] : ""),
+        {role: "cell", "data-label": heads[place][0]}, cell))))));
+}
+
+/** One field of a filter; `options` makes it a choice of [value, text]. */
+export function field(name, label, parameters, {options = null, wide = false, ...attributes} = {}) {
+  const value = parameters[name] ?? "";
+  const input = options
+    ? h("select", {name}, options.map(([each, text]) => h("option", {value: each, selected: each === value}, text)))
+    : h("input", {name, value, autocomplete: "off", spellcheck: "false", ...attributes});
+  if (options) input.value = options.some(([each]) => each === value) ? value : "";
+  return h("label" + (wide ? ".wide" : ""), {"data-key": "field-" + name}, label, input);
+}
+
+export const facet = (values = []) => [["", t("any")], ...values.map(({name, nodes}) => [name, `${name} (${number(nodes)})`])];
+
+export const filters = (...fields) => h("form.filters", {role: "search", "data-key": "filters"}, ...fields,
+  h("button", {type: "button", "data-action": "clear"}, t("clear")));
+
+/** How many rows there are, and links to the pages before and after; `id` names the count that is announced. */
+export function pages(view, parameters, {total, rows}, limit, id = "count") {
+  const offset = Number(parameters.offset ?? 0);
+  const to = place => address(view, "", {...parameters, offset: place > 0 ? String(place) : ""});
+  const link = (place, label, sign, valid, key) => valid
+    ? h("a", {href: to(place), "aria-label": label, "data-key": key}, sign)
+    : h("span", {"aria-hidden": "true", "data-key": key + "-off"}, sign);
+  return h("div.found", {"data-key": "found"},
+    h("span", {id}, rows.length
+      ? t("range", {from: number(offset + 1), to: number(offset + rows.length), total: number(total)}) : t("none")),
+    h("nav.pages", {"aria-label": t("pages")},
+      link(Math.max(0, offset - limit), t("previous"), "←", offset > 0, "previous"),
+      link(offset + limit, t("next"), "→", offset + limit < total, "next")));
+}

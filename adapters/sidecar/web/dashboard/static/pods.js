@@ -1,0 +1,79 @@
+// Pods with cards, pods that wait for cards, and one pod with its explanation.
+
+import {swatch} from "./bars.js";
+import {decisionTable} from "./decisions.js";
+import {h} from "./element.js";
+import {heading, holders} from "./nodes.js";
+import {facet, field, filters, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
+import {gib, moment, number, t} from "./text.js";
+
+export const LIMIT = 50;
+
+export const question = ({q = "", namespace = "", dialect = "", offset = ""}) =>
+  ({q, offset, limit: LIMIT, ...(namespace && {namespace}), ...(dialect && {dialect})});
+
+const form = (parameters, summary, hint) => filters(
+  field("q", t("search"), parameters, {type: "search", placeholder: hint, wide: true}),
+  field("namespace", t("namespace"), parameters, {options: facet(summary.namespaces)}),
+  field("dialect", t("dialect"), parameters, {options: facet(summary.dialects)}));
+
+export function list(found, parameters, summary) {
+  return [heading(t("pods")), form(parameters, summary, t("searchPods")), pages("pods", parameters, found, LIMIT),
+    found.rows.length ? holders(found.rows) : note(t(summary.pods ? "nothingFound" : "noPods"))];
+}
+
+export function pending(found, parameters, summary) {
+  const rows = found.rows.map(row => ({key: row.pod, cells: [podLink(row.pod),
+    row.dialect ? h("span", {}, swatch(row.dialect), row.dialect) : h("span.bad", {}, t("invalid")),
+    row.scheduler, row.containers.map(request).join("; "), row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), time(row.time)]}));
+  return [heading(t("pending")), form(parameters, summary, t("searchPending")), pages("pending", parameters, found, LIMIT),
+    rows.length ? table(t("pending"), [[t("pod")], [t("dialect")], [t("scheduler")], [t("request")], [t("reason")], [t("since")]], rows)
+      : note(t(parameters.q || parameters.namespace || parameters.dialect ? "nothingFound" : "noPending"))];
+}
+
+function request(container) {
+  const memory = container.exclusive ? t("whole")
+    : container.memoryMiB === null ? t("percentMemory", {percent: container.memoryPercent}) : `${gib(container.memoryMiB)} GiB`;
+  const compute = container.compute && !container.exclusive ? `, ${t("percentCompute", {percent: container.compute})}` : "";
+  return t("requestOf", {cards: container.cards, memory: memory + compute});
+}
+
+function allocation(each) {
+  const heads = [[t("container")], [t("card")], [t("uuid")], [t("memory"), "num"], [t("compute"), "num"], [t("share")]];
+  const grants = each.grants.map((grant, place) => ({key: `${place}`, cells: [grant.container || t("everyContainer"),
+    grant.index === null ? "?" : "#" + grant.index, h("span.long", {}, grant.card), `${gib(grant.memoryMiB)} GiB`, `${grant.compute}%`,
+    [grant.exclusive ? t("exclusive") : "", grant.profile ? t("slice", {profile: grant.profile}) : ""].filter(Boolean).join(", ")]}));
+  return h("section", {"data-key": each.node}, h("dl", {},
+    h("dt", {}, t("node")), h("dd", {}, nodeLink(each.node)),
+    h("dt", {}, t("dialect")), h("dd", {}, swatch(each.dialect), each.dialect),
+    h("dt", {}, t("priority")), h("dd", {}, String(each.priority)),
+    h("dt", {}, t("state")), h("dd", {}, t(each.reserved ? "reserved" : "committed")),
+    h("dt", {}, t("uuid")), h("dd.long", {}, each.uid)),
+    each.unread ? h("p.bad", {}, t("recordProblem") + ": ", said(each.unread)) : null,
+    each.releaseBy ? h("p", {}, t("releaseBy", {time: moment(each.releaseBy * 1000)})) : null,
+    grants.length ? table(t("allocation"), heads, grants) : null);
+}
+
+/** One pod; `explained` is null until a person asks for it. */
+export function one(pod, explained) {
+  return [heading(pod.pod), h("h3", {}, t("allocation")),
+    pod.allocations.length ? pod.allocations.map(allocation) : h("p.dim", {}, t("noAllocation")),
+    pod.allocations.length ? h("p.dim", {}, t("usedUnknown")) : null,
+    h("h3", {}, t("explanation")), h("p", {"data-key": "explain"}, h("button", {type: "button", "data-action": "explain"}, t("explain"))),
+    explained ? explanation(explained) : null,
+    h("h3", {}, t("decisions")), decisionTable(pod.decisions)];
+}
+
+function explanation(found) {
+  if (found.problem) return h("div.note.error", {"data-key": "explained", role: "alert"}, said(found.problem));
+  if (!found.dialect) return h("p", {"data-key": "explained"}, t("noShare"));
+  const rows = found.groups.map(group => ({key: group.text, cells: [number(group.nodes), said(group.text),
+    h("span", {}, group.examples.map((name, place) => [place ? ", " : "", nodeLink(name)]), group.nodes > group.examples.length ? ", …" : ""),
+    group.preemption ? t("mayPreempt") : ""]}));
+  return h("section", {"data-key": "explained"},
+    h("p", {}, found.fitting ? t("fits", {count: number(found.fitting), best: found.best ?? ""}) : t("fitsNone")),
+    found.fits.length ? h("p", {}, found.fits.map((name, place) => [place ? ", " : "", nodeLink(name)]), found.fitting > found.fits.length ? ", …" : "") : null,
+    found.notes.map(text => h("p.dim", {}, said(text))),
+    rows.length ? [h("p", {}, t("reasonsCount", {nodes: number(found.rejected), reasons: number(found.reasons)})),
+      table(t("reason"), [[t("rejectedBy"), "num"], [t("reason")], [t("examples")], [""]], rows)] : null);
+}
