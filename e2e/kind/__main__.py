@@ -4,6 +4,8 @@
 
 Uses the Docker engine that answers; where there is none, starts its own (as root). A
 COMMAND runs in the place of the tests, with the cluster's KUBECONFIG: ``python -m e2e.kind bash``.
+
+Ends with 3 where no engine answers and this machine cannot run one.
 """
 
 import os
@@ -15,7 +17,7 @@ from pathlib import Path
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.kind import product_images
 from e2e.kind.cluster import NETWORK, ClusterError, cluster
-from e2e.kind.engine import Engine, EngineError, engine
+from e2e.kind.engine import Engine, EngineError, NoEngineError, engine
 from e2e.kind.node_image import node_image
 from e2e.testbed import cache
 from e2e.testbed.cache import NotBuiltError
@@ -25,6 +27,7 @@ TESTS = [
     *(sys.executable, "-m", "pytest", "e2e/kind/tests", "--quiet", "-rs", "--exitfirst"),
     *("-p", "no:randomly", "--timeout=900", "--durations=15"),
 ]
+NO_ENGINE = 3
 # Programs that tests and documentation call, each with the part of the test bed that has it.
 TOOLS = {"kind": "kind", "helm": "helm", "kubectl": "kubernetes"}
 
@@ -50,7 +53,7 @@ def main(words: list[str]) -> int:
             say("cluster deleted")
     except (EngineError, ClusterError, NotBuiltError) as error:
         print(f"make e2e-kind cannot run here: {error}")
-        return 1
+        return NO_ENGINE if isinstance(error, NoEngineError) else 1
     return status
 
 

@@ -24,6 +24,10 @@ class EngineError(RuntimeError):
     """There is no engine, or a command failed; the message says which and why."""
 
 
+class NoEngineError(EngineError):
+    """No engine answers, and this machine cannot run one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """An engine that answers.
@@ -85,15 +89,16 @@ def engine(run: Run) -> Iterator[Engine]:
     """The machine's engine if it answers, else our own for the length of a block.
 
     Raises:
-        EngineError: there is none, and none can be started; or another run has ours.
+        NoEngineError: there is none, and this machine cannot run one.
+        EngineError: the test bed has none, or another run has it.
     """
     if _answers(os.environ):
         yield Engine()
         return
     if os.geteuid():
-        raise EngineError("no Docker engine answers (docker info), and starting one takes root")
+        raise NoEngineError("no Docker engine answers (docker info), and starting one takes root")
     if withheld := _withheld():
-        raise EngineError(
+        raise NoEngineError(
             "no Docker engine answers (docker info), and this machine withholds the privileges for"
             f" one of our own (a container needs --privileged): {withheld}"
         )
@@ -117,7 +122,7 @@ def engine(run: Run) -> Iterator[Engine]:
             try:
                 daemon, own = _start(run)
             except StartError as again:
-                raise EngineError(f"our own Docker engine does not start: {again}") from again
+                raise NoEngineError(f"our own Docker engine does not start: {again}") from again
         _remove_leftovers(own)
         try:
             yield own
