@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-SCREENSHOTS = Path(__file__).parents[5] / "artifacts" / "dashboard"
+SCREENSHOTS = Path(__file__).parents[5] / ".screenshots"
 """Where the tests leave pictures of the page; git ignores it."""
+
+PATIENCE = 30_000
+"""Milliseconds until an expected state counts as missing, on a machine that does much else."""
+
+expect.set_options(timeout=PATIENCE)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -47,7 +52,7 @@ class Visit:
         viewport = options.pop("viewport", {"width": 1280, "height": 900})
         context = browser.new_context(viewport=viewport, **{"locale": "en-US", **options})
         self.address = address
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE)
         self.page: Page = context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
