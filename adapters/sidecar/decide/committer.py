@@ -4,24 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from adapters.sidecar.decide.claims import ClaimNeeded, Claims, Held
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
-from adapters.sidecar.decide.ports import Clock, DecisionLog
+from adapters.sidecar.decide.ports import Clock
+from adapters.sidecar.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
 from adapters.sidecar.decide.validate import answers, is_valid
-from adapters.stores.store import Store
 from core.feasibility.fit import fit
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
-_UNLIMITED = Held(None)
+_UNLIMITED = HeldQuotaClaim(None)
 
 CLAIMS = 4
-"""Claims of one commit: a newer ledger may need a larger one, or have a fence."""
+"""QuotaClaims of one commit: a newer ledger may need a larger one, or have a fence."""
 
 RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
@@ -50,15 +49,14 @@ class Committer:
     def __init__(
         self,
         ledgers: LedgerCache,
-        store: Store,
+        writer: LedgerWriter,
         clock: Clock,
-        decision_log: DecisionLog,
-        claims: Claims,
+        quota_claims: QuotaClaims,
     ) -> None:
         self._ledgers = ledgers
         self._clock = clock
-        self._claims = claims
-        self._writer = LedgerWriter(ledgers, store, clock, decision_log)
+        self._quota_claims = quota_claims
+        self._writer = writer
 
     async def commit(
         self, pod_request: PodRequest, node: str, claimed: Sequence[Grant] = ()
@@ -81,23 +79,25 @@ class Committer:
         with self._reserved(pod_request, node, choice):
             committed = await (
                 self._commit_claimed(pod_request, node, choice)
-                if self._claims.limits(_pod(pod_request).namespace)
+                if self._quota_claims.limits(_pod(pod_request).namespace)
                 else self._allocate(pod_request, node, choice, _UNLIMITED)
             )
-        if isinstance(committed, ClaimNeeded):
+        if isinstance(committed, QuotaClaimNeeded):
             raise LedgerContended(f"the quota's claim for {pod_request.request.pod} is lost")
         return committed or Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def _commit_claimed(
         self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
-    ) -> Committed | Reason | ClaimNeeded | None:
-        """QuotaClaim, then allocate; again where the allocation turns out to need another claim."""
+    ) -> Committed | Reason | QuotaClaimNeeded | None:
+        """Claim of the quota, then allocate; again where the allocation needs another claim."""
         needed = self._expected(pod_request, node, choice)
-        held_claim: Held | None = None
-        committed: Committed | Reason | ClaimNeeded | None = needed
+        held_claim: HeldQuotaClaim | None = None
+        committed: Committed | Reason | QuotaClaimNeeded | None = needed
         for _ in range(CLAIMS):
-            if isinstance(committed, ClaimNeeded):
-                found = await self._claims.claim(_pod(pod_request), node, committed, held_claim)
+            if isinstance(committed, QuotaClaimNeeded):
+                found = await self._quota_claims.claim(
+                    _pod(pod_request), node, committed, held_claim
+                )
                 if isinstance(found, Reason):
                     committed = found
                     break
@@ -106,17 +106,17 @@ class Committer:
                 committed = await self._allocate(pod_request, node, choice, held_claim)
             except LedgerContended:
                 if held_claim is not None:
-                    await self._claims.drop(held_claim)
+                    await self._quota_claims.drop(held_claim)
                 raise
-            if not isinstance(committed, ClaimNeeded):
+            if not isinstance(committed, QuotaClaimNeeded):
                 break
         if held_claim is not None and not (isinstance(committed, Committed) and committed.new):
-            await self._claims.drop(held_claim)
+            await self._quota_claims.drop(held_claim)
         return committed
 
     def _expected(
         self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
-    ) -> ClaimNeeded | None:
+    ) -> QuotaClaimNeeded | None:
         """What the commit will probably claim; None where it probably needs no claim."""
         stored = self._ledgers.stored(node)
         decided = None if stored is None else self._decide(pod_request, stored.ledger, choice)
@@ -124,26 +124,30 @@ class Committer:
             return None
         allocation = Allocation.of(pod_request.request, decided.placement)
         fence = stored.ledger.fence(_pod(pod_request).namespace)
-        return ClaimNeeded(held(allocation, stored.ledger.node), fence)
+        return QuotaClaimNeeded(held(allocation, stored.ledger.node), fence)
 
     async def _allocate(
         self,
         pod_request: PodRequest,
         node: str,
         choice: tuple[Grant, ...],
-        held_claim: Held | None,
-    ) -> Committed | Reason | ClaimNeeded | None:
+        held_claim: HeldQuotaClaim | None,
+    ) -> Committed | Reason | QuotaClaimNeeded | None:
         """Write the allocation, if the claim covers it."""
         uid, namespace = pod_request.request.uid, _pod(pod_request).namespace
 
-        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, Committed | Reason | ClaimNeeded]:
+        def allocate(
+            ledger: NodeLedger,
+        ) -> tuple[NodeLedger, Committed | Reason | QuotaClaimNeeded]:
             decided = self._decide(pod_request, ledger, choice)
             if isinstance(decided, Reason):
                 return ledger, decided
             if decided.new:
                 allocation = Allocation.of(pod_request.request, decided.placement)
                 if held_claim is not _UNLIMITED:
-                    needed = ClaimNeeded(held(allocation, ledger.node), ledger.fence(namespace))
+                    needed = QuotaClaimNeeded(
+                        held(allocation, ledger.node), ledger.fence(namespace)
+                    )
                     if held_claim is None or not held_claim.covers(needed):
                         return ledger, needed
                 changed = ledger.release(uid).reserve(allocation).commit(uid)
@@ -184,39 +188,6 @@ class Committer:
         if found is not None:
             return found
         return frozenset(uid for uid, amounts in expected.items() if amounts == NOTHING)
-
-    async def commit_claim(self, held: Allocation) -> str | None:
-        """Allocate to a ResourceClaim the devices that a scheduler chose for it.
-
-        What the claim had on the node before, by an earlier attempt, is replaced.
-
-        Returns:
-            why the devices are not free; None where they are the claim's now.
-
-        Raises:
-            LedgerContended: as ``commit``.
-            OSError: as ``commit``.
-        """
-
-        def allocate(ledger: NodeLedger) -> tuple[NodeLedger, str]:
-            try:
-                _without_earlier(self._ledgers.with_reservations(ledger), held).reserve(held)
-                return ledger.release(held.uid).reserve(held).renew(held.uid), ""
-            except LedgerError as error:
-                return ledger, str(error)
-
-        problem = await self._writer.change(held.node, allocate)
-        return f"node {held.node} has no ledger" if problem is None else problem or None
-
-    def claim_conflict(self, held: Allocation) -> str | None:
-        """Why the devices of a claim are not free now; nothing is allocated."""
-        ledger = self._ledgers.ledger(held.node)
-        try:
-            if ledger is not None:
-                _without_earlier(ledger, held).reserve(held)
-        except LedgerError as error:
-            return str(error)
-        return None
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
         """Release what a pod has on a node.
@@ -313,18 +284,6 @@ class Committer:
             return Committed(Placement(node, claimed), new=True, claim_accepted=True)
         result = fit(request, ledger)
         return result if isinstance(result, Reason) else Committed(result, new=True)
-
-
-def _without_earlier(ledger: NodeLedger, held: Allocation) -> NodeLedger:
-    """The ledger without what a claim had by an earlier attempt.
-
-    Raises:
-        LedgerError: pods that had the claim were deleted by force, and their containers may run on.
-    """
-    earlier = ledger.allocations.get(held.uid)
-    if earlier is not None and earlier.release_by is not None:
-        raise LedgerError(f"containers of pods that had {held.pod} before may still run")
-    return ledger.release(held.uid)
 
 
 def _pod(pod_request: PodRequest) -> PodRef:

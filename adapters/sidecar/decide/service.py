@@ -10,14 +10,15 @@ from functools import partial
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, Result
 from adapters.sidecar.decide import binding
-from adapters.sidecar.decide.claims import Claims
+from adapters.sidecar.decide.claim_committer import ClaimCommitter
 from adapters.sidecar.decide.committer import Committed, Committer
 from adapters.sidecar.decide.explain import Explanation, explain
 from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ledger_writer import LedgerContended
+from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest, PodRequestCache
 from adapters.sidecar.decide.ports import BindError, Ports
+from adapters.sidecar.decide.quota_claims import QuotaClaims
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.readiness import Readiness
 from adapters.sidecar.decide.waiting_pods import WaitingPods
@@ -47,7 +48,8 @@ class Service:
         quotas: of the namespaces.
         feasibility: which nodes fit a pod, and why the others do not.
         ports: the world.
-        committer: allocates and releases cards.
+        committer: allocates cards to pods, and releases them.
+        claim_committer: allocates cards to ResourceClaims.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
         hold_seconds: after how many seconds the reservation for a planned pod expires.
@@ -60,13 +62,10 @@ class Service:
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
         self.quotas = Quotas(self.ledgers)
-        self.committer = Committer(
-            self.ledgers,
-            ports.store,
-            ports.clock,
-            ports.decision_log,
-            Claims(self.quotas, ports.quotas, ports.clock),
-        )
+        writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
+        quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
+        self.committer = Committer(self.ledgers, writer, ports.clock, quota_claims)
+        self.claim_committer = ClaimCommitter(self.ledgers, writer)
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.readiness = Readiness()

@@ -101,10 +101,10 @@ class ClaimAdmission:
 
     async def _commit(self, review: AdmissionRequest, held: Allocation) -> str | None:
         """Why the devices of a claim are not free; None where they are the claim's now."""
-        committer = self._service.committer
+        committer = self._service.claim_committer
         if review.dry_run:
-            return committer.claim_conflict(held)
-        return await committer.commit_claim(held)
+            return committer.conflict(held)
+        return await committer.commit(held)
 
     async def _correct(self, review: AdmissionRequest, claim: Claim) -> str | None:
         """Commit another device that is as good as the chosen one; None where none is free."""
@@ -116,7 +116,7 @@ class ClaimAdmission:
             held = self._held(replace(claim, results=(result,)))
             if len(held) != 1 or held[0].unread is not None:
                 continue
-            is_free = self._service.committer.claim_conflict(held[0]) is None
+            is_free = self._service.claim_committer.conflict(held[0]) is None
             if is_free and await self._commit(review, held[0]) is None:
                 return name
         return None

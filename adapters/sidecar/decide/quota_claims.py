@@ -1,4 +1,4 @@
-"""Claims: what a pod may have of its namespace's quota, before its cards are allocated.
+"""Claims of quota: what a pod may have of its namespace's quota, before its cards are allocated.
 
 The ledgers are one object a node, so two commits on two nodes do not meet there. They meet here:
 each writes its claim into the namespace's one quota by compare-and-swap, before the ledger. The
@@ -27,7 +27,7 @@ ATTEMPTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimNeeded:
+class QuotaClaimNeeded:
     """A commit that needs another claim; the ledger was not changed.
 
     Attributes:
@@ -40,7 +40,7 @@ class ClaimNeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldQuotaClaim:
     """The claim of a commit in progress.
 
     Attributes:
@@ -51,7 +51,7 @@ class Held:
     claim: QuotaClaim | None
     own: bool = True
 
-    def covers(self, needed: ClaimNeeded) -> bool:
+    def covers(self, needed: QuotaClaimNeeded) -> bool:
         """Whether an allocation of these amounts may be written behind a fence."""
         claim = self.claim
         return claim is None or (
@@ -59,7 +59,7 @@ class Held:
         )
 
 
-class Claims:
+class QuotaClaims:
     """Makes and drops claims."""
 
     def __init__(self, quotas: Quotas, store: QuotaStore, clock: Clock) -> None:
@@ -74,8 +74,12 @@ class Claims:
         return self._quotas.limits(namespace)
 
     async def claim(
-        self, pod: PodRef, node: str, needed: ClaimNeeded, earlier: Held | None = None
-    ) -> Held | Reason:
+        self,
+        pod: PodRef,
+        node: str,
+        needed: QuotaClaimNeeded,
+        earlier: HeldQuotaClaim | None = None,
+    ) -> HeldQuotaClaim | Reason:
         """Make a claim, or renew it.
 
         Args:
@@ -105,15 +109,15 @@ class Claims:
         raise LedgerContended(f"other writers changed the quota of {pod.namespace} each time")
 
     async def _try(
-        self, asked: QuotaClaim, above: int, earlier: Held | None, *, newest: bool
-    ) -> Held | Reason | None:
+        self, asked: QuotaClaim, above: int, earlier: HeldQuotaClaim | None, *, newest: bool
+    ) -> HeldQuotaClaim | Reason | None:
         """Make a claim once; None where the cached quota refuses it, which may be stale."""
         namespace = PodRef.parse(asked.pod).namespace
         stored = None if newest else self._quotas.get(namespace)
         if stored is None:
             stored, newest = await self._refresh(namespace), True
         if stored is None:
-            return Held(None)
+            return HeldQuotaClaim(None)
         if not stored.quota.counted:
             raise LedgerContended(
                 f"the quota of namespace {namespace} is new, and the leader has not counted what"
@@ -126,9 +130,9 @@ class Claims:
         known = stored.quota.claims.get(asked.key)
         version = await self._store.write(changed, stored.version)
         self._quotas.put(StoredQuota(changed, version, stored.uid))
-        return Held(changed.claims[asked.key], known is None or _is_same(earlier, known))
+        return HeldQuotaClaim(changed.claims[asked.key], known is None or _is_same(earlier, known))
 
-    async def drop(self, held: Held) -> None:
+    async def drop(self, held: HeldQuotaClaim) -> None:
         """Drop the claim of a commit that certainly wrote nothing.
 
         What cannot be dropped here, the leader drops: one that another attempt may rely on, and
@@ -173,7 +177,7 @@ class Claims:
         return stored
 
 
-def _is_same(earlier: Held | None, known: QuotaClaim) -> bool:
+def _is_same(earlier: HeldQuotaClaim | None, known: QuotaClaim) -> bool:
     """Whether a known claim is that of this commit, and no other attempt has renewed it."""
     return (
         earlier is not None
