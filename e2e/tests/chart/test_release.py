@@ -68,7 +68,7 @@ def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:
         sources = {name.partition("/")[2] for name in sdist.getnames()}
 
     packed = {name for name in names if ".dist-info/" not in name}
-    assert "adapters/sidecar/web/page.html" in packed
+    assert "adapters/sidecar/web/dashboard/static/index.html" in packed
     assert packed <= sources
     assert not [name for name in packed if "/tests/" in name]
 
