@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from itertools import takewhile
 
 import pytest
 
@@ -167,22 +168,43 @@ def plane(planes: Planes) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def service(plane: ControlPlane) -> Iterator[Service]:
+def running(plane: ControlPlane) -> Service:
+    """A service that the API server does not ask yet."""
     made = start_service(plane, dra={"claims": True, "arbiter": True})
     within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
-    with webhooks(made):
-        within(60, lambda: _asked(made))
-        yield made
+    return made
+
+
+@pytest.fixture
+def service(running: Service) -> Iterator[Service]:
+    """A service that is the arbiter for one test: tests without it come before and after."""
+    within(60, lambda: free(running.plane))
+    with webhooks(running):
+        within(60, lambda: _asked(running))
+        within(60, lambda: free(running.plane))
+        yield running
 
 
 def _asked(service: Service) -> bool:
     """Whether the API server asks the service about claims: it learns of webhooks late."""
-    api = service.plane.api
+    api, before = service.plane.api, newest(service)
     api.create(CLAIMS, a_claim("known", GIB))
     api.create(PODS, a_pod("known", SCHEDULERS[0], "known"))
     within(60, lambda: node_of(api, "known") == NODE)
     end_round(api)
-    return any(row["verb"] == "claim" for row in service.get("/api/decisions"))
+    return bool(decisions(service, before))
+
+
+def newest(service: Service) -> str:
+    """The number of the newest decision; empty where there is none."""
+    rows = service.get("/api/decisions")
+    return str(rows[0]["decision"]) if rows else ""
+
+
+def decisions(service: Service, after: str) -> list[Object]:
+    """Decisions about claims after another decision, newest first."""
+    rows = takewhile(lambda row: row["decision"] != after, service.get("/api/decisions"))
+    return [row for row in rows if row["verb"] == "claim"]
 
 
 def free(plane: ControlPlane) -> bool:
@@ -197,14 +219,14 @@ def test_two_schedulers_over_allocate_without_the_arbiter(plane: ControlPlane) -
 
 
 def test_two_schedulers_never_over_allocate_with_the_arbiter(service: Service) -> None:
-    plane = service.plane
+    plane, before = service.plane, newest(service)
 
     found = []
     for over in rounds(plane, ROUNDS):
         found.append(over)
         within(60, lambda: free(plane))
 
-    outcomes = [row["outcome"] for row in service.get("/api/decisions") if row["verb"] == "claim"]
+    outcomes = [row["outcome"] for row in decisions(service, before)]
     print(f"{outcomes.count('adopted')} adopted, {outcomes.count('refused')} refused")
     assert found == [0] * ROUNDS
     assert "refused" in outcomes, "the schedulers did not race"
@@ -214,7 +236,7 @@ def test_a_choice_that_a_pod_has_is_corrected_and_counted_by_the_scheduler(
     service: Service,
 ) -> None:
     """The scheduler takes the first card, which a claim that it does not compare has."""
-    plane, api = service.plane, service.plane.api
+    plane, api, before = service.plane, service.plane.api, newest(service)
     with stranger_on(plane, 0):
         for name, memory in (("large", 70 * GIB), ("small", 5 * GIB)):
             api.create(CLAIMS, a_claim(name, memory))
@@ -222,8 +244,7 @@ def test_a_choice_that_a_pod_has_is_corrected_and_counted_by_the_scheduler(
             within(60, lambda name=name: node_of(api, name) == NODE)  # type: ignore[misc]
 
         found = allocated(api)
-        rows = [row for row in service.get("/api/decisions") if row["verb"] == "claim"]
-        outcomes = {row["pod"]: row["outcome"] for row in reversed(rows)}
+        outcomes = {row["pod"]: row["outcome"] for row in reversed(decisions(service, before))}
 
     assert found == {CARDS[0]: 0, CARDS[1]: 75 * GIB}
     assert outcomes["default/large"] == outcomes["default/small"] == "corrected"
