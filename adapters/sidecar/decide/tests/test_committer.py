@@ -49,6 +49,28 @@ def test_cards_are_reserved_while_the_allocation_is_written_and_free_if_that_fai
     assert bench.service.ledgers.reservation_count() == 0
 
 
+def test_each_attempt_to_bind_has_a_number_of_its_own_also_after_a_release() -> None:
+    """A reconciler that found an orphan must not take the next attempt for the same one."""
+
+    async def work() -> list[int]:
+        bench = await a_service(a_node("n1", cards=1))
+        committer, pod_request = bench.service.committer, pod_request_for(bench, "p", 6000)
+        attempts: list[int] = []
+        for released in (False, True, True):
+            if released:
+                assert await committer.release(pod_request.request.uid, "n1")
+            committed = await committer.commit(pod_request, "n1")
+            assert isinstance(committed, Committed)
+            assert committed.new
+            attempts.append(committed.since)
+        return attempts
+
+    attempts = run(work())
+
+    assert 0 not in attempts
+    assert len(set(attempts)) == len(attempts)
+
+
 def test_the_reservation_of_a_pod_does_not_block_the_pod_itself() -> None:
     async def work() -> Committed | Reason:
         bench = await a_service(a_node("n1", cards=2))
