@@ -139,14 +139,14 @@ def _volcano_flags(plane: ControlPlane, name: str) -> Flags:
     }
 
 
-def define(plane: ControlPlane, folder: Path) -> None:
-    """Create every custom resource definition in a folder, and wait until all are served.
+def define(plane: ControlPlane, place: Path) -> None:
+    """Create every custom resource definition in a file or folder, and wait until all are served.
 
     Those that are there already are kept as they are.
     """
     there = {row["metadata"]["name"] for row in plane.api.get(CRDS)["items"]}
     names = []
-    for file in sorted(folder.rglob("*.yaml")):
+    for file in sorted(place.rglob("*.yaml")) if place.is_dir() else (place,):
         # The loader in C: Volcano's definitions are a megabyte, two seconds for that in Python.
         for document in yaml.load_all(file.read_text(), yaml.CSafeLoader):
             if document and document["kind"] == "CustomResourceDefinition":

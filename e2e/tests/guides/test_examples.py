@@ -41,10 +41,13 @@ def documents(file: Path) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def api(target: Target) -> Iterator[Api]:
-    """A server that knows Koordinator's Device and has the namespaces of the examples."""
+    """A server that knows Device and ShareQuota, and has the namespaces of the examples.
+
+    Other tests of the shared server need one that does not know NodeLedgers.
+    """
     if isinstance(target, ControlPlane):
         define(target, cache.asset("koordinator", "crd"))
-        define(target, REPOSITORY / "configs" / "crd")
+        define(target, REPOSITORY / "configs" / "crd" / "sharequotas.yaml")
     try:
         target.api.get(DEVICES)
     except ApiError:

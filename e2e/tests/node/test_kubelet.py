@@ -86,7 +86,8 @@ def test_a_pod_starts_with_its_share_when_its_grant_has_come(
     within(60, lambda: plane.api.get(f"{PODS}/shared")["status"].get("phase") == "Running")
 
     assert before == "Pending"
-    within(30, lambda: "NVIDIA_VISIBLE_DEVICES" in logged(plane, "second"))
+    names = ("first", "second")
+    within(30, lambda: all("NVIDIA_VISIBLE_DEVICES" in logged(plane, name) for name in names))
     first, second = logged(plane, "first"), logged(plane, "second")
     assert (first["NVIDIA_VISIBLE_DEVICES"], second["NVIDIA_VISIBLE_DEVICES"]) == ("GPU-0", "GPU-1")
     assert first["CUDA_DEVICE_MEMORY_LIMIT_0"] == "1024m"
