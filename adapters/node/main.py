@@ -123,8 +123,9 @@ async def run(config: AgentConfig) -> None:
     if caches is not None:
         work.append(CacheCleaner(caches).run())
     if config.monitor.listen:
-        server = MetricsServer(collector.families, lambda: reporter.counters.active)
-        work.append(server.run(config.monitor.listen))
+        metrics = MetricsServer(collector.families, lambda: reporter.counters.active)
+        server = await metrics.start(config.monitor.listen)
+        work.append(server.serve_forever())
     log_event("agent.started", node=name, cards=len(watcher.hardware.cards))
     gc.collect()
     gc.freeze()  # everything built until now stays: no collection needs to traverse it again

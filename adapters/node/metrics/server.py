@@ -31,8 +31,8 @@ class MetricsServer:
     _incomplete: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
     _collecting: "asyncio.Task[list[Family]] | None" = None
 
-    async def run(self, listen: str) -> None:
-        """Serve until cancelled.
+    async def start(self, listen: str) -> asyncio.Server:
+        """Serve until the result is closed.
 
         Args:
             listen: ``HOST:PORT``; without a host, on all addresses.
@@ -41,11 +41,9 @@ class MetricsServer:
             OSError: the address is not usable.
         """
         host, _, port = listen.rpartition(":")
-        server = await asyncio.start_server(
+        return await asyncio.start_server(
             self._serve, host.strip("[]") or None, int(port), limit=_MAX_HEAD
         )
-        async with server:
-            await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS:

@@ -52,6 +52,21 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def read_metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_the_agent_serves_its_metrics_from_the_moment_that_it_reports_its_start(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with agent(tmp_path, port) as log_lines:
+        wait_until(lambda: "agent.started" in (tmp_path / "log").read_text(), log_lines)
+
+        assert "HostGPUMemoryUsage" in read_metrics(port)
+
+
 def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path: Path) -> None:
     port = free_port()
     with agent(tmp_path, port) as log_lines:
@@ -62,8 +77,7 @@ def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path
         wait_until(
             lambda: any(line["event"] == "mig.repartitioned" for line in log_lines()), log_lines
         )
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            metrics = answer.read().decode()
+        metrics = read_metrics(port)
 
     cut = next(line for line in log_lines() if line["event"] == "mig.repartitioned")
     assert (cut["card"], cut["added"], cut["failed"]) == ("GPU-0", ["2g.10gb@2"], 0)

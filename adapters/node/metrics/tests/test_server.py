@@ -32,7 +32,7 @@ def test_the_server_answers_valid_requests_and_survives_others(
 ) -> None:
     async def ask() -> bytes:
         scrape = MetricsServer(lambda: [Family("a", "b", (Sample({}, 1),))], lambda: False)
-        server = await asyncio.start_server(scrape._serve, "127.0.0.1", 0, limit=8192)
+        server = await scrape.start("127.0.0.1:0")
         port = server.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(asked)
@@ -61,7 +61,7 @@ async def serving(families: list[Family] | threading.Event) -> AsyncIterator[int
         return families
 
     scrape = MetricsServer(collect, lambda: True)
-    server = await asyncio.start_server(scrape._serve, "127.0.0.1", 0, limit=8192)
+    server = await scrape.start("127.0.0.1:0")
     async with server:
         yield server.sockets[0].getsockname()[1]
 
