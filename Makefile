@@ -40,7 +40,7 @@ gate: .venv/.stamp
 		--fail-under=100 --show-missing --skip-covered
 
 again: .venv/.stamp  ## run the tests that failed last
-	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rs
+	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rfEs
 
 version: .venv/.stamp  ## write the version of pyproject.toml wherever it is repeated
 	$(BIN)/python .ci/release/version.py --write
@@ -53,10 +53,10 @@ testbed:  ## build the real components for e2e into a cache outside the reposito
 	$(PYTHON) -m e2e.testbed.build
 
 chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e includes it
-	$(BIN)/pytest e2e/tests/chart/test_chart.py -rs
+	$(BIN)/pytest e2e/tests/chart/test_chart.py -rfEs
 
 e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG
-	$(BIN)/pytest e2e --quiet -rs --cluster=$(CLUSTER)
+	$(BIN)/pytest e2e --quiet -rfEs --cluster=$(CLUSTER)
 
 adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS
 	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS)
