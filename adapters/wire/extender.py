@@ -6,6 +6,7 @@ are ordinary Kubernetes JSON.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
@@ -17,6 +18,7 @@ from adapters.wire import body
 from adapters.wire.body import BodyError
 from adapters.wire.kube import Metadata, Pod, Wire
 from adapters.wire.name_index import NameList
+from adapters.wire.seen_names import NO_NAMES, SeenNames
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -29,6 +31,8 @@ _SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MAX_SCORE + 1)]
 """By score, what follows a name: the end of its object, and the beginning of the next."""
 
 _ABSENT = msgspec.Raw(b"null")
+
+_NO_NAMES = msgspec.Raw(NO_NAMES)
 
 NO_NODES = b"null"
 """An object of nodes that has none."""
@@ -138,12 +142,38 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ANY = msgspec.json.Decoder()
 
 
-def read_args(content: bytes) -> ExtenderArgs:
+def read_args(content: bytes, seen: SeenNames) -> ExtenderArgs:
     """The arguments of filter and prioritize.
+
+    Args:
+        content: the body.
+        seen: lists of names of earlier bodies; gets the names of this one.
 
     Raises:
         BodyError: they cannot be read, have no pod, or neither form of nodes.
     """
+    found = _read_known(content, seen)
+    if found is None:
+        found = _read_args(content)
+        if found.node_names is not None:
+            seen.note(content, found.node_names)
+    return found
+
+
+def _read_known(content: bytes, seen: SeenNames) -> ExtenderArgs | None:
+    """The arguments, without reading names that were seen; None where the whole body is needed."""
+    known = seen.find(content)
+    if known is None:
+        return None
+    rest, names = known
+    with suppress(BodyError):
+        args = body.read(rest, _ARGS)
+        if args.pod is not None and args.node_names == _NO_NAMES:
+            return ExtenderArgs(args.pod, args.nodes, names)
+    return None
+
+
+def _read_args(content: bytes) -> ExtenderArgs:
     args = body.read(content, _ARGS)
     if args.pod is None or (args.nodes is None and args.node_names == _ABSENT):
         content = _any_case(content, _RawArgs)

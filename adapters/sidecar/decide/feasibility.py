@@ -1,6 +1,7 @@
 """Which nodes fit a pod, by the names that a scheduler sends, against the ledgers of now."""
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
@@ -34,7 +35,7 @@ class Feasibility:
         self._evaluations: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
         self._revision = (-1, -1)
         self._index: tuple[Inventory, int, NameIndex] | None = None
-        self._question: tuple[NameList, NameIndex, Rows] | None = None
+        self._rows: WeakKeyDictionary[NameList, Rows] = WeakKeyDictionary()
 
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same object until a ledger changes."""
@@ -82,15 +83,12 @@ class Feasibility:
         return self.evaluate(pod).ranks(self.rows(names))
 
     def rows(self, names: NameList) -> Rows:
-        """The inventory's row of each node. Of one question they are looked up once."""
+        """The inventory's row of each node. Of one list of names they are looked up once."""
         index = self._name_index()
-        if (
-            self._question is None
-            or self._question[0] is not names
-            or self._question[1] is not index
-        ):
-            self._question = (names, index, index.rows(names))
-        return self._question[2]
+        rows = self._rows.get(names)
+        if rows is None:
+            rows = self._rows[names] = index.rows(names)
+        return rows
 
     def forget(self, uid: str) -> None:
         """Drop the evaluation of a pod that was deleted."""
@@ -103,4 +101,5 @@ class Feasibility:
         if known is None or known[0] is not inventory or known[1] != inventory.membership_version:
             index = NameIndex(inventory.names())
             known = self._index = (inventory, inventory.membership_version, index)
+            self._rows.clear()
         return known[2]

@@ -20,6 +20,7 @@ from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.name_index import NameList
+from adapters.wire.seen_names import SeenNames
 from core.feasibility.arrays import Mask
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
@@ -48,6 +49,7 @@ class KubeExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
+        self._seen_names = SeenNames()
         self._binds = 0
         self._bind_ended = asyncio.Event()
 
@@ -55,7 +57,7 @@ class KubeExtender:
         """The nodes that fit; if none does, why not. Nothing is written."""
         await self._wait_for_binds()
         self._service.check_ready()
-        args = extender.read_args(content)
+        args = extender.read_args(content, self._seen_names)
         pod = _named(args.pod)
         names = _names(args)
         if args.nodes is not None and self._has_no_ledger(names):
@@ -83,7 +85,7 @@ class KubeExtender:
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
         self._service.check_ready()
-        args = extender.read_args(content)
+        args = extender.read_args(content, self._seen_names)
         names = _names(args)
         pod_request = self._read("prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
