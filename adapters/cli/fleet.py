@@ -92,6 +92,15 @@ class Fleet:
         """The nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
         return frozenset(n for n, state in self.nodes.items() if state.unreadable is not None)
 
+    def without_cards(self) -> tuple[str, ...]:
+        """A sentence where no node has a card: the input probably lacks what describes them."""
+        if not self.nodes or any(state.node.cards for state in self.nodes.values()):
+            return ()
+        return (
+            f"none of {len(self.nodes)} nodes has cards: no annotation of a device plugin,"
+            " no Device and no NodeLedger describes any",
+        )
+
     def pending(self) -> list[Pod]:
         """Pods that wait for a node."""
         return [

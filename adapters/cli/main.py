@@ -54,18 +54,24 @@ def _dragoman(
 app.command("schedule", cls=ShellCommand)(schedule)
 
 
-@app.command("node", cls=ShellCommand)
+@app.command(
+    "node", cls=ShellCommand, short_help="Run the node agent, an NRI plugin of the runtime."
+)
 def _node(
-    config: Annotated[Path, typer.Option(help="The node's configuration, such as node.yaml.")],
+    config: Annotated[
+        Path, typer.Option(metavar="FILE", help="The node's configuration; see configs/node.yaml.")
+    ],
 ) -> None:
     """Run the node agent: containers get the granted devices of their pods, or do not start.
+
+    Example: dragoman node --config configs/node.yaml
 
     Exit status: 0 after a signal, 2 bad configuration.
     """
     become_agent(config)
 
 
-@app.command("serve", cls=ShellCommand)
+@app.command("serve", cls=ShellCommand, short_help="Serve schedulers from one ledger a node.")
 def _serve(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings; see configs/sidecar.yaml.")
@@ -90,32 +96,51 @@ def _serve(
     """Serve schedulers: one ledger beside stock vc-scheduler, koord-scheduler and kube-scheduler.
 
     With -f the same service runs without a cluster, to be tried with curl.
+
+    Example: dragoman serve -f cluster.yaml --store memory
+
+    Exit status: 0 after a signal, 2 bad settings, or the port or the store cannot be opened.
     """
     from adapters.cli.serve import serve
 
     serve(config, inventory or (), store, listen)
 
 
-@app.command("demo", cls=ShellCommand)
+@app.command("demo", cls=ShellCommand, short_help="Start a service and call it as schedulers do.")
 def _demo(
     inventory: Annotated[
         str | None,
         typer.Argument(metavar="FILE", help="Nodes, and pods to schedule; default: an example."),
     ] = None,
 ) -> None:
-    """Start a service with a SQLite file, and call it as the schedulers do."""
+    """Start a service with a SQLite file, and call it as the schedulers do.
+
+    Example: dragoman demo
+
+    Exit status: 0, or 2 for bad input.
+    """
     from adapters.cli.demo.command import demo
 
     demo(inventory)
 
 
-app.command("configure", cls=ShellCommand)(configure)
+app.command(
+    "configure", cls=ShellCommand, short_help="Add Dragoman to a scheduler's own configuration."
+)(configure)
 app.command("audit", cls=ShellCommand)(audit)
-app.command("doctor", cls=ShellCommand)(doctor)
-app.command("explain", cls=ShellCommand)(explain)
+app.command("doctor", cls=ShellCommand, short_help="Find what keeps Dragoman from working.")(doctor)
+app.command("explain", cls=ShellCommand, short_help="Say why a pod is pending, or where it is.")(
+    explain
+)
 app.command("top", cls=ShellCommand)(top)
 app.command("who", cls=ShellCommand)(who)
-app.command("pending", cls=ShellCommand)(pending)
+app.command("pending", cls=ShellCommand, short_help="List pods that wait for cards, and why.")(
+    pending
+)
 app.command("man", cls=ShellCommand)(man)
-app.command("translate", cls=ShellCommand)(translate)
-app.command("whatif", cls=ShellCommand)(whatif)
+app.command("translate", cls=ShellCommand, short_help="Translate a manifest to another dialect.")(
+    translate
+)
+app.command("whatif", cls=ShellCommand, short_help="Place waiting pods on a changed cluster.")(
+    whatif
+)

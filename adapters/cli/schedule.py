@@ -96,7 +96,7 @@ class Run:
             for name, state in fleet.nodes.items()
             for problem in (*state.problems, *filter(None, (state.unreadable,)))
         ]
-        self._of_cluster += fleet.problems
+        self._of_cluster += (*fleet.problems, *fleet.without_cards())
         self._of_bound: list[str] = []
         self._of_pending: list[str] = []
         problems = [(s, each) for s in fleet.nodes.values() for each in s.ledger.problems()]

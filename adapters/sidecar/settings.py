@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -23,6 +22,7 @@ from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.environment import PREFIX, VariableError, override
 from adapters.sidecar.limit_settings import LimitSettings
 from adapters.sidecar.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
+from adapters.sidecar.settings_file import SettingsFile, SettingsFileError
 from adapters.sidecar.tls_settings import GrpcTls, Tls
 
 UNIX = "unix:"
@@ -222,28 +222,27 @@ def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Set
     Raises:
         SettingsError: the file cannot be read, a variable names no setting, or a value is invalid.
     """
-    document = {} if file is None else _parse(file)
+    variables = os.environ if environment is None else environment
+    found: SettingsFile | None = None
     try:
-        variables = os.environ if environment is None else environment
+        found = None if file is None else SettingsFile(file)
+        document = {} if found is None else found.content
         return Settings.model_validate(override(document, _Variables, variables))
-    except VariableError as error:
+    except (SettingsFileError, VariableError) as error:
         raise SettingsError(str(error)) from error
     except ValidationError as error:
-        raise SettingsError("; ".join(map(_sentence, error.errors(include_url=False)))) from error
+        texts = [
+            f"{_place(found, each, variables)}{_sentence(each)}"
+            for each in error.errors(include_url=False)
+        ]
+        raise SettingsError("; ".join(texts)) from error
 
 
-def _parse(file: Path) -> dict[str, object]:
-    try:
-        document = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{file}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{file}: is not YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise SettingsError(f"{file}: must be a mapping of settings")
-    return document
+def _place(file: SettingsFile | None, error: ErrorDetails, variables: Mapping[str, str]) -> str:
+    """Where the value stands: file and line; empty where a variable set it."""
+    variable = PREFIX + "_".join(map(str, error["loc"])).upper()
+    is_set = any(name.upper() == variable for name in variables)
+    return "" if file is None or is_set else file.place(error["loc"])
 
 
 def _sentence(error: ErrorDetails) -> str:

@@ -25,6 +25,12 @@ Stamp = tuple[int, int]
 number of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
 
 SCHEMA_VERSION = 1
+
+_REMEDIES = {
+    sqlite3.SQLITE_CANTOPEN: "; its folder must exist and be writable",
+    sqlite3.SQLITE_READONLY: "; file and folder must be writable",
+    sqlite3.SQLITE_NOTADB: "; name a new file, or one that Dragoman made",
+}
 """Of the table; the file's ``user_version``."""
 
 _TABLE = """
@@ -109,7 +115,8 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:
-            raise StoreError(f"{self._path}: {error}") from error
+            remedy = _REMEDIES.get(error.sqlite_errorcode, "")
+            raise StoreError(f"store: sqlite:{self._path}: {error}{remedy}") from error
 
     # --- in the thread ----------------------------------------------------------------------------
 

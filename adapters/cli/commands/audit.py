@@ -67,7 +67,10 @@ def audit(
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
     with bad_input():
         manifests = Origin(filename or (), kubeconfig, context).read()
-        report = run(manifests, read_fleet(manifests, Defaults()), ignore or ())
+        fleet = read_fleet(manifests, Defaults())
+        report = run(manifests, fleet, ignore or ())
+    for text in fleet.without_cards():
+        typer.echo(f"warning: {text}", err=True)
     if namespace is not None:
         report = in_namespace(report, namespace)
     match output:

@@ -11,7 +11,12 @@ from adapters.cli.input.source import STDIN
 
 
 def configure(
-    scheduler: Annotated[Scheduler, typer.Argument(metavar="SCHEDULER", show_choices=True)],
+    scheduler: Annotated[
+        Scheduler,
+        typer.Argument(
+            metavar="SCHEDULER", help="kube-scheduler, koord-scheduler or vc-scheduler."
+        ),
+    ],
     filename: Annotated[
         str,
         typer.Option(
@@ -73,8 +78,11 @@ def configure(
 ) -> None:
     """Add Dragoman to a scheduler's own configuration, and print the result.
 
-    Reads the configuration or the ConfigMap that has it, and keeps everything else in it. Exit
-    status: 0, or 2 for input that is no such configuration.
+    Reads the configuration or the ConfigMap that has it, and keeps everything else in it.
+
+    Example: dragoman configure kube-scheduler -f scheduler.yaml --diff
+
+    Exit status: 0, or 2 for input that is no such configuration.
     """
     from adapters.cli.configure import command
     from adapters.cli.configure.options import ConfigureOptions, read_authorities

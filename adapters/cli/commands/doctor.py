@@ -29,6 +29,8 @@ def doctor(
     Reads the cluster and changes nothing: API server, service, schedulers, webhooks, certificates,
     permissions, agents, other injectors.
 
+    Example: dragoman doctor --context production
+
     Exit status: 0 no findings, 1 warnings or errors, 2 bad input or no answer.
     """
     from adapters.cli.doctor import command

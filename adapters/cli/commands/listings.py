@@ -90,6 +90,8 @@ def top(
     from adapters.cli.view import node_rows, pod_rows
 
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
+        for text in fleet.without_cards():
+            typer.echo(f"warning: {text}", err=True)
         match kind:
             case TopKind.NODES:
                 return node_rows.top_nodes(fleet)

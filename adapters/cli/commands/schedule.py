@@ -17,6 +17,9 @@ SOME_NOT_PLACED = 1
 """Exit status; 0 where every pod that requests a share was placed."""
 
 
+_POLICY = "binpack or spread, for pods that set none; replaces the default of their dialect."
+
+
 class ReportFormat(Enum):
     """The format of the report."""
 
@@ -36,15 +39,16 @@ def schedule(
         ),
     ] = None,
     output: Annotated[
-        ReportFormat, typer.Option("-o", "--output", help="The format of the report.")
+        ReportFormat,
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
     ] = ReportFormat.TABLE,
     node_policy: Annotated[
         PolicyOption | None,
-        typer.Option(help="For pods that set none; replaces the default of their dialect."),
+        typer.Option(metavar="POLICY", help=_POLICY),
     ] = None,
     device_policy: Annotated[
         PolicyOption | None,
-        typer.Option(help="For pods that set none; replaces the default of their dialect."),
+        typer.Option(metavar="POLICY", help=_POLICY),
     ] = None,
     topology_aware: Annotated[
         bool | None,
@@ -69,8 +73,11 @@ def schedule(
 ) -> None:
     """Place pods on cards without a cluster.
 
-    Reads Node, Pod, Device, ConfigMap and List objects. Bound pods keep their cards; the command
-    places pending ones in the order of the input.
+    Reads Node, Pod, Device, ConfigMap, NodeLedger, ResourceClaim, ResourceSlice, ShareQuota and
+    List objects. Bound pods keep their cards; the command places pending ones in the order of the
+    input. Counts cards, ShareQuota, schedulability and nodeSelector; not CPU, affinity or taints.
+
+    Example: kubectl get nodes,pods -A -o json | dragoman schedule -f -
 
     Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """

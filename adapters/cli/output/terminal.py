@@ -1,5 +1,7 @@
 """The table of a run on standard output, for a terminal or for another program."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from adapters.cli.output.report import ScheduleReport
@@ -19,7 +21,11 @@ def shown_on_terminal(report: ScheduleReport) -> bool:
 
 
 def unwrapped(report: ScheduleReport) -> str:
-    """The table for another program: lines have any length, and no blanks at their end."""
+    """The table for another program: lines have any length, and no blanks at their end.
+
+    It has no warnings: these are on standard error.
+    """
+    report = replace(report, warnings=())
     console = Console(highlight=False, emoji=False, markup=False, width=UNLIMITED)
     with console.capture() as captured:
         show_report(report, console)

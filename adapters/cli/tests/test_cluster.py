@@ -82,5 +82,5 @@ def test_a_server_that_is_away_is_an_error_with_its_address(tmp_path: Path) -> N
     with api_server(tmp_path) as server:
         context = context_of(ClusterOptions(server.kubeconfig))
 
-    with pytest.raises(InputError, match=r"cluster lab: no answer Unreachable: GET .*127\.0\.0\.1"):
+    with pytest.raises(InputError, match=r"cluster lab: no answer: GET .*127\.0\.0\.1"):
         read_cluster(context, lambda _plural, _count: None)

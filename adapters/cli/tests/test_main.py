@@ -36,9 +36,9 @@ def test_the_help_lists_every_command_with_its_summary() -> None:
     shown = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"]).stdout)
 
     assert "schedule Place pods on cards without a cluster." in shown
-    assert "node Run the node agent: containers get the granted devices" in shown
-    assert "serve Serve schedulers: one ledger beside stock vc-scheduler" in shown
-    assert "demo Start a service with a SQLite file" in shown
+    assert "node Run the node agent, an NRI plugin of the runtime." in shown
+    assert "serve Serve schedulers from one ledger a node." in shown
+    assert "demo Start a service and call it as schedulers do." in shown
 
 
 def test_exit_status_0_means_that_all_are_placed() -> None:

@@ -43,7 +43,7 @@ class ClusterError(ConnectionError):
         retry_after: float | None = None,
         causes: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(f"{status or 'no answer'} {reason}: {message}")
+        super().__init__(f"{status} {reason}: {message}" if status else f"no answer: {message}")
         self.status = status
         self.reason = reason
         self.message = message

@@ -1,5 +1,6 @@
 """HTTP requests to the API server by aiohttp, with its errors as ``ClusterError``."""
 
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -150,13 +151,20 @@ class Transport:
         return self._session
 
 
+def _reason(error: OSError) -> str:
+    """The system's words; asyncio has its own for a refused connection, with Python's values."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
+
+
 @contextmanager
 def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorError as error:
         place = f"{error.host}:{error.port}"
-        raise ClusterError(0, "Unreachable", f"{what}: {place}: {error.os_error}") from error
+        why = _reason(error.os_error)
+        raise ClusterError(0, "Unreachable", f"{what}: {place}: {why}") from error
     except aiohttp.ConnectionTimeoutError as error:
         raise ClusterError(0, "Unreachable", f"{what}: {_text(error)}") from error
     except TimeoutError as error:

@@ -58,7 +58,8 @@ class Watches:
         """Return a reflector; it lists nothing before it runs."""
 
         def failed(error: ClusterError) -> None:
-            self._log.warning("watch.failed", kind=selection.resource.plural, text=str(error))
+            kind = " ".join(filter(None, (selection.resource.plural, selection.fields)))
+            self._log.warning("watch.failed", kind=kind, text=str(error))
 
         return Reflector(self._client, selection, kind, handler, report=failed)
 

@@ -1,6 +1,7 @@
 """The port: uvicorn with a raw ASGI application, one process, one loop."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,13 @@ class WebServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+_REMEDIES = {
+    errno.EADDRINUSE: "; stop the process that has it, or listen on another port",
+    errno.EADDRNOTAVAIL: "; listen on an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+    errno.EACCES: "; listen on a port from 1024 on",
+}
+
+
 def listener(listen: str) -> socket.socket:
     """A socket on ``HOST:PORT``.
 
@@ -69,7 +77,8 @@ def listener(listen: str) -> socket.socket:
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise OSError(f"listen: {listen}: {error.strerror}") from error
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        raise OSError(f"listen: {listen}: {error.strerror}{remedy}") from error
     return bound
 
 
