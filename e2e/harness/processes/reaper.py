@@ -13,6 +13,12 @@ from e2e.harness.processes import cgroups
 from e2e.harness.processes.identity import Identity
 
 
+def own(folder: Path, who: Identity) -> None:
+    """Record the test process; another process that sweeps sees the whole record or none."""
+    (folder / "owner.part").write_text(str(who))
+    (folder / "owner.part").rename(folder / "owner")
+
+
 def record(folder: Path, who: Identity, name: str) -> None:
     """Record a process that this run has started."""
     with (folder / "processes").open("a") as file:
@@ -42,5 +48,9 @@ def clean(folder: Path) -> None:
 def sweep(parent: Path) -> None:
     """Clean every run in a folder whose owner is gone."""
     for owner in parent.glob("*/owner"):
-        if not Identity.parse(owner.read_text()).is_alive():
+        try:
+            who = Identity.parse(owner.read_text())
+        except FileNotFoundError:  # it has just ended, or another process sweeps too
+            continue
+        if not who.is_alive():
             clean(owner.parent)

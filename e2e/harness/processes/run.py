@@ -65,7 +65,7 @@ def run() -> Iterator[Run]:
     parent.mkdir(mode=0o700, exist_ok=True)
     cleaning.sweep(parent)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-    (folder / "owner").write_text(str(Identity.of(os.getpid())))
+    cleaning.own(folder, Identity.of(os.getpid()))
     guard = subprocess.Popen(
         [sys.executable, "-m", "e2e.harness.processes.reaper_guard", str(folder)],
         stdin=subprocess.PIPE,

@@ -68,6 +68,16 @@ def test_a_run_whose_owner_and_guard_are_gone_is_swept_by_the_next(tmp_path: Pat
     assert not folder.exists()
 
 
+def test_a_run_whose_owner_is_not_known_yet_or_no_more_is_left_alone(tmp_path: Path) -> None:
+    for name in ("starting", "ending"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "ending" / "owner").symlink_to("gone")
+
+    cleaning.sweep(tmp_path)
+
+    assert {each.name for each in tmp_path.iterdir()} == {"starting", "ending"}
+
+
 def test_a_later_process_with_the_same_number_is_not_touched() -> None:
     mine = Identity.of(os.getpid())
 

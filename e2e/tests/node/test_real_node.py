@@ -52,12 +52,13 @@ pytestmark = [
 ]
 
 
-def traces() -> dict[str, object]:
-    """What a node could change on the host."""
+def traces(run: str) -> dict[str, object]:
+    """What a node of this run could change on the host; other runs come and go."""
     found: dict[str, object] = {name: (Path("/proc/sys") / name).read_text() for name in PARAMETERS}
     for place in map(Path, PLACES):
-        found[str(place)] = {file.name for file in place.iterdir()} if place.exists() else None
-    found["mounts"] = "dragoman-e2e" in Path("/proc/mounts").read_text()
+        names = {file.name for file in place.iterdir()} if place.exists() else set[str]()
+        found[str(place)] = {n for n in names if not n.startswith("dragoman-e2e-") or run in n}
+    found["mounts"] = run in Path("/proc/mounts").read_text()
     return found
 
 
@@ -70,12 +71,12 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(params=["containerd-1", "containerd-2", "containerd"])
 def runtime(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Containerd]:
     """Of a node that has its name."""
-    before = traces()
     with run() as this:
+        before = traces(this.folder.name)
         runtime = start_containerd(start_machine(this), request.param)
         start_kubelet(plane, runtime, runtime.component)
         yield runtime
-    assert traces() == before
+    assert traces(this.folder.name) == before
 
 
 def running_pod(name: str, node: str = "real") -> dict[str, Any]:
@@ -150,18 +151,18 @@ def test_a_pod_runs_on_a_real_node_and_its_sandbox_has_its_annotations_and_its_b
 def test_a_killed_test_process_leaves_no_container_behind() -> None:
     for component in ("kubernetes", "etcd", "containerd-2", "runc", "busybox", "cni"):
         cache.binary(component, next(iter(components()[component].binaries)))
-    before = traces()
+    before = traces("not started yet")
     crashing = subprocess.Popen(
         [sys.executable, "-c", CRASHING], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
     )
     assert crashing.stdout is not None
     folder = Path(crashing.stdout.readline().strip())
     assert folder.is_dir()
-    assert cgroups.name_of(folder) in str(traces())
+    assert cgroups.name_of(folder) in str(traces(folder.name))
 
     crashing.kill()
     crashing.communicate()
 
     seconds = within(20, lambda: not folder.exists())
     print(f"a killed run with a running container is gone after {seconds:.1f} s")
-    assert traces() == before
+    assert traces(folder.name) == before
