@@ -20,14 +20,14 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def agent(folder: Path, port: int) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+def agent(folder: Path, listen: str) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """An agent, and the lines of its log so far."""
     config = folder / "node.json"
     settings = {
         "node": "a",
         "socket": str(folder / "no-runtime.sock"),
         "ledger": {"file": str(folder / "ledger.json")},
-        "monitor": {"listen": f"127.0.0.1:{port}"},
+        "monitor": {"listen": listen},
     }
     config.write_text(json.dumps(settings))
     more = {
@@ -46,30 +46,33 @@ def agent(folder: Path, port: int) -> Iterator[Callable[[], list[dict[str, Any]]
             assert process.wait(20) == 0
 
 
-def free_port() -> int:
+def own_port() -> str:
+    """An address and port that no other process takes before the agent listens there."""
+    high, low = divmod(os.getpid(), 1 << 16)
+    address = f"127.{1 + high}.{low >> 8}.{low & 255}"
     with socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+        found.bind((address, 0))
+        return f"{address}:{found.getsockname()[1]}"
 
 
-def read_metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+def read_metrics(listen: str) -> str:
+    with urllib.request.urlopen(f"http://{listen}/metrics", timeout=30) as answer:
         return str(answer.read().decode())
 
 
 def test_the_agent_serves_its_metrics_from_the_moment_that_it_reports_its_start(
     tmp_path: Path,
 ) -> None:
-    port = free_port()
-    with agent(tmp_path, port) as log_lines:
+    listen = own_port()
+    with agent(tmp_path, listen) as log_lines:
         wait_until(lambda: "agent.started" in (tmp_path / "log").read_text(), log_lines)
 
-        assert "HostGPUMemoryUsage" in read_metrics(port)
+        assert "HostGPUMemoryUsage" in read_metrics(listen)
 
 
 def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path: Path) -> None:
-    port = free_port()
-    with agent(tmp_path, port) as log_lines:
+    listen = own_port()
+    with agent(tmp_path, listen) as log_lines:
         wait_until(lambda: any(line["event"] == "agent.started" for line in log_lines()), log_lines)
 
         (tmp_path / "part").write_bytes(encode(EMPTY.adopt(holding("p", slot("2g.10gb", 2)))))
@@ -77,7 +80,7 @@ def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path
         wait_until(
             lambda: any(line["event"] == "mig.repartitioned" for line in log_lines()), log_lines
         )
-        metrics = read_metrics(port)
+        metrics = read_metrics(listen)
 
     cut = next(line for line in log_lines() if line["event"] == "mig.repartitioned")
     assert (cut["card"], cut["added"], cut["failed"]) == ("GPU-0", ["2g.10gb@2"], 0)

@@ -53,7 +53,7 @@ async def raises_conflict(write: Awaitable[object]) -> bool:
 async def take(changes: AsyncIterator[Change], last: Callable[[Change], bool]) -> list[Change]:
     """Changes up to the first one that is the last one, which must come soon."""
     found: list[Change] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         async for change in changes:
             found.append(change)
             if last(change):
@@ -297,7 +297,7 @@ def test_changes_end_when_the_store_is_closed(place: Place) -> None:
             reading = asyncio.create_task(_all(store.changes()))
             await asyncio.sleep(0.05)
             await store.close()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 return await reading
 
     assert asyncio.run(run()) == []

@@ -140,7 +140,7 @@ def test_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
     error, server = fails(read, refusal(429, b"", Retry_After="600"))
 
     assert (error.status, error.retry_after) == (429, 600)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60
     assert len(server.requests) == 1
 
 

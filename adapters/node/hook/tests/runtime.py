@@ -27,6 +27,8 @@ from core.requests.grant import Grant
 
 SLICE = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "group1", 2)
 PLAIN: VendorProfile = replace(NVIDIA, card_devices=(), devices=(), optional_devices=(), hami=None)
+PATIENCE = 30.0
+"""Seconds for what does not wait for a deadline, on a machine that is busy."""
 RESULT = message(6, text(1, "volcano.sh/vgpu-ids-new") + text(2, "x"))
 
 
@@ -49,9 +51,9 @@ class Runtime:
     _stream: int = 1
 
     def accept(self) -> None:
-        self.listener.settimeout(5)
+        self.listener.settimeout(PATIENCE)
         self.sock, _ = self.listener.accept()
-        self.sock.settimeout(5)
+        self.sock.settimeout(PATIENCE)
         self._mux, self._calls, self._stream = mux.Mux(), ttrpc.MessageReader(), 1
         assert b"RegisterPlugin" in self.sock.recv(4096)
 
@@ -60,7 +62,7 @@ class Runtime:
         self.call("Configure", text(2, "containerd") + text(3, "2.1.9"))
         self.call("Synchronize")
 
-    def send(self, method: str, payload: bytes = b"", timeout: float = 2) -> int:
+    def send(self, method: str, payload: bytes = b"", timeout: float = PATIENCE) -> int:
         stream, self._stream = self._stream, self._stream + 2
         request = ttrpc.RpcRequest(PLUGIN_SERVICE, method, payload, int(timeout * 1e9))
         sent = ttrpc.RpcMessage(stream, ttrpc.REQUEST, ttrpc.encode_request(request))
@@ -73,7 +75,9 @@ class Runtime:
                 for found in self._calls.feed(frame.payload):
                     return found.stream, ttrpc.decode_response(found.data)
 
-    def call(self, method: str, payload: bytes = b"", timeout: float = 2) -> ttrpc.RpcResponse:
+    def call(
+        self, method: str, payload: bytes = b"", timeout: float = PATIENCE
+    ) -> ttrpc.RpcResponse:
         stream = self.send(method, payload, timeout)
         found, response = self.answer()
         assert found == stream
@@ -142,7 +146,7 @@ def running(
     finally:
         at.runtime.sock.close()
         loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-        thread.join(5)
+        thread.join(PATIENCE)
         if watched:
             watchdog.stop()
         loop.close()

@@ -218,7 +218,7 @@ def test_a_missing_share_is_reported_once_the_ledger_is_known_and_counted_until_
 
 
 def test_a_rejection_is_reported_on_its_pod(tmp_path: Path) -> None:
-    with running(tmp_path) as at:
+    with running(tmp_path, watched=False) as at:
         reported: list[tuple[str, ...]] = []
         at.plugin.reporter.emit = lambda pod, *words: reported.append((pod.uid, *words))
         at.runtime.activate()

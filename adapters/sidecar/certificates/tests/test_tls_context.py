@@ -49,7 +49,7 @@ def received(port: int) -> bytes:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
         context.wrap_socket(plain) as secure,
     ):
         return secure.getpeercert(binary_form=True) or b""

@@ -29,7 +29,7 @@ async def cards_over_tls(port: int, server: Issued, client: Issued | None) -> in
     believed = grpc.ssl_channel_credentials(server.authority.read_bytes(), *shown)
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", believed) as channel:
         stub: Any = pb_grpc.DragomanStub(channel)  # type: ignore[no-untyped-call]
-        return len((await stub.ListCards(pb.ListCardsRequest(), timeout=5)).cards)
+        return len((await stub.ListCards(pb.ListCardsRequest(), timeout=30)).cards)
 
 
 def test_over_tls_only_clients_with_a_certificate_are_answered(tmp_path: Path) -> None:

@@ -109,11 +109,11 @@ def test_the_default_socket_is_in_the_runtime_directory(
         grpc.insecure_channel(f"unix:{path}") as c,
     ):
         health: Any = health_pb2_grpc.HealthStub(c)
-        answer = health.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
+        answer = health.Check(health_pb2.HealthCheckRequest(), timeout=30, wait_for_ready=True)
         modes = [each.stat().st_mode & 0o777 for each in (path, path.parent)]
         (folder / "other").mkdir()
         with serving(folder / "other", "--store", "memory") as second:
-            within(10, lambda: "another service listens" in second.log.read_text())
+            within(30, lambda: "another service listens" in second.log.read_text())
             assert second.get("/api/nodes")
         assert running.stop() == 0
 
@@ -128,7 +128,7 @@ def test_the_service_runs_without_grpc_where_the_default_socket_cannot_be_create
     monkeypatch.setenv("DRAGOMAN_GRPC", "auto")
 
     with serving(folder, "--store", "memory") as running:
-        within(10, lambda: "grpc.off" in running.log.read_text())
+        within(30, lambda: "grpc.off" in running.log.read_text())
         assert running.get("/api/nodes")
         assert running.stop() == 0
 
