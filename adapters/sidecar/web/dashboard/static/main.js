@@ -90,6 +90,7 @@ function arrive() {
   const other = route.view !== shown.route.view || route.name !== shown.route.name;
   Object.assign(shown, {route, problem: ""});
   if (other) {
+    forget();
     Object.assign(shown, {found: null, explained: null});
     drawMain();
     scrollTo(0, 0);
@@ -99,14 +100,20 @@ function arrive() {
   refresh();
 }
 
-/** A filter changed: the address says so, from the first page on. */
-function filter(input) {
-  const parameters = {...current().parameters, offset: "", [input.name]: input.value.trim()};
+/** Filters changed: the address says so, from the first page on. */
+function filter() {
+  const parameters = {...current().parameters, offset: "", ...typed};
+  forget();
   go(address(shown.route.view, "", parameters), true);
 }
 
+function forget() {
+  clearTimeout(typing);
+  typed = {};
+}
+
 const ACTIONS = {
-  clear: () => go(address(shown.route.view), true),
+  clear: () => { forget(); go(address(shown.route.view), true); },
   explain,
   pause: () => {
     shown.paused = !shown.paused;
@@ -114,11 +121,12 @@ const ACTIONS = {
   },
 };
 
-let typing = 0;
+let typing = 0, typed = {}; // filters that the address does not have yet
 addEventListener("input", ({target}) => {
   if (!target.form?.matches(".filters")) return;
   clearTimeout(typing);
-  typing = setTimeout(() => filter(target), target.nodeName === "SELECT" ? 0 : 300);
+  typed[target.name] = target.value.trim();
+  typing = setTimeout(filter, target.nodeName === "SELECT" ? 0 : 300);
 });
 addEventListener("change", ({target}) => {
   if (target.dataset.action !== "language") return;

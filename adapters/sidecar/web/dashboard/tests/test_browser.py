@@ -139,6 +139,24 @@ def test_search_filters_and_sort_find_any_node_and_the_address_keeps_them(visit:
     expect(page.locator("[name=sort]")).to_have_value("free")
 
 
+def test_filters_that_change_in_quick_succession_all_count(visit: Visit) -> None:
+    page = visit.open()
+
+    page.locator("form.filters").evaluate(
+        """form => {
+            const chosen = [["free", "23.5"], ["sort", "free"], ["order", "reverse"]];
+            for (const [name, value] of chosen) {
+                form.elements[name].value = value;
+                form.elements[name].dispatchEvent(new Event("input", {bubbles: true}));
+                form.elements[name].value = ""; // as an answer to an earlier question draws it
+            }
+        }"""
+    )
+
+    expect(page).to_have_url(re.compile("free=23.5&sort=free&order=reverse$"))
+    expect(page.locator("[name=free]")).to_have_value("23.5")
+
+
 def test_nothing_found_is_a_sentence(visit: Visit) -> None:
     page = visit.open("#/nodes?q=no-such-node")
 
