@@ -6,6 +6,9 @@ from types import TracebackType
 SLOW = 1 << 20
 """Bytes per second; less is slow."""
 
+SMALL = 64 << 10
+"""Bytes of each body that are not counted: binds, admission and small filters always have room."""
+
 YOUNG = 1.0
 """Seconds for which no body counts as slow."""
 
@@ -15,7 +18,7 @@ class BudgetError(Exception):
 
 
 class BodyBudget:
-    """Counts the bytes of all bodies; where there is no room, slow bodies give way to others.
+    """Counts the bytes of long bodies; where there is no room, slow ones give way to others.
 
     A client that sends a body slowly would otherwise keep its part of the budget until the
     deadline. A body that has arrived stays until its response.
@@ -67,8 +70,9 @@ class HeldBody:
             BudgetError: there is no room, and no other unfinished body is slow.
         """
         budget = self._budget
+        before = self._counted
         self._size += size
-        budget.used += size
+        budget.used += self._counted - before
         while budget.used > budget.limit:
             now = budget.clock()
             slow = next((each for each in budget.arriving if each.is_slow(now)), self)
@@ -89,5 +93,9 @@ class HeldBody:
     def release(self) -> None:
         """Count the body no more."""
         self._budget.arriving.pop(self, None)
-        self._budget.used -= self._size
+        self._budget.used -= self._counted
         self._size = 0
+
+    @property
+    def _counted(self) -> int:
+        return max(0, self._size - SMALL)
