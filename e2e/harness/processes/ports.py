@@ -11,7 +11,6 @@ import tempfile
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TextIO
 
 FIRST, BLOCK, BLOCKS = 20_000, 200, 60
 """The lowest port, how many a process takes, and how many processes can. Up to port 32,000: Linux
@@ -28,27 +27,26 @@ def free_ports(count: int) -> tuple[int, ...]:
     Raises:
         PortsTakenError: there are not so many.
     """
-    _, ports = _block()
-    found = tuple(islice(filter(_is_free, islice(ports, BLOCK)), count))
+    found = tuple(islice(filter(_is_free, islice(_block(), BLOCK)), count))
     if len(found) < count:
         raise PortsTakenError(f"{len(found)} of {BLOCK} ports are free, {count} are needed")
     return found
 
 
 @cache
-def _block() -> "tuple[TextIO, cycle[int]]":
-    """The file whose lock holds this process's block, and the ports in turn."""
+def _block() -> "cycle[int]":
+    """The ports of this process in turn. The lock on the block's file ends with the process."""
     folder = Path(tempfile.gettempdir()) / f"dragoman-e2e-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for number in range(BLOCKS):
-        held = (folder / str(number)).open("w")
+        held = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            held.close()
+            os.close(held)
             continue
         first = FIRST + number * BLOCK
-        return held, cycle(range(first, first + BLOCK))
+        return cycle(range(first, first + BLOCK))
     raise PortsTakenError(f"{BLOCKS} test processes run; please end some")
 
 
