@@ -5,12 +5,17 @@
 Without a name: every component but those that only ``make e2e-kind`` needs; with ``--kind``,
 those too. A component that cannot be had is named with its reason, the others go on, and the
 exit status is 1 at the end.
+
+Two components are built at once: while one downloads its modules or is linked, which takes one
+processor, the other one is compiled.
 """
 
 import resource
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from e2e.testbed import cache, debian, debian_root, golang
 from e2e.testbed.golang import BuildError
@@ -25,6 +30,7 @@ from e2e.testbed.versions import (
 )
 
 MIB = 2**20
+AT_ONCE = 2
 
 
 def main(names: list[str]) -> int:
@@ -45,17 +51,7 @@ def main(names: list[str]) -> int:
             wanted.remove(part)
     missing = [component for component in wanted if not cache.is_built(component)]
     print(f"test bed in {cache.root()}: {len(wanted) - len(missing)} of {len(wanted)} built")
-    failed: dict[str, str] = {}
-    for component in missing:
-        if isinstance(component, GoComponent):
-            _attempt(component, failed)
-    _fetch([part for part in missing if isinstance(part, DebianComponent)], failed)
-    for component in missing:
-        if isinstance(component, RootComponent):
-            _say(
-                f"  {component.name}: Debian {component.suite}, {len(component.packages)} packages"
-            )
-            _attempt(component, failed)
+    failed = _build(missing) if missing else {}
     for component in wanted:
         if component.name not in failed:
             _check(component, failed)
@@ -64,9 +60,31 @@ def main(names: list[str]) -> int:
     return 1 if failed else 0
 
 
+def _build(missing: list[Component]) -> dict[str, str]:
+    """Build what is missing; the reasons of those that could not be built."""
+    failed: dict[str, str] = {}
+    started = time.monotonic()
+    packages = [part for part in missing if isinstance(part, DebianComponent)]
+    modules = [part for part in missing if isinstance(part, GoComponent)]
+    roots = [part for part in missing if isinstance(part, RootComponent)]  # take a package
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        fetched = pool.submit(_fetch, packages, failed)
+        built = pool.map(partial(_attempt, failed=failed), modules)
+        fetched.result()
+        made = pool.map(partial(_attempt, failed=failed), roots)
+        list(built)
+        list(made)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _say(
+        f"  {len(missing) - len(failed)} components in {time.monotonic() - started:.0f} s "
+        f"({used.ru_utime + used.ru_stime:.0f} s of processor)"
+    )
+    return failed
+
+
 def _attempt(component: Component, failed: dict[str, str], apt: debian.Apt | None = None) -> None:
     """Fill the component's place in the cache; note the reason if that fails."""
-    started, worked = time.monotonic(), _worked()
+    started = time.monotonic()
     facts: dict[str, object] = {}
     try:
         with cache.filling(component, facts) as folder:
@@ -78,19 +96,19 @@ def _attempt(component: Component, failed: dict[str, str], apt: debian.Apt | Non
                 golang.copy_assets(component, folder)
                 facts["version"] = component.version
             elif isinstance(component, RootComponent):
+                _say(f"  {component.name}: {len(component.packages)} packages")
                 facts["version"] = debian_root.build(component, folder)
             elif apt is not None:
                 facts["version"] = apt.fetch(component, folder)
             verify(component, folder)
             facts["seconds"] = round(time.monotonic() - started, 1)
-            facts["cpu_seconds"] = round(_worked() - worked, 1)
     except BuildError as error:
         failed[component.name] = str(error)
         _say(f"  {component.name}: failed after {time.monotonic() - started:.0f} s")
         return
     _say(
-        f"  {component.name}: {facts['version']} in {facts['seconds']} s "
-        f"({facts['cpu_seconds']} s of processor), {cache.size(component) / MIB:.0f} MiB"
+        f"  {component.name}: {facts['version']} in {facts['seconds']} s, "
+        f"{cache.size(component) / MIB:.0f} MiB"
     )
 
 
@@ -116,14 +134,9 @@ def _check(component: Component, failed: dict[str, str]) -> None:
         failed[component.name] = str(error)
 
 
-def _worked() -> float:
-    """Processor seconds of all finished children."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')}{line}", flush=True)
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')}{line}\n")  # whole: threads share the output
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
