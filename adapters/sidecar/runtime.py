@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.decide.ports import (
+    MILLISECOND,
     Binder,
     BudgetReader,
     EventEmitter,
@@ -28,12 +30,13 @@ from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.namespace_metrics import NamespaceMetrics
 from adapters.sidecar.observe.quota_metrics import QuotaMetrics
+from adapters.sidecar.observe.usage_metrics import UsageMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
 from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.limits import MIB, PortLimits
-from adapters.sidecar.web.routes import people, schedulers
+from adapters.sidecar.web.routes import exposition, people, schedulers
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.kube import Pod
@@ -81,6 +84,8 @@ class ServiceRuntime:
         ledger_deleted: called with the name of a node whose ledger was deleted.
         ledger_changed: called with the name of a node whose ledger was written.
         leads: whether this replica does what only one of them must do.
+        led_for: seconds for which it has led; 0 where it does not.
+        staleness: seconds since the cache of ledgers was last up to date.
     """
 
     def __init__(
@@ -113,10 +118,18 @@ class ServiceRuntime:
         self.ledger_deleted: Callable[[str], None] = lambda _: None
         self.ledger_changed: Callable[[str], None] = lambda _: None
         self.leads: Callable[[], bool] = lambda: True
+        self.led_for: Callable[[], float] = lambda: inf
+        self.staleness: Callable[[], float] = lambda: 0.0
         self._cards = CardMetrics(
             self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
         )
         self._namespaces = NamespaceMetrics(self.service.ledgers)
+        self._usage = UsageMetrics(
+            self.service.ledgers,
+            lambda: clock.wall() // MILLISECOND,
+            lambda: self.led_for(),
+            lambda: self.staleness(),
+        )
         self._compressor = Compressor()
         self._unbound = cluster.unbound
         self._required_plugin = settings.required_plugin
@@ -133,6 +146,7 @@ class ServiceRuntime:
             **schedulers(self.service, self._required_plugin),
             **people(self.service, self._metrics, self.decision_log.latest),
             **dashboard(self.service, self.decision_log, self._unbound),
+            ("GET", "/metrics/usage"): exposition(self._usage_metrics),
             **(more or {}),
         }
         budget = BodyBudget(limits_of(self._settings).body_bytes, monotonic)
@@ -228,6 +242,10 @@ class ServiceRuntime:
         )
         self.metrics.registry.register(QuotaMetrics(self.service.quotas))
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
+
+    async def _usage_metrics(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
+        families = await self._usage.families()
+        return await Compressor().compress(b"", families) if gzip else plain(b"", families)
 
     def _exports_cards(self) -> bool:
         return self._settings.card_metrics == "always" or self.leads()

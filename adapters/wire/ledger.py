@@ -5,6 +5,9 @@ leaves out fields that have their default, and the decoder ignores unknown ones,
 or a newer program reads the same record.
 """
 
+from dataclasses import replace
+from types import MappingProxyType
+
 import msgspec
 
 from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant_record, read_grant
@@ -13,6 +16,8 @@ from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
+from core.ledger.amounts import Amounts, Consumer
+from core.ledger.meter import UNMETERED, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState
 from core.requests.request import TaskClass
@@ -95,6 +100,27 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     release_by: Count | None = None
 
 
+class TotalRecord(Wire, frozen=True, gc=False):
+    """A total of ``core.ledger.meter.Meter``, in decimal digits.
+
+    Milliseconds multiplied by the bytes of a card pass 64 bits within years.
+    """
+
+    namespace: str
+    dialect: str
+    model: str
+    shares: str
+    memory: str
+    compute: str
+
+
+class MeterRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.ledger.meter.Meter``."""
+
+    until: Count = 0
+    totals: tuple[TotalRecord, ...] = ()
+
+
 class SummaryRecord(Wire, frozen=True, gc=False):
     """For people only: ``memory`` is allocated and total, such as ``40 of 320 GiB``."""
 
@@ -119,6 +145,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     gains: tuple[CardCountRecord, ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
+    meter: MeterRecord | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -161,7 +188,16 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
         allocations=tuple(_allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
+        meter=_meter_record(ledger.meter) if ledger.meter.until else None,
     )
+
+
+def _meter_record(meter: Meter) -> MeterRecord:
+    totals = (
+        TotalRecord(*consumer, str(sums.shares), str(sums.memory), str(sums.compute))
+        for consumer, sums in meter.totals.items()
+    )
+    return MeterRecord(meter.until, tuple(totals))
 
 
 def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
@@ -224,7 +260,22 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     allocations = [_allocation(allocation, node.name) for allocation in record.allocations]
     _check_unique("card", [card.uuid for card in node.cards])
     _check_unique("pod", [allocation.uid for allocation in allocations])
-    return NodeLedger.restored(node, allocations, record.changes, record.fences)
+    ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
+    return ledger if record.meter is None else replace(ledger, meter=_meter(record.meter))
+
+
+def _meter(record: MeterRecord) -> Meter:
+    """The meter of a record; one that cannot be read begins again, as no decision depends on it."""
+    try:
+        totals = {
+            Consumer(each.namespace, each.dialect, each.model): Amounts(
+                int(each.shares), int(each.memory), int(each.compute)
+            )
+            for each in record.totals
+        }
+    except ValueError:
+        return UNMETERED
+    return Meter(record.until, MappingProxyType(totals))
 
 
 def _check_unique(what: str, keys: list[str]) -> None:

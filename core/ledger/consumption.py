@@ -1,47 +1,10 @@
-"""What the pods of a node have of its cards, summed by who uses what."""
+"""What the pods of a node have of its cards, and have had: summed by who uses what."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import replace
 
+from core.ledger.amounts import Amounts, Consumer
 from core.ledger.node_ledger import NodeLedger
-
-
-class Consumer(NamedTuple):
-    """Pods that are counted together.
-
-    Attributes:
-        namespace: of the pods.
-        dialect: of their requests.
-        model: of the cards.
-    """
-
-    namespace: str
-    dialect: str
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Sums of shares, or of shares by seconds.
-
-    Attributes:
-        shares: one for each pod on each card.
-        memory: bytes.
-        compute: percent of one card.
-    """
-
-    shares: int = 0
-    memory: int = 0
-    compute: int = 0
-
-    def plus(self, other: "Amounts", times: int = 1) -> "Amounts":
-        """The sum with a multiple of others."""
-        return Amounts(
-            self.shares + other.shares * times,
-            self.memory + other.memory * times,
-            self.compute + other.compute * times,
-        )
 
 
 def consumption(ledger: NodeLedger) -> Mapping[Consumer, Amounts]:
@@ -50,13 +13,26 @@ def consumption(ledger: NodeLedger) -> Mapping[Consumer, Amounts]:
     A pod counts with what it holds on each card that the node has, at its peak, as in the card's
     usage. A pod whose cards are unknown is left out: nothing says which of them it uses.
     """
-    found: dict[Consumer, Amounts] = {}
+    sums: dict[tuple[str, str, str], list[int]] = {}
     for card, usage in zip(ledger.node.cards, ledger.usages, strict=True):
         for share in usage.shares:
             allocation = ledger.allocations[share.uid]
             if allocation.unread is None:
-                namespace = allocation.pod_ref.namespace
-                consumer = Consumer(namespace, allocation.dialect, card.model)
-                one = Amounts(1, share.memory, share.compute)
-                found[consumer] = found.get(consumer, Amounts()).plus(one)
-    return found
+                place = allocation.pod_ref.namespace, allocation.dialect, card.model
+                total = sums.setdefault(place, [0, 0, 0])
+                total[0] += 1
+                total[1] += share.memory
+                total[2] += share.compute
+    return {Consumer(*place): Amounts(*total) for place, total in sums.items()}
+
+
+def metered(changed: NodeLedger, earlier: NodeLedger | None, now: int) -> NodeLedger:
+    """The ledger to write, with all that was allocated until now.
+
+    Args:
+        changed: what to write.
+        earlier: what the store has, which ``changed`` was made from; None where it has nothing.
+        now: milliseconds since 1970.
+    """
+    base = changed if earlier is None else earlier
+    return replace(changed, meter=base.meter.advanced(consumption(base), now))

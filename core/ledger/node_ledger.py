@@ -12,6 +12,7 @@ from types import MappingProxyType
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, format_gib
+from core.ledger.meter import UNMETERED, Meter
 from core.ledger.problem import Problem, ProblemKind
 from core.ledger.usage import (
     IDLE,
@@ -43,6 +44,7 @@ class NodeLedger:
         version: counts the changes.
         fences: by namespace with a quota, the highest number of a claim with which nothing may be
             allocated here any more.
+        meter: what pods had until the record was written; only the ledger of a record has it.
     """
 
     node: Node
@@ -50,6 +52,7 @@ class NodeLedger:
     usages: tuple[CardUsage, ...]
     version: int = 0
     fences: Mapping[str, int] = field(default_factory=lambda: NO_FENCES)
+    meter: Meter = UNMETERED
 
     @classmethod
     def of(cls, node: Node) -> "NodeLedger":

@@ -83,6 +83,7 @@ class Election:
             report: called with each error; the candidate goes on.
         """
         self.leading = False
+        self._led_from = self._renewed = 0.0
         self._report = report
         self._client = client
         self._namespace = namespace
@@ -90,6 +91,15 @@ class Election:
         self._identity = identity
         self._term = term or LeaseTiming()
         self._last_change: tuple[LeaseObject, float] | None = None
+
+    def led_for(self) -> float:
+        """Seconds for which this candidate has held the lease; 0 where it does not.
+
+        A process that was paused may have lost the lease before it notices that.
+        """
+        now = time.monotonic()
+        holds = self.leading and now - self._renewed < self._term.duration
+        return now - self._led_from if holds else 0.0
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Acquire the lease and do the work while holding it, until cancelled.
@@ -100,6 +110,7 @@ class Election:
         while True:
             await self._acquire()
             self.leading = True
+            self._led_from = self._renewed = time.monotonic()
             try:
                 if await self._lead(work):
                     return
@@ -130,20 +141,19 @@ class Election:
 
     async def _renew(self) -> None:
         """Renew until the lease is lost, or could not be renewed for too long."""
-        renewed = time.monotonic()
         # The end is signalled twice, by ``leading`` and by a cancellation: if the latter gets lost,
         # a lease without work must not be renewed for ever.
-        while self.leading and time.monotonic() - renewed < self._term.renew:
+        while self.leading and time.monotonic() - self._renewed < self._term.renew:
             await asyncio.sleep(self._term.retry)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(
                     asyncio.get_running_loop().time()
                     + self._term.renew
-                    - (time.monotonic() - renewed)
+                    - (time.monotonic() - self._renewed)
                 ):
                     began = time.monotonic()
                     if await self._attempt():
-                        renewed = began
+                        self._renewed = began
                     elif self._has_other_holder():
                         return
 

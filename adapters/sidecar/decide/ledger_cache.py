@@ -74,6 +74,10 @@ class LedgerCache:
         """A node's record as it was last read from the store."""
         return self._stored.get(node)
 
+    def records(self) -> list[NodeLedger]:
+        """The ledgers of all nodes as they were last read from the store."""
+        return [stored.ledger for stored in self._stored.values()]
+
     def ledger(self, node: str) -> NodeLedger | None:
         """A node's ledger with reservations; None where it is unknown or cannot be read."""
         return self.inventory.get(node)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ports import Clock, DecisionLog
+from adapters.sidecar.decide.ports import MILLISECOND, Clock, DecisionLog
 from adapters.stores.store import Change, Conflict, Store, Stored
 from adapters.wire.ledger import LedgerRecordError
+from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 
 ATTEMPTS = 12
@@ -131,6 +132,7 @@ class LedgerWriter:
                 continue
             if changed is stored.ledger:
                 return
+            changed = metered(changed, stored.ledger, self._clock.wall() // MILLISECOND)
             try:
                 version = await self._store.write(changed, stored.version)
             except Conflict:

@@ -125,7 +125,8 @@ class InCluster:
         )
         election = self._election()
         self._export(runtime.metrics, reconciler, election)
-        runtime.leads = lambda: election.leading
+        runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
+        runtime.staleness = self._ledgers.staleness
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 

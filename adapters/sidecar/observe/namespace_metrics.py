@@ -4,7 +4,8 @@ from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.observe.card_lines import escaped
 from adapters.sidecar.observe.exposition import FamilyText
 from core.hardware.quantity import FULL
-from core.ledger.consumption import Amounts, Consumer, consumption
+from core.ledger.amounts import NOTHING, Amounts, Consumer
+from core.ledger.consumption import consumption
 from core.ledger.node_ledger import NodeLedger
 
 _FAMILIES = (
@@ -31,7 +32,7 @@ class NamespaceMetrics:
                 earlier = (ledger, tuple(consumption(ledger).items()))
             current[ledger.node.name] = earlier
             for consumer, amounts in earlier[1]:
-                sums[consumer] = sums.get(consumer, Amounts()).plus(amounts)
+                sums[consumer] = sums.get(consumer, NOTHING).plus(amounts)
         self._current = current
         lines: list[list[str]] = [[] for _ in _FAMILIES]
         for consumer, amounts in sorted(sums.items()):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.sidecar.decide.ports import SECOND, DecisionLog
+from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.late import late_pods
@@ -32,6 +32,7 @@ from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
+from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
@@ -179,7 +180,9 @@ class Reconciler:
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:
-            await self._store.write(ledger, stored.version if stored else None)
+            now = self._service.ports.clock.wall() // MILLISECOND
+            made = metered(ledger, stored.ledger if stored else None, now)
+            await self._store.write(made, stored.version if stored else None)
 
     async def _finish(self, repair: Repair, node: str) -> None:
         """Do what a repair asks for beside the ledger, and report it."""

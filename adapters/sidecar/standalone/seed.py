@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import time_ns
 
 from adapters.dialects.adoption.adopt import adopt, may_use_cards
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
+from adapters.sidecar.decide.ports import MILLISECOND
 from adapters.stores.store import Conflict, Store
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
+from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 
 ATTEMPTS = 20
@@ -81,6 +84,8 @@ async def _write(
                 ledger = ledger.adopt(allocation)
         if stored is not None and ledger is stored.ledger:
             return
+        before = None if stored is None else stored.ledger
+        ledger = metered(ledger, before, time_ns() // MILLISECOND)
         try:
             await store.write(ledger, stored.version if stored else None)
         except Conflict:

@@ -87,11 +87,6 @@ def people(
     """
     ledgers = service.ledgers
 
-    async def exposition(call: Call) -> Answer:
-        text = await metrics(call.gzip)
-        packed = ((b"content-encoding", b"gzip"),) if call.gzip else ()
-        return Answer(text, kind=TEXT, headers=((b"vary", b"accept-encoding"), *packed))
-
     async def live(_: Call) -> Answer:
         return Answer(b"ok\n", kind="text/plain")
 
@@ -104,7 +99,7 @@ def people(
         return await _explain(service, call)
 
     return {
-        ("GET", "/metrics"): Route(exposition),
+        ("GET", "/metrics"): exposition(metrics),
         ("GET", "/livez"): Route(live),
         ("GET", "/readyz"): Route(ready),
         ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(ledgers))),
@@ -114,6 +109,17 @@ def people(
         ("GET", "/api/explain"): Route(explain),
         ("POST", "/api/explain"): Route(explain),
     }
+
+
+def exposition(metrics: Callable[[bool], Awaitable[bytes]]) -> Route:
+    """The route of metrics, which are compressed for clients that read gzip."""
+
+    async def answer(call: Call) -> Answer:
+        text = await metrics(call.gzip)
+        packed = ((b"content-encoding", b"gzip"),) if call.gzip else ()
+        return Answer(text, kind=TEXT, headers=((b"vary", b"accept-encoding"), *packed))
+
+    return Route(answer)
 
 
 def _endpoint(endpoint: Endpoint, verb: str, max_mib: int) -> Route:

@@ -24,11 +24,13 @@ class Target:
         job: of the scrape configuration.
         port: on this machine.
         labels: that the operator adds for its pod, such as the pod's name.
+        path: of the metrics; the same for all of a job.
     """
 
     job: str
     port: int
     labels: tuple[tuple[str, str], ...]
+    path: str = "/metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,17 @@ def start_prometheus(run: Run, targets: Sequence[Target], groups: object) -> Pro
     for each in targets:
         place = {"targets": [f"127.0.0.1:{each.port}"], "labels": dict(each.labels)}
         jobs[each.job].append(place)
+    paths = {each.job: each.path for each in targets}
     configuration = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yaml"],
         "scrape_configs": [
-            {"job_name": job, "honor_labels": True, "static_configs": places}
+            {
+                "job_name": job,
+                "honor_labels": True,
+                "metrics_path": paths[job],
+                "static_configs": places,
+            }
             for job, places in jobs.items()
         ],
     }

@@ -103,9 +103,9 @@ class Service:
         """Its answer to a question of a scheduler."""
         return json.loads(self._ask(path, json.dumps(question))[1])
 
-    def metrics(self) -> str:
+    def metrics(self, path: str = "/metrics") -> str:
         """What Prometheus scrapes of it."""
-        return self._ask("/metrics")[1].decode()
+        return self._ask(path)[1].decode()
 
     def _ask(self, path: str, question: str | None = None) -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection("127.0.0.1", self.clear, timeout=10)) as port:

@@ -5,7 +5,7 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -45,8 +45,15 @@ def alerts() -> list[Object]:
     return groups
 
 
-def wait_for_data(prometheus: Prometheus, values: Mapping[str, str]) -> None:
+def wait_for_data(
+    prometheus: Prometheus, values: Mapping[str, str], between: Callable[[], object]
+) -> None:
     """Wait until every expression of the dashboards returns data, with these values of variables.
+
+    Args:
+        prometheus: that is asked.
+        values: of the dashboards' variables.
+        between: called before each look; it keeps the cluster busy.
 
     Raises:
         AssertionError: some do not.
@@ -54,11 +61,12 @@ def wait_for_data(prometheus: Prometheus, values: Mapping[str, str]) -> None:
     empty = {(panel, one) for panel, each in expressions(values).items() for one in each}
 
     def has_data() -> bool:
+        between()
         empty.difference_update([each for each in empty if prometheus.query(each[1])])
         return not empty
 
     with suppress(TimeoutError):
-        within(60, has_data)
+        within(90, has_data)
     assert not empty, "these have no data"
 
 
@@ -128,10 +136,11 @@ def driver(run: Run, node: str) -> Iterator[int]:
 def scraped(service: int, *agents: int) -> list[Target]:
     """What Prometheus scrapes, with the labels that the operator adds."""
     jobs = [("dragoman", service), *(("dragoman-node", port) for port in agents)]
-    return [
+    targets = [
         Target(job, port, (("namespace", "dragoman-system"), ("pod", f"{job}-{port}")))
         for job, port in jobs
     ]
+    return [*targets, Target("dragoman-usage", service, (), "/metrics/usage")]
 
 
 def provoke_refusals(service: Service, node: str) -> None:

@@ -45,6 +45,7 @@ from e2e.tests.service.eight_gpu_node import (
     eight_gpu_node,
     violations,
 )
+from e2e.tests.service.share_seconds import Key, counted_before, expected, exported, history
 
 pytestmark = pytest.mark.local
 
@@ -174,6 +175,62 @@ def test_a_terminating_pod_keeps_its_cards_and_a_finished_one_does_not(
     within(20, lambda: ends not in held(plane, NODE))
     within(30, lambda: len(held(plane, NODE)) == FIT)
     assert len(ledger(plane, NODE)["cards"]) == CARDS
+
+
+@pytest.mark.usefixtures("services")
+def test_seconds_of_shares_are_exact_after_the_leader_was_killed(
+    plane: ControlPlane, services: Pair
+) -> None:
+    """As a Prometheus sees them: series never step back, whichever replica exports them."""
+    begin = plane.api.get(f"{LEDGERS}/{NODE}")
+    last: dict[Key, float] = {}
+
+    def sample(service: Service) -> bool:
+        # A change of the object brings the watch up to date, as the writes of a busy node do.
+        note = {"metadata": {"annotations": {"e2e/time": str(time.monotonic_ns())}}}
+        plane.api.merge(f"{LEDGERS}/{NODE}", note)
+        found = exported(service)
+        if found is None:
+            return False
+        for series, value in found.values.items():
+            assert value >= last.get(series, 0), f"{series} stepped back"
+            last[series] = value
+        pods = {row["pod"] for row in held(plane, NODE).values()}
+        return bool(pods) and found.until > ledger(plane, NODE)["meter"]["until"]
+
+    def create(*numbers: int) -> None:
+        rows = [
+            pod(f"used-{one}", ("kube", "koord")[one % 2], (VOLCANO, METAX)[one // 2 % 2])
+            for one in numbers
+        ]
+        create_all(plane.api, PODS, rows)
+        within(60, lambda: {f"used-{one}" for one in numbers} <= held(plane, NODE).keys())
+
+    create(*range(6))
+    (leader,) = [one for one in services if "dragoman_reconciler_leader 1.0" in one.metrics()]
+    (other,) = [one for one in services if one is not leader]
+    within(90, partial(sample, leader))
+    before = dict(last)
+    leader.kill()
+    plane.api.delete(f"{PODS}/used-0?gracePeriodSeconds=0")
+    within(60, lambda: "used-0" not in held(plane, NODE))
+    create(7 if services.index(other) else 8)
+    within(90, partial(sample, other))
+    leader.start()
+    within(60, partial(sample, other))
+
+    found = exported(other)
+    specs = [begin["spec"], *history(plane, begin["metadata"]["resourceVersion"])]
+    assert found is not None
+    assert before.keys() <= found.values.keys()
+    by_history = expected(specs, found.until)
+    earlier = {series: found.values[series] - by_history[series] for series in by_history}
+    counted = counted_before(begin["spec"])
+    assert {series: round(value, 2) for series, value in earlier.items()} == {
+        series: round(counted.get(series, 0), 2) for series in by_history
+    }
+    clear(plane.api)
+    wait_until_free(plane, NODE)
 
 
 QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/default/sharequotas"
