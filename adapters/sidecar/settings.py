@@ -87,16 +87,19 @@ class DraSettings(Section):
             cards.
         arbiter: whether each new allocation of a claim is committed to the ledger before the API
             server writes it, or rejected; needs ``claims``.
+        shadows: whether shadow claims tell schedulers what others have; needs ``claims``.
     """
 
     claims: bool = False
     arbiter: bool = False
+    shadows: bool = False
 
     @model_validator(mode="after")
-    def _arbiter_reads_claims(self) -> "DraSettings":
+    def _others_read_claims(self) -> "DraSettings":
         """An arbiter that does not see claims would release them."""
-        if self.arbiter and not self.claims:
-            raise ValueError("dra.arbiter: needs dra.claims: true")
+        for name in ("arbiter", "shadows"):
+            if getattr(self, name) and not self.claims:
+                raise ValueError(f"dra.{name}: needs dra.claims: true")
         return self
 
 

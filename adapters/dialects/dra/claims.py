@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.wire.dra import ClaimStatus, DeviceResult, NodeSelector, NodeTerm, ResourceClaim
+from adapters.wire.dra import (
+    ClaimAllocation,
+    ClaimStatus,
+    DeviceResult,
+    NodeSelector,
+    NodeTerm,
+    ResourceClaim,
+)
 from core.requests.pod_ref import PodRef
 
 NAME_FIELD = "metadata.name"
@@ -13,6 +20,9 @@ NAME_FIELD = "metadata.name"
 
 HOSTNAME = "kubernetes.io/hostname"
 """The label with the node's name, by which a driver may select instead."""
+
+SHADOW = "dragoman.dev/shadow"
+"""The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
 _STATUS: msgspec.json.Decoder[ClaimStatus] = msgspec.json.Decoder(ClaimStatus)
 
@@ -51,7 +61,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         status = _STATUS.decode(raw) if raw else ClaimStatus()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
-    if status.allocation is None:
+    if status.allocation is None or is_shadow(status.allocation):
         return None
     results = status.allocation.devices.results or ()
     return Claim(
@@ -65,6 +75,16 @@ def allocated(claim: ResourceClaim) -> Claim | None:
             if each.resource == "pods"
         ),
     )
+
+
+def is_shadow(allocation: ClaimAllocation) -> bool:
+    """Whether an allocation stands for what others have of the devices.
+
+    It is known by its node selector, which no pod's author can write: schedulers copy it from the
+    driver's slices.
+    """
+    terms = allocation.node_selector and allocation.node_selector.node_selector_terms
+    return any(each.key == SHADOW for term in terms or () for each in term.match_expressions or ())
 
 
 def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:

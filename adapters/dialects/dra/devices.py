@@ -27,6 +27,7 @@ class PublishedDevice:
 
     Attributes:
         driver: that published it.
+        pool: of the driver, to which the device belongs.
         name: of the device.
         node: where it is; empty where the slice does not name one node.
         card: uuid of the card that it is, or is a part of; empty where it states none.
@@ -35,9 +36,14 @@ class PublishedDevice:
         texts: attributes with text, by name without the domain.
         numbers: attributes with a whole number, by name without the domain.
         amounts: capacities, by name without the domain; those that cannot be parsed are missing.
+        capacities: the names of ``amounts`` as they are published.
+        is_shared: whether several claims can have it at once.
+        is_counted: whether it takes part of a counter set, so that schedulers know which devices of
+            the pool exclude each other.
     """
 
     driver: str
+    pool: str
     name: str
     node: str
     card: str
@@ -46,6 +52,14 @@ class PublishedDevice:
     texts: Mapping[str, str]
     numbers: Mapping[str, int]
     amounts: Mapping[str, Fraction]
+    capacities: Mapping[str, str]
+    is_shared: bool
+    is_counted: bool
+
+    @property
+    def key(self) -> DeviceKey:
+        """What identifies it."""
+        return self.driver, self.pool, self.name
 
 
 class Devices:
@@ -63,7 +77,7 @@ class Devices:
             for device in spec.devices or ():
                 key = (spec.driver, spec.pool.name, device.name)
                 node = spec.node_name or device.node_name or ""
-                found = self._found[key] = published(spec.driver, node, device)
+                found = self._found[key] = published(key, node, device)
                 self._of_node.setdefault(node, {})[key] = found
                 self._cards.setdefault(spec.driver, set()).add(found.card)
 
@@ -84,22 +98,25 @@ class Devices:
         return self._nodes.get((driver, pool))
 
 
-def published(driver: str, node: str, device: SliceDevice) -> PublishedDevice:
+def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice:
     """Read one device."""
+    amounts = _amounts(device)
     attributes = {bare(name): each for name, each in (device.attributes or {}).items()}
     texts = {name: each.string for name, each in attributes.items() if each.string is not None}
     numbers = {name: each.int_ for name, each in attributes.items() if each.int_ is not None}
     profile = texts.get("profile", "")
     return PublishedDevice(
-        driver,
-        device.name,
+        *key,
         node,
         texts.get("parentUUID") or texts.get("uuid", ""),
         profile,
         _start(device, attributes) if profile else None,
         texts,
         numbers,
-        _amounts(device),
+        amounts,
+        {bare(name): name for name in device.capacity or {} if bare(name) in amounts},
+        is_shared=bool(device.allow_multiple_allocations),
+        is_counted=bool(device.consumes_counters),
     )
 
 

@@ -1,15 +1,18 @@
 """The allocated ResourceClaims and the ResourceSlices of the cluster, by node."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.inventory import described
+from adapters.dialects.dra.shadows import ShadowDevice, shadows
+from adapters.sidecar.cluster_state.shadow_cache import ShadowCache
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
@@ -21,7 +24,11 @@ NodesChanged = Callable[[Collection[str] | None], None]
 
 
 class ClaimCache:
-    """The newest reported state of each allocated claim and of each slice."""
+    """The newest reported state of each allocated claim and of each slice.
+
+    Attributes:
+        shadows: claims that stand for what others have.
+    """
 
     def __init__(self, changed: NodesChanged) -> None:
         """Begin empty: where no watch feeds it, no claim holds anything.
@@ -29,6 +36,7 @@ class ClaimCache:
         Args:
             changed: called after each change.
         """
+        self.shadows = ShadowCache(changed)
         self._changed = changed
         self._slices: dict[str, ResourceSlice] = {}
         self._by_name: dict[str, Claim] = {}
@@ -40,6 +48,7 @@ class ClaimCache:
 
     def put_claim(self, claim: ResourceClaim) -> None:
         """Add or replace a claim; one without an allocation holds nothing."""
+        self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
         new, earlier = allocated(claim), self._by_name.get(name)
         if new == earlier:
@@ -54,6 +63,7 @@ class ClaimCache:
 
     def drop_claim(self, name: str) -> None:
         """Remove a claim, by ``namespace/name``."""
+        self.shadows.drop(name)
         earlier = self._by_name.pop(name, None)
         if earlier is None:
             return
@@ -116,13 +126,27 @@ class ClaimCache:
 
     def holding(self, node: Node) -> tuple[Allocation, ...]:
         """Return what claims hold of a node's cards."""
-        found = (*self._of_node.get(node.name, {}).values(), *self._of_node.get(None, {}).values())
-        held = (holding(claim, node, self.devices) for claim in found)
+        held = (holding(claim, node, self.devices) for claim in self._on(node.name))
         return tuple(each for each in held if each is not None)
+
+    def shadowed(self, ledger: NodeLedger) -> tuple[ShadowDevice, ...]:
+        """Return what others than claims have of the devices of a node.
+
+        Args:
+            ledger: of the node, as it is stored.
+        """
+        name = ledger.node.name
+        claims = {claim.uid: claim for claim in self._on(name)}
+        return shadows(ledger, self.devices.of_node(name), claims)
 
     def described(self, node: str) -> tuple[NodeDescription, ...]:
         """Return the cards of a node by its slices."""
         return described(node, self.devices.of_node(node))
+
+    def _on(self, node: str) -> Iterator[Claim]:
+        """The claims with devices that may be on a node."""
+        yield from self._of_node.get(node, {}).values()
+        yield from self._of_node.get(None, {}).values()
 
     def _note(self, claim: Claim, earlier: Claim | None) -> None:
         if earlier is None or earlier.results != claim.results:

@@ -23,6 +23,7 @@ from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.node_lock import NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
+from adapters.cluster.objects.shadow_claims import ShadowClaimClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
@@ -47,6 +48,7 @@ from adapters.sidecar.reconcile.node_resources import NodeResourcePublisher
 from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.reconcile.reporter import ReconcileReporter
 from adapters.sidecar.reconcile.requeue import PodRequeuer
+from adapters.sidecar.reconcile.shadows import ShadowPublisher
 from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Settings, SettingsError
@@ -127,6 +129,13 @@ class InCluster:
         self._export(runtime.metrics, reconciler, election)
         runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
         runtime.staleness = self._ledgers.staleness
+        leading = [reconciler.run, publisher.run, quotas.run]
+        if self._settings.dra.shadows:
+            shadows = self._shadows(service)
+            self._cache.subscribe(shadows.look_at)
+            runtime.ledger_changed = partial(_each, (unbound.changed, shadows.look_at))
+            runtime.ledger_deleted = partial(_each, (reconciler.look_at, shadows.look_at))
+            leading.append(shadows.run)
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
@@ -134,7 +143,7 @@ class InCluster:
             *(each.run() for each in self._watches.scheduler_config(config)),
             *(each.run() for each in watches.values()),
             self._events.run(),
-            election.run(partial(self._lead, service, (reconciler.run, publisher.run, quotas.run))),
+            election.run(partial(self._lead, service, leading)),
             _until_adopted(service, self._cache),
             unbound.run(),
             requeuer.run(),
@@ -217,6 +226,17 @@ class InCluster:
             self._warning("node_resources.write_failed"),
         )
 
+    def _shadows(self, service: Service) -> ShadowPublisher:
+        namespace = self._settings.namespace
+        return ShadowPublisher(
+            service.ledgers,
+            self._cache.claims,
+            ShadowClaimClient(self._client, namespace),
+            namespace,
+            monotonic,
+            self._warning("shadow_claims.write_failed"),
+        )
+
     def _election(self) -> Election:
         last = ""
 
@@ -271,6 +291,11 @@ class InCluster:
     def _warning(self, event: str) -> Callable[[str, str], None]:
         """Return a function that logs an event of a node, with a sentence about it."""
         return lambda node, text: self._log.warning(event, node=node, text=text)
+
+
+def _each(functions: Sequence[Callable[[str], None]], node: str) -> None:
+    for function in functions:
+        function(node)
 
 
 async def _until_adopted(service: Service, cache: ClusterCache) -> None:

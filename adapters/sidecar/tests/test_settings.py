@@ -120,6 +120,7 @@ EVERY = {
     "LOG_LEVEL": "debug",
     "DRA_CLAIMS": "true",
     "DRA_ARBITER": "true",
+    "DRA_SHADOWS": "true",
     "LOG_FORMAT": "text",
 }
 
@@ -142,14 +143,15 @@ def test_every_value_can_be_set_by_the_environment() -> None:
     assert all(said[name] != plain.get(name) for name in EVERY)
 
 
-def test_an_arbiter_of_claims_reads_claims(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["arbiter", "shadows"])
+def test_what_is_done_about_claims_needs_that_they_are_read(tmp_path: Path, name: str) -> None:
     file = tmp_path / "sidecar.yaml"
-    file.write_text("dra: {arbiter: true}")
+    file.write_text(f"dra: {{{name}: true}}")
 
-    with pytest.raises(SettingsError, match=r"dra\.arbiter: needs dra\.claims: true"):
+    with pytest.raises(SettingsError, match=rf"dra\.{name}: needs dra\.claims: true"):
         settings_module.read(file)
-    file.write_text("dra: {claims: true, arbiter: true}")
-    assert settings_module.read(file).dra.arbiter
+    file.write_text(f"dra: {{claims: true, {name}: true}}")
+    assert getattr(settings_module.read(file).dra, name)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- if .Values.dra.enabled }}
-dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}}
+dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}}
 {{- end }}
 {{- end }}
 

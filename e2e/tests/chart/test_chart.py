@@ -104,7 +104,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
-            "sharequotas/status",
+            "resourceclaims/binding", "sharequotas/status",
         },
     }  # fmt: skip
 

@@ -6,31 +6,32 @@ that two schedulers over-allocate a card (kubernetes/kubernetes issue 128980, cl
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
 from itertools import takewhile
 
 import pytest
 
-from adapters.wire.quantity import parse
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.nodes import add_nodes, fake_node, start_kwok
-from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, wait_for_nodes
+from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.full_stack import Planes, prepare
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+from e2e.harness.workloads.claims import (
+    CAPACITY,
+    CARDS,
+    CLAIMS,
+    CLASS,
+    GIB,
+    NODE,
+    RESOURCES,
+    SCHEDULERS,
+    a_claim,
+    a_pod,
+    allocated,
+)
 
 pytestmark = pytest.mark.local("the API server admits no claims of other modules")
 
-RESOURCES = "/apis/resource.k8s.io/v1"
-CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
-NODE, DRIVER, CLASS = "dra-node", "gpu.dragoman.dev", "share.dragoman.dev"
-CARDS = ("GPU-dra-0", "GPU-dra-1")
-GIB = 1 << 30
-CAPACITY = 80 * GIB
-SCHEDULERS = ("first-scheduler", "second-scheduler")
 ROUNDS = 6
 ATTEMPTS = 30
 """Rounds in which the schedulers must over-allocate once; they do so in most."""
@@ -38,78 +39,9 @@ PODS_OF_A_ROUND = 12
 EACH = 20 * GIB
 
 
-def a_card(number: int) -> Object:
-    """A card of 80 GiB that claims share by memory."""
-    memory = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
-    return {
-        "name": f"gpu-{number}",
-        "allowMultipleAllocations": True,
-        "attributes": {"uuid": {"string": CARDS[number]}, "index": {"int": number}},
-        "capacity": {"memory": {"value": "80Gi", "requestPolicy": memory}},
-    }
-
-
-def add_devices(api: Api) -> None:
-    api.create(
-        f"{RESOURCES}/resourceslices",
-        {
-            "metadata": {"name": f"{NODE}-{DRIVER}"},
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": NODE,
-                "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
-                "devices": [a_card(number) for number in range(len(CARDS))],
-            },
-        },
-    )
-    expression = f"device.driver == '{DRIVER}'"
-    selectors = [{"cel": {"expression": expression}}]
-    api.create(
-        f"{RESOURCES}/deviceclasses",
-        {"metadata": {"name": CLASS}, "spec": {"selectors": selectors}},
-    )
-
-
-def a_claim(name: str, memory: int) -> Object:
-    exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": str(memory)}}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}},
-    }
-
-
-def a_pod(name: str, scheduler: str, *claims: str) -> Object:
-    container = {
-        "name": "main",
-        "image": "localhost/none",
-        "resources": {"claims": [{"name": claim} for claim in claims]},
-    }
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": scheduler,
-            "containers": [container],
-            "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims],
-            "terminationGracePeriodSeconds": 0,
-        },
-    }
-
-
-def allocated(api: Api) -> dict[str, Fraction]:
-    """Bytes of each card that claims have, as the API server says."""
-    found: dict[str, Fraction] = {card: Fraction(0) for card in CARDS}
-    for claim in api.get(CLAIMS)["items"]:
-        allocation = claim.get("status", {}).get("allocation", {})
-        results = allocation.get("devices", {}).get("results", ())
-        for result in (each for each in results if each["driver"] == DRIVER):
-            card = CARDS[int(result["device"].removeprefix("gpu-"))]
-            found[card] += parse(result["consumedCapacity"]["memory"])
-    return found
-
-
 def most_over(api: Api) -> Fraction:
     """By how many bytes the worst card is over-allocated."""
-    return max(max(found - CAPACITY, Fraction(0)) for found in allocated(api).values())
+    return max(max(found - CAPACITY, Fraction(0)) for found in allocated(api, CARDS).values())
 
 
 def decided(api: Api) -> bool:
@@ -150,29 +82,12 @@ def rounds(plane: ControlPlane, count: int) -> Iterator[Fraction]:
 
 
 @pytest.fixture(scope="module")
-def plane(planes: Planes) -> Iterator[ControlPlane]:
-    """A node with two cards that a slice describes, and two schedulers that have a cache each."""
-    with planes() as made:
-        made = replace(made, values={"dra": {"enabled": True, "arbiter": {"enabled": True}}})
-        prepare(made)
-        start_kwok(made)
-        add_nodes(made.api, [fake_node(NODE)])
-        wait_for_nodes(made.api)
-        add_devices(made.api)
-        for name in SCHEDULERS:
-            start_kube_scheduler(made, {"profiles": [{"schedulerName": name}]})
-            made.api.create(PODS, a_pod("warm", name))
-            within(60, lambda: node_of(made.api, "warm") == NODE)
-            clear(made.api)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def running(plane: ControlPlane) -> Service:
+def running(plane: ControlPlane) -> Iterator[Service]:
     """A service that the API server does not ask yet."""
     made = start_service(plane, dra={"claims": True, "arbiter": True})
     within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
-    return made
+    yield made
+    made.stop()
 
 
 @pytest.fixture
@@ -243,7 +158,7 @@ def test_a_choice_that_a_pod_has_is_corrected_and_counted_by_the_scheduler(
             api.create(PODS, a_pod(name, SCHEDULERS[0], name))
             within(60, lambda name=name: node_of(api, name) == NODE)  # type: ignore[misc]
 
-        found = allocated(api)
+        found = allocated(api, CARDS)
         outcomes = {row["pod"]: row["outcome"] for row in reversed(decisions(service, before))}
 
     assert found == {CARDS[0]: 0, CARDS[1]: 75 * GIB}

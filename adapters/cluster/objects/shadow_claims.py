@@ -1,0 +1,78 @@
+"""Writes shadow claims."""
+
+import msgspec
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
+from adapters.cluster.api.paths import RESOURCE_CLAIMS
+from adapters.dialects.dra.claims import SHADOW
+from adapters.dialects.dra.shadow_claims import ShadowClaim
+
+_OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+
+
+class ShadowClaimClient:
+    """The server's claims of one namespace."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        """Send no request yet.
+
+        Args:
+            client: of the server.
+            namespace: of all shadow claims.
+        """
+        self._client = client
+        self._namespace = namespace
+
+    async def create(self, claim: ShadowClaim) -> None:
+        """Create a claim with its allocation; one that is there already gets the allocation.
+
+        Raises:
+            ClusterError: the server rejected it, did not answer, or has another object of the name.
+        """
+        try:
+            body = await self._client.create(
+                RESOURCE_CLAIMS.collection(self._namespace), claim.manifest
+            )
+        except ClusterError as error:
+            if error.status != CONFLICT:
+                raise
+            body = await self._client.get(self._path(claim.name))
+        found = read(_OBJECT, body)
+        if not _is_shadow(found):
+            problem = f"ResourceClaim {self._namespace}/{claim.name} is not a shadow claim"
+            raise ClusterError(CONFLICT, "AlreadyExists", problem)
+        if not _is_allocated(found):
+            replaced = {**found, "status": claim.status}
+            await self._client.replace(self._path(claim.name, "status"), replaced)
+
+    async def delete(self, name: str, uid: str) -> None:
+        """Delete a claim; one of another uid stays.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        }
+        try:
+            await self._client.delete(self._path(name), options)
+        except ClusterError as error:
+            if error.status not in {NOT_FOUND, CONFLICT}:
+                raise
+
+    def _path(self, name: str, part: str = "") -> str:
+        return RESOURCE_CLAIMS.path(name, self._namespace, part)
+
+
+def _is_shadow(found: dict[str, object]) -> bool:
+    metadata = found.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and SHADOW in labels
+
+
+def _is_allocated(found: dict[str, object]) -> bool:
+    status = found.get("status")
+    return isinstance(status, dict) and bool(status.get("allocation"))

@@ -1,0 +1,195 @@
+"""What others have of the devices of a node, as claims that tell it to schedulers.
+
+Schedulers of Dynamic Resource Allocation add up the claims of the cluster and know nothing of pods
+of other dialects, of another driver's claims for the same card, or of cards that a container of a
+deleted pod may still use. A shadow claim is an allocated claim of no pod with exactly these parts.
+It is advice: the ledger decides.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+from math import ceil
+
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
+from adapters.dialects.dra.holders import COMPUTE
+from core.hardware.card import Card
+from core.hardware.quantity import FULL
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardShare, CardUsage, first_conflict
+from core.requests.request import TaskClass
+
+SLOTS = ("slots", "shares")
+"""Capacities of a device that mean its slots: ours, and those of NVIDIA's driver."""
+
+_LEAST = CardShare(
+    uid="",
+    memory=1,
+    compute=0,
+    slots=1,
+    exclusive=False,
+    blocked=False,
+    task_class=TaskClass.NORMAL,
+    qos=None,
+    group=None,
+    member_of=None,
+    exclusions=frozenset(),
+    slices=(),
+    unreadable_slices=True,
+)
+"""The least that a claim could have of a card: where even that conflicts, it can have nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowDevice:
+    """A device of which others have a part.
+
+    Attributes:
+        key: of the device.
+        consumed: amounts by the name of the capacity as it is published; None for all of it.
+    """
+
+    key: DeviceKey
+    consumed: Mapping[str, int] | None = None
+
+
+def shadows(
+    ledger: NodeLedger, devices: Iterable[PublishedDevice], claims: Mapping[str, Claim]
+) -> tuple[ShadowDevice, ...]:
+    """The devices of which schedulers would allocate what they cannot have, by their keys.
+
+    Args:
+        ledger: of a node, as it is stored.
+        devices: of the node.
+        claims: by uid, the allocated claims of the cluster, which schedulers count themselves.
+    """
+    known = frozenset(
+        uid
+        for uid, each in ledger.allocations.items()
+        if each.dialect == DRA and uid not in claims and each.release_by is None
+    )
+    has = {
+        uid: frozenset((each.driver, each.pool, each.device) for each in claims[uid].results)
+        for uid in claims.keys() & ledger.allocations.keys()
+    }
+    usages = {
+        card.uuid: (card, use) for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+    }
+    found: list[ShadowDevice] = []
+    ordered = sorted(devices, key=lambda each: (each.card, each.is_counted, each.key))
+    groups = groupby(ordered, lambda each: (each.card, each.is_counted, each.driver, each.pool))
+    for (uuid, is_counted, _, _), group in groups:
+        if uuid not in usages:
+            continue
+        card, use = usages[uuid]
+        members = list(group)
+        if is_counted:
+            others = _without(use, known | _with_any(has, {each.key for each in members}))
+            found += _of_counters(card, others, members) if others.shares else ()
+            continue
+        for each in members:
+            others = _without(use, known | _with_any(has, {each.key}))
+            shadow = _of_device(card, others, each) if others.shares else None
+            found += () if shadow is None else (shadow,)
+    return tuple(sorted(found, key=lambda each: each.key))
+
+
+def _with_any(
+    has: Mapping[str, Collection[DeviceKey]], keys: Collection[DeviceKey]
+) -> frozenset[str]:
+    """The claims that have one of these devices."""
+    return frozenset(uid for uid, devices in has.items() if not set(devices).isdisjoint(keys))
+
+
+def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:
+    for uid in uids:
+        use = use.minus(uid)
+    return use
+
+
+def _of_device(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice | None:
+    """What others have of a device whose pool has no counters; None where it is free."""
+    if device.profile:
+        return ShadowDevice(device.key) if _is_overlapped(card, others, device) else None
+    return _of_whole(card, others, device)
+
+
+def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice:
+    """The device that is the card: a part of it, or all where a claim cannot have a part."""
+    amounts = device.amounts
+    if (
+        not device.is_shared
+        or "memory" not in amounts
+        or first_conflict(card, others, _LEAST) is not None
+    ):
+        return ShadowDevice(device.key)
+    consumed = {
+        "memory": others.memory + max(amounts["memory"] - card.memory, Fraction(0)),
+        **{name: others.compute * amounts[name] / FULL for name in COMPUTE if name in amounts},
+        **{
+            name: others.slots + max(amounts[name] - card.slots, Fraction(0))
+            for name in SLOTS
+            if name in amounts
+        },
+    }
+    return ShadowDevice(
+        device.key,
+        {
+            device.capacities[name]: ceil(min(amount, amounts[name]))
+            for name, amount in consumed.items()
+        },
+    )
+
+
+def _of_counters(
+    card: Card, others: CardUsage, devices: Collection[PublishedDevice]
+) -> Iterator[ShadowDevice]:
+    """What others have of devices that exclude each other by counters.
+
+    Schedulers know by the counters what a slice excludes. Only the slice itself is allocated: a
+    larger one that overlaps it would count memory slices that are free.
+    """
+    wholes = [each for each in devices if not each.profile]
+    parts = [each for each in devices if each.profile]
+    taken: set[DeviceKey] = set()
+    is_in_parts = True
+    for held in others.slices():
+        exact = [
+            each
+            for each in parts
+            if (each.profile.lower(), each.start) == (held.profile.lower(), held.start)
+        ]
+        found = exact or [each for each in parts if _is_overlapped(card, others, each)]
+        taken |= {each.key for each in found}
+        is_in_parts = is_in_parts and bool(found)
+    if any(share.exclusive or share.blocked or share.unreadable_slices for share in others.shares):
+        is_in_parts = False
+    if not is_in_parts and not wholes:
+        taken = {each.key for each in parts}
+    yield from map(ShadowDevice, sorted(taken))
+    if not is_in_parts:
+        yield from (_of_whole(card, others, each) for each in wholes)
+
+
+def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bool:
+    """Whether others have a part of a MIG device; also where nothing says which part it is."""
+    size = next(
+        (
+            slot.size
+            for layout in card.geometry.layouts
+            for slot in layout.slices
+            if slot.profile.lower() == device.profile.lower()
+        ),
+        None,
+    )
+    if size is None or device.start is None:
+        return True
+    if any(share.exclusive or share.blocked or share.unreadable_slices for share in others.shares):
+        return True
+    return any(
+        held.start < device.start + size and device.start < held.start + held.size
+        for held in others.slices()
+    )

@@ -1,0 +1,130 @@
+"""Shadow claims: a stock kube-scheduler, asked by no webhook, knows what others have of a card."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
+from e2e.harness.names import NAMESPACE
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.service import Service, held, ledger, start_service, with_decisions
+from e2e.harness.workloads.claims import (
+    CLAIMS,
+    GIB,
+    RESOURCES,
+    SCHEDULERS,
+    a_card,
+    a_claim,
+    a_pod,
+    a_slice,
+    allocated,
+)
+from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
+
+pytestmark = pytest.mark.local("the schedulers are of this control plane")
+
+NODE = "shared-node"
+CARDS = tuple(card.uuid for card in gpus(NODE, 2))
+SHADOWS = f"{RESOURCES}/namespaces/{NAMESPACE}/resourceclaims"
+
+
+@pytest.fixture(scope="module")
+def service(plane: ControlPlane) -> Iterator[Service]:
+    """A service that publishes shadow claims, and a node that Volcano and a driver describe."""
+    add_inventory(plane.api, [described(NODE, volcano(gpus(NODE, 2)))])
+    wait_for_nodes(plane.api)
+    cards = [a_card(number, uuid) for number, uuid in enumerate(CARDS)]
+    made_slice = plane.api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, cards))
+    made = start_service(plane, dra={"claims": True, "shadows": True})
+    within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
+    yield made
+    made.stop()
+    plane.api.delete(f"{RESOURCES}/resourceslices/{made_slice['metadata']['name']}")
+    plane.api.delete(f"/api/v1/nodes/{NODE}")
+
+
+@pytest.fixture(autouse=True)
+def idle(service: Service) -> Iterator[None]:
+    """Nothing is left of a test."""
+    yield
+    api = service.plane.api
+    clear(api)
+    api.delete(CLAIMS)
+    within(90, lambda: not held(service.plane, NODE))
+    within(30, lambda: not shadows(api))
+
+
+def shadows(api: Api) -> dict[str, Object]:
+    """What each shadow claim says, by the device: the amounts, empty for a whole device."""
+    return {
+        result["device"]: result.get("consumedCapacity", {})
+        for claim in api.get(SHADOWS)["items"]
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {})["results"]
+    }
+
+
+def bind_share(service: Service, name: str, mib: int) -> None:
+    """A pod of Volcano's words gets a share of a card."""
+    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(mib)}
+    pod = a_pod(name, "another-scheduler")
+    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
+    made = service.plane.api.create(PODS, pod)
+    question = {
+        "PodName": name,
+        "PodNamespace": "default",
+        "PodUID": made["metadata"]["uid"],
+        "Node": NODE,
+    }
+    assert not service.ask("/extender/bind", question).get("Error")
+
+
+def claim(api: Api, name: str, memory: int) -> None:
+    """A pod with a claim, for a stock scheduler, on the node."""
+    api.create(CLAIMS, a_claim(name, memory))
+    pod = a_pod(name, SCHEDULERS[0], name)
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
+    api.create(PODS, pod)
+
+
+def test_a_scheduler_does_not_choose_a_card_that_a_volcano_pod_fills(service: Service) -> None:
+    """Alone it takes the first card that its own records say is free."""
+    api = service.plane.api
+    bind_share(service, "full", 80 * 1024)
+    (full,) = {grant["card"] for grant in held(service.plane, NODE)["full"]["grants"]}
+    number = CARDS.index(full)
+    within(30, lambda: set(shadows(api)) == {f"gpu-{number}"})
+
+    claim(api, "claimant", 60 * GIB)
+
+    with_decisions(service, lambda: within(60, lambda: node_of(api, "claimant") == NODE))
+    assert allocated(api, CARDS) == {full: 0, CARDS[1 - number]: 60 * GIB}
+
+
+def test_the_amounts_are_exact_and_follow_the_ledger(service: Service) -> None:
+    """70 and 75 of 80 GiB are in use by pods: 8 GiB fit beside the first, 16 nowhere."""
+    api = service.plane.api
+    bind_share(service, "first", 75 * 1024)
+    bind_share(service, "second", 70 * 1024)
+    amounts = {f"gpu-{CARDS.index(card)}": gib * GIB for card, gib in on_cards(service).items()}
+    within(30, lambda: {d: int(c["memory"]) for d, c in shadows(api).items()} == amounts)
+
+    claim(api, "large", 16 * GIB)
+    claim(api, "small", 8 * GIB)
+
+    within(60, lambda: node_of(api, "small") == NODE)
+    assert not node_of(api, "large")
+    assert max(allocated(api, CARDS).values()) == 8 * GIB
+    api.delete(f"{PODS}/first")
+    within(90, lambda: node_of(api, "large") == NODE)
+    assert sum(allocated(api, CARDS).values()) == 24 * GIB
+
+
+def on_cards(service: Service) -> dict[str, int]:
+    """GiB in use by card, as the ledger says."""
+    return {
+        grant["card"]: grant["memory"] // GIB
+        for row in held(service.plane, NODE).values()
+        for grant in row["grants"]
+    }
