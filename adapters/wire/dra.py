@@ -74,6 +74,28 @@ class DeviceClass(Wire, frozen=True, gc=False):
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
+class PolicyRange(Wire, frozen=True, gc=False):
+    """Of amounts of a capacity that a claim can have."""
+
+    min: Amount | None = None
+    max: Amount | None = None
+    step: Amount | None = None
+
+
+class RequestPolicy(Wire, frozen=True, gc=False):
+    """Of a capacity: which amounts a claim can have, and how much one has that states none."""
+
+    default: Amount | None = None
+    valid_range: PolicyRange | None = None
+    valid_values: tuple[Amount, ...] | None = None
+
+
+class CapacityRequirements(Wire, frozen=True, gc=False):
+    """The part of a device that a request wants, by capacity."""
+
+    requests: dict[str, Amount] | None = None
+
+
 class ExactRequest(Wire, frozen=True, gc=False):
     """Devices of one class; ``count`` 1 where it is not stated."""
 
@@ -81,6 +103,13 @@ class ExactRequest(Wire, frozen=True, gc=False):
     selectors: tuple[DeviceSelector, ...] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    capacity: CapacityRequirements | None = None
+
+
+class Alternative(ExactRequest, frozen=True, gc=False):
+    """One of several requests of which the first that fits counts."""
+
+    name: str = ""
 
 
 class ClaimRequest(Wire, frozen=True, gc=False):
@@ -88,6 +117,7 @@ class ClaimRequest(Wire, frozen=True, gc=False):
 
     name: str = ""
     exactly: ExactRequest | None = None
+    first_available: tuple[Alternative, ...] | None = None
 
 
 class ClaimDevices(Wire, frozen=True, gc=False):
@@ -191,6 +221,12 @@ class ClaimStatus(Wire, frozen=True, gc=False):
 
     allocation: ClaimAllocation | None = None
     reserved_for: tuple[ConsumerReference, ...] | None = None
+
+
+class StatusOfClaim(Wire, frozen=True, gc=False):
+    """A claim of which only the status is read."""
+
+    status: ClaimStatus = ClaimStatus()
 
 
 class ResourceClaim(Wire, frozen=True, gc=False):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from adapters.dialects.dra.claims import NAME_FIELD, SHADOW
 from adapters.dialects.dra.shadows import ShadowDevice
+from adapters.dialects.dra.share_id import share_id
 
 NODE = "dragoman.dev/node"
 """The annotation of a shadow claim with the name of its node."""
@@ -63,7 +64,7 @@ def _claim(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> Shadow
             "device": device,
         }
         if consumed is not None:
-            result["shareID"] = _share_id(digest, number)
+            result["shareID"] = share_id(f"{digest}/{number}")
             result["consumedCapacity"] = {key: str(amount) for key, amount in consumed.items()}
         results.append(result)
     term = {
@@ -85,9 +86,3 @@ def _claim(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> Shadow
             }
         },
     )
-
-
-def _share_id(digest: str, number: int) -> str:
-    """A UUID that follows from the content of the claim: of version 8, RFC 9562."""
-    text = hashlib.sha256(f"{digest}/{number}".encode()).hexdigest()
-    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"

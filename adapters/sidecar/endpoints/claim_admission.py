@@ -14,11 +14,13 @@ import msgspec
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
+from adapters.dialects.dra.consumption import ConsumptionError
 from adapters.dialects.dra.devices import Devices, means_cards
 from adapters.dialects.dra.equivalence import others
 from adapters.dialects.dra.holders import holding
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.claim_shares import with_shares
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
@@ -69,6 +71,11 @@ class ClaimAdmission:
             return admission.allowed(review.uid)
         self._service.check_ready()
         decision = DecisionRecord("claim", Outcome.ERROR, claim.name, claim.uid, DRA)
+        try:
+            claim, shares = with_shares(review, claim, self._catalog.pool)
+        except ConsumptionError as error:
+            text = f"dragoman: {error}"
+            return self._deny(review, replace(decision, cause="unclear", text=text))
         held = self._held(claim)
         missing = self._without_ledger(claim)
         if missing:
@@ -91,13 +98,14 @@ class ClaimAdmission:
             return admission.denied(review.uid, code, decision.text)
         if device is not None:
             self._record(replace(decision, outcome=Outcome.CORRECTED))
-            return admission.allowed(review.uid, [_replacing(device)])
+            return admission.allowed(review.uid, [*shares, _replacing(device)])
         if problem is not None:
             text = f"dragoman: {held[0].node}: {problem}"
             return self._deny(review, replace(decision, cause="in_use", text=text))
         if not review.dry_run:
-            self._record(replace(decision, outcome=Outcome.ADOPTED))
-        return admission.allowed(review.uid)
+            outcome = Outcome.CORRECTED if shares else Outcome.ADOPTED
+            self._record(replace(decision, outcome=outcome))
+        return admission.allowed(review.uid, shares or None)
 
     async def _commit(self, review: AdmissionRequest, held: Allocation) -> str | None:
         """Why the devices of a claim are not free; None where they are the claim's now."""

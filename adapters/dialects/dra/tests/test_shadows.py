@@ -157,7 +157,7 @@ def test_slices_that_overlap_one_in_use_are_taken() -> None:
 
 
 def test_a_slice_of_which_nothing_is_known_is_taken() -> None:
-    no_start = {**a_mig_device("x", "a", "1g", 0), "capacity": {}}
+    no_start: dict[str, object] = {**a_mig_device("x", "a", "1g", 0), "capacity": {}}
     other = a_mig_device("y", "a", "9g", 3)
 
     assert of_mig(no_start, other, pod=held(a_sliced_grant(2))) == {"x", "y"}

@@ -286,3 +286,75 @@ def test_a_dry_run_corrects_without_a_commit() -> None:
 
     assert rig.ask(asking(a_claim(a_result("gpu-0"), uid="u2")), dry=True)["allowed"]
     assert set(rig.held()) == {"u1"}
+
+
+MEMORY = {"default": "8Gi", "validRange": {"min": "1Mi", "max": "8Gi", "step": "1Mi"}}
+
+
+def a_shared_slice() -> ResourceSlice:
+    """Cards that claims share."""
+    devices = [
+        {
+            **a_card_device(f"gpu-{number}", CARDS[number]),
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "8Gi", "requestPolicy": MEMORY}},
+        }
+        for number in range(2)
+    ]
+    made = a_slice(*devices)
+    return made.__replace__(spec=made.spec.__replace__(node_name="n1"))
+
+
+def asking_for(memory: str, *results: object, uid: str = "u1") -> Any:
+    claim = a_claim(*results, uid=uid)
+    return asking(claim, capacity={"requests": {"memory": memory}})
+
+
+def test_a_whole_card_for_a_request_of_a_part_is_made_a_share() -> None:
+    """As koord-scheduler 1.8.0 allocates it."""
+    rig = Rig(a_shared_slice())
+
+    answer = rig.ask(asking_for("2Gi", a_result("gpu-1")))
+
+    first, second = json.loads(b64decode(answer["patch"]))
+    at = "/status/allocation/devices/results/0"
+    assert (first["op"], first["path"]) == ("add", f"{at}/shareID")
+    assert second["path"] == f"{at}/consumedCapacity"
+    assert second["value"] == {"memory": str(2 * GIB)}
+    assert rig.held() == {"u1": 2 * GIB}
+    assert rig.outcomes == [Outcome.CORRECTED]
+    assert rig.ask(asking_for("6Gi", a_result("gpu-1"), uid="u2"))["allowed"]
+    assert rig.held() == {"u1": 2 * GIB, "u2": 6 * GIB}
+
+
+def test_a_share_is_filled_in_where_administration_has_a_device_too() -> None:
+    rig = Rig(a_shared_slice())
+    admin = {**a_result("gpu-0"), "adminAccess": True}
+
+    answer = rig.ask(asking_for("2Gi", admin, a_result("gpu-1"), a_result("unknown")))
+
+    assert not answer["allowed"]
+    answer = rig.ask(asking_for("2Gi", admin, a_result("gpu-1")))
+    first, *_ = json.loads(b64decode(answer["patch"]))
+    assert first["path"] == "/status/allocation/devices/results/1/shareID"
+
+
+def test_a_filled_in_share_moves_to_a_card_with_room() -> None:
+    rig = Rig(a_shared_slice())
+    rig.ask(asking_for("7Gi", a_result("gpu-0")))
+
+    answer = rig.ask(asking_for("2Gi", a_result("gpu-0"), uid="u2"))
+
+    *_, moved = json.loads(b64decode(answer["patch"]))
+    assert moved["value"] == "gpu-1"
+    assert rig.held() == {"u1": 7 * GIB, "u2": 2 * GIB}
+
+
+def test_a_request_of_more_than_the_device_is_rejected() -> None:
+    rig = Rig(a_shared_slice())
+
+    answer = rig.ask(asking_for("9Gi", a_result("gpu-0")))
+
+    assert not answer["allowed"]
+    assert "9Gi of memory is more than a claim can have" in answer["status"]["message"]
+    assert rig.held() == {}

@@ -1,0 +1,75 @@
+"""Fills in the shares that the library of a claim's scheduler left out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.consumption import consumed
+from adapters.dialects.dra.share_id import share_id
+from adapters.wire import admission, body
+from adapters.wire.admission import AdmissionRequest, Patch
+from adapters.wire.dra import (
+    DeviceResult,
+    RequestedClaim,
+    ResourceSlice,
+    SliceDevice,
+    StatusOfClaim,
+)
+
+Pool = Callable[[str, str], Sequence[ResourceSlice]]
+"""Returns the slices of a pool, by driver and name."""
+
+_REQUESTED: msgspec.json.Decoder[RequestedClaim] = msgspec.json.Decoder(RequestedClaim)
+_STATUS: msgspec.json.Decoder[StatusOfClaim] = msgspec.json.Decoder(StatusOfClaim)
+
+
+def with_shares(review: AdmissionRequest, claim: Claim, pool: Pool) -> tuple[Claim, Patch]:
+    """The claim with the share of each device of which it requests a part, and their patch.
+
+    Args:
+        review: of its status.
+        claim: as its scheduler allocated it.
+        pool: of the cluster's slices.
+
+    Raises:
+        ConsumptionError: a device cannot give what its request states.
+    """
+    if claim.unread is not None or all(each.share_id is not None for each in claim.results):
+        return claim, []
+    content = admission.object_of(review)
+    requested = body.read(content, _REQUESTED)
+    allocation = body.read(content, _STATUS).status.allocation
+    patch: Patch = []
+    results: list[DeviceResult] = []
+    for number, result in enumerate(allocation.devices.results or () if allocation else ()):
+        if result.admin_access:
+            continue
+        device = _device(result, pool)
+        amounts = None if device is None else consumed(requested, result, device)
+        if amounts is None:
+            results.append(result)
+            continue
+        share = share_id(f"{review.uid}/{number}")
+        results.append(
+            msgspec.structs.replace(result, share_id=share, consumed_capacity=dict(amounts))
+        )
+        path = f"/status/allocation/devices/results/{number}"
+        patch += [
+            {"op": "add", "path": f"{path}/shareID", "value": share},
+            {"op": "add", "path": f"{path}/consumedCapacity", "value": amounts},
+        ]
+    return replace(claim, results=tuple(results)), patch
+
+
+def _device(result: DeviceResult, pool: Pool) -> SliceDevice | None:
+    return next(
+        (
+            device
+            for each in pool(result.driver, result.pool)
+            for device in each.spec.devices or ()
+            if device.name == result.device
+        ),
+        None,
+    )
