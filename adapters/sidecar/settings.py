@@ -87,7 +87,7 @@ class DraSettings(Section):
             cards.
         arbiter: whether each new allocation of a claim is committed to the ledger before the API
             server writes it, or rejected; needs ``claims``.
-        shadows: whether shadow claims tell schedulers what others have; needs ``claims``.
+        shadows: whether shadow claims show schedulers what others have; needs ``claims``.
     """
 
     claims: bool = False

@@ -1,4 +1,4 @@
-"""What others have of the devices of a node, as claims that tell it to schedulers.
+"""What others have of the devices of a node, as claims that schedulers count.
 
 Schedulers of Dynamic Resource Allocation add up the claims of the cluster and know nothing of pods
 of other dialects, of another driver's claims for the same card, or of cards that a container of a

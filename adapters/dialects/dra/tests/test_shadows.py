@@ -45,7 +45,7 @@ def a_shared(name: str = "gpu-0", uuid: str = "a", **amounts: str) -> dict[str, 
 SHARED = a_slice(a_shared(), driver=OURS)
 
 
-def told(
+def shadowed(
     *allocations: Allocation,
     slices: Iterable[ResourceSlice] = (SHARED,),
     card: Card = CARD,
@@ -65,11 +65,11 @@ def claimed(claim: ResourceClaim, *slices: ResourceSlice) -> tuple[Claim, Alloca
 
 
 def test_a_card_that_is_free_has_no_shadow() -> None:
-    assert told() == {}
+    assert shadowed() == {}
 
 
 def test_amounts_of_a_shared_device_are_the_sum_of_what_pods_have() -> None:
-    found = told(
+    found = shadowed(
         held(a_grant(memory=20 * GIB, compute=30), uid="p"),
         held(a_grant(memory=5 * GIB, compute=5), uid="q"),
         slices=[a_slice(a_shared(memory="80Gi", x__cores="200", slots="10", other="7"))],
@@ -79,7 +79,7 @@ def test_amounts_of_a_shared_device_are_the_sum_of_what_pods_have() -> None:
 
 
 def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:
-    found = told(
+    found = shadowed(
         held(a_grant(memory=GIB)),
         slices=[a_slice(a_shared(memory="81Gi", slots="12"), driver=OURS)],
     )
@@ -100,25 +100,27 @@ def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:
 def test_a_device_of_which_no_claim_can_have_a_part_is_taken_as_a_whole(
     allocation: Allocation,
 ) -> None:
-    assert told(allocation) == {f"{OURS}/n/gpu-0": None}
+    assert shadowed(allocation) == {f"{OURS}/n/gpu-0": None}
 
 
 def test_a_device_that_claims_cannot_share_is_taken_as_a_whole() -> None:
     pod = held(a_grant(memory=GIB))
 
-    assert told(pod, slices=[a_slice(a_card_device("gpu-0", "a"))]) == {f"{NVIDIA}/n/gpu-0": None}
+    assert shadowed(pod, slices=[a_slice(a_card_device("gpu-0", "a"))]) == {
+        f"{NVIDIA}/n/gpu-0": None
+    }
     no_memory = a_slice(a_shared(shares="4"))
-    assert told(pod, slices=[no_memory]) == {f"{NVIDIA}/n/gpu-0": None}
+    assert shadowed(pod, slices=[no_memory]) == {f"{NVIDIA}/n/gpu-0": None}
 
 
 def test_a_claim_is_counted_by_schedulers_for_its_own_device_alone() -> None:
     theirs = a_slice(a_card_device("gpu-7", "a"))
     claim, grants = claimed(a_claim(a_share("gpu-0", memory="8Gi")), a_slice(a_shared()))
 
-    found = told(grants, slices=[theirs, a_slice(a_shared(), driver=OURS)], claims={})
+    found = shadowed(grants, slices=[theirs, a_slice(a_shared(), driver=OURS)], claims={})
     assert found == {}, "the write of its allocation is on its way"
 
-    found = told(
+    found = shadowed(
         grants,
         slices=[a_slice(a_shared(), a_card_device("gpu-7", "a")), SHARED],
         claims={claim.uid: claim},
@@ -129,13 +131,13 @@ def test_a_claim_is_counted_by_schedulers_for_its_own_device_alone() -> None:
 def test_the_cards_of_a_deallocated_claim_are_in_use_while_containers_may_run() -> None:
     _, grants = claimed(a_claim(a_share("gpu-0", memory="8Gi")), a_slice(a_shared()))
 
-    found = told(replace(grants, release_by=7), slices=[a_slice(a_shared())])
+    found = shadowed(replace(grants, release_by=7), slices=[a_slice(a_shared())])
 
     assert found == {f"{NVIDIA}/n/gpu-0": {"memory": 8 * GIB}}
 
 
 def test_devices_of_other_cards_are_free() -> None:
-    assert told(held(a_grant()), slices=[a_slice(a_shared(uuid="b"))]) == {}
+    assert shadowed(held(a_grant()), slices=[a_slice(a_shared(uuid="b"))]) == {}
 
 
 MIG = a_mig_card()
@@ -147,7 +149,7 @@ PARTS = [
 
 
 def of_mig(*devices: dict[str, object], pod: Allocation) -> set[str]:
-    found = told(pod, slices=[a_slice(*devices)], card=MIG)
+    found = shadowed(pod, slices=[a_slice(*devices)], card=MIG)
     return {key.rpartition("/")[2] for key in found}
 
 
@@ -198,7 +200,7 @@ def test_a_claim_on_a_device_with_counters_is_known_for_all_devices_of_its_pool(
     assert claim is not None
     allocation = Allocation(claim.uid, claim.name, "dra", "n", (a_sliced_grant(0),))
 
-    found = told(
+    found = shadowed(
         allocation,
         slices=[a_slice(*counted(*PARTS))],
         card=MIG,
