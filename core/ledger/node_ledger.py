@@ -18,12 +18,12 @@ from core.ledger.usage import (
     IDLE,
     CardShare,
     CardUsage,
-    concurrent_grants,
     conflict_between,
+    contested_cards,
     first_conflict,
-    shares_by_card,
+    shares_of,
 )
-from core.requests.grant import Allocation, AllocationState, Grant
+from core.requests.grant import Allocation, AllocationState
 
 NO_FENCES: Mapping[str, int] = MappingProxyType({})
 """Of a ledger on which no namespace has had a quota."""
@@ -71,7 +71,7 @@ class NodeLedger:
         by_uid = {allocation.uid: allocation for allocation in allocations}
         usages = {card.uuid: IDLE for card in node.cards}
         for allocation in by_uid.values():
-            for uuid, share in _shares(allocation).items():
+            for uuid, share in shares_of(allocation).items():
                 if uuid in usages:
                     usages[uuid] = usages[uuid].plus(share)
         in_order = tuple(usages[card.uuid] for card in node.cards)
@@ -92,6 +92,18 @@ class NodeLedger:
         base = self if earlier is None else self.release(allocation.uid)
         base._check(allocation)
         return base._with(allocation)._next(self)
+
+    def allocate(self, allocation: Allocation) -> "NodeLedger":
+        """Reserve and commit in one change, in place of what the pod had here before.
+
+        An attempt to bind the pod begins with it: its ``since`` is new, as after ``renew``.
+
+        Raises:
+            LedgerError: as ``reserve``.
+        """
+        version = self.version + 1
+        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, since=version)
+        return replace(self.release(final.uid).reserve(final), version=version)
 
     def commit(self, uid: str) -> "NodeLedger":
         """Commit a reservation; a committed allocation stays as it is.
@@ -220,7 +232,7 @@ class NodeLedger:
         ]
 
     def _with(self, allocation: Allocation) -> "NodeLedger":
-        shares = _shares(allocation)
+        shares = shares_of(allocation)
         usages = tuple(
             use.plus(shares[card.uuid]) if card.uuid in shares else use
             for card, use in zip(self.node.cards, self.usages, strict=True)
@@ -238,9 +250,9 @@ class NodeLedger:
 
     def _check(self, allocation: Allocation) -> None:
         positions = {card.uuid: position for position, card in enumerate(self.node.cards)}
-        for uuid in _contested_cards(allocation):
+        for uuid in contested_cards(allocation):
             raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
-        for uuid, share in _shares(allocation).items():
+        for uuid, share in shares_of(allocation).items():
             if uuid not in positions:
                 raise LedgerError(f"node {self.node.name} has no card {uuid}")
             card, use = self.node.cards[positions[uuid]], self.usages[positions[uuid]]
@@ -248,41 +260,6 @@ class NodeLedger:
             if obstacle is not None:
                 cause = obstacle.cause.value
                 raise LedgerError(f"card {uuid} cannot take {allocation.pod}: {cause}")
-
-
-def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
-    cards: dict[str, list[Grant]] = {}
-    for grant in allocation.grants:
-        cards.setdefault(grant.card, []).append(grant)
-    return cards
-
-
-def _shares(allocation: Allocation) -> dict[str, CardShare]:
-    grants = _by_card(allocation)
-    blocked = allocation.blocked
-    return {
-        uuid: shares_by_card(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
-        for uuid in (*grants, *sorted(blocked - grants.keys()))
-    }
-
-
-def _contested_cards(allocation: Allocation) -> list[str]:
-    """The cards that two containers of the pod cannot use at the same time."""
-    return [
-        uuid
-        for uuid, grants in _by_card(allocation).items()
-        if any(
-            earlier.exclusive or grant.exclusive or _overlap(earlier, grant)
-            for number, grant in enumerate(grants)
-            for earlier in concurrent_grants(grants[:number], grant.phase)
-        )
-    ]
-
-
-def _overlap(left: Grant, right: Grant) -> bool:
-    if left.slice is None or right.slice is None:
-        return False
-    return left.slice.overlaps(right.slice)
 
 
 def _complaints(allocation: Allocation, known: set[str]) -> list[Problem]:
@@ -299,5 +276,5 @@ def _complaints(allocation: Allocation, known: set[str]) -> list[Problem]:
     ]
     return complaints + [
         Problem(pod, f"its containers exclude each other on {u}", ProblemKind.CONTESTED, u)
-        for u in _contested_cards(allocation)
+        for u in contested_cards(allocation)
     ]

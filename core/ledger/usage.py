@@ -132,6 +132,29 @@ def shares_by_card(
     )
 
 
+def shares_of(allocation: Allocation) -> dict[str, CardShare]:
+    """What a pod has of each card, by uuid."""
+    grants = _by_card(allocation)
+    blocked = allocation.blocked
+    return {
+        uuid: shares_by_card(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
+        for uuid in (*grants, *sorted(blocked - grants.keys()))
+    }
+
+
+def contested_cards(allocation: Allocation) -> list[str]:
+    """The cards that two containers of the pod cannot use at the same time."""
+    return [
+        uuid
+        for uuid, grants in _by_card(allocation).items()
+        if any(
+            earlier.exclusive or grant.exclusive or _overlap(earlier, grant)
+            for number, grant in enumerate(grants)
+            for earlier in concurrent_grants(grants[:number], grant.phase)
+        )
+    ]
+
+
 def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
     """Those of a pod's earlier grants on a card whose containers run together with a next one.
 
@@ -185,6 +208,19 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     if any(one.overlaps(other) for one in left.slices for other in right.slices):
         return Cause.NO_SLICE
     return _conflict_with(left, right) and _conflict_with(right, left)
+
+
+def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
+    cards: dict[str, list[Grant]] = {}
+    for grant in allocation.grants:
+        cards.setdefault(grant.card, []).append(grant)
+    return cards
+
+
+def _overlap(left: Grant, right: Grant) -> bool:
+    if left.slice is None or right.slice is None:
+        return False
+    return left.slice.overlaps(right.slice)
 
 
 def _slices_are_apart(shares: Sequence[CardShare], *, mixed: bool) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB, format_bytes
-from core.ledger.usage import CardShare, shares_by_card
-from core.requests.grant import Allocation, Grant
+from core.ledger.usage import CardShare, shares_of
+from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest, Phase, Request
 
 CARD = 1000
@@ -94,15 +94,7 @@ def held(allocation: Allocation, node: Node) -> QuotaAmounts:
         node: with its cards; a card that it does not have counts whole.
     """
     cards = {card.uuid: card for card in node.cards}
-    grants: dict[str, list[Grant]] = {uuid: [] for uuid in sorted(allocation.blocked)}
-    for grant in allocation.grants:
-        grants.setdefault(grant.card, []).append(grant)
-    return total(
-        _of_card(
-            shares_by_card(allocation, each, blocked=uuid in allocation.blocked), cards.get(uuid)
-        )
-        for uuid, each in grants.items()
-    )
+    return total(_of_card(share, cards.get(uuid)) for uuid, share in shares_of(allocation).items())
 
 
 def least(request: Request, card_memory: Iterable[int]) -> QuotaAmounts:

@@ -29,7 +29,7 @@ class ClaimCommitter:
         def allocate(ledger: NodeLedger) -> tuple[NodeLedger, str]:
             try:
                 _without_earlier(self._ledgers.with_reservations(ledger), held).reserve(held)
-                return ledger.release(held.uid).reserve(held).renew(held.uid), ""
+                return ledger.allocate(held), ""
             except LedgerError as error:
                 return ledger, str(error)
 

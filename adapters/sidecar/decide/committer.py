@@ -150,7 +150,7 @@ class Committer:
                     )
                     if held_claim is None or not held_claim.covers(needed):
                         return ledger, needed
-                changed = ledger.release(uid).reserve(allocation).renew(uid)
+                changed = ledger.allocate(allocation)
             else:
                 # Written too: the store must still have it when the Binding is sent, and a
                 # reconciler that is about to release it must lose the race.

@@ -161,6 +161,27 @@ def test_every_attempt_to_bind_a_pod_has_its_own_version() -> None:
     assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
 
 
+def test_allocating_is_one_change_with_a_number_of_its_own() -> None:
+    ledger = empty(a_card()).reserve(tentative(held(a_grant()), expires=5))
+
+    first = ledger.allocate(held(a_grant()))
+    second = first.allocate(held(a_grant()))
+
+    assert [ledger.version, first.version, second.version] == [1, 2, 3]
+    assert [one.allocations["old"].since for one in (first, second)] == [2, 3]
+    assert first.allocations["old"].state is AllocationState.COMMITTED
+    assert first.expire(10) is first
+    assert first.usages == second.usages == ledger.usages
+
+
+def test_what_does_not_fit_is_not_allocated() -> None:
+    ledger = empty(a_card("a")).reserve(unreadable("x", ["a"]))
+
+    text = refusal(lambda: ledger.allocate(held(a_grant("a"))))
+
+    assert text == "card a cannot take default/old: held by an allocation that cannot be read"
+
+
 def test_a_pod_without_an_allocation_cannot_be_committed() -> None:
     assert refusal(lambda: empty(a_card()).commit("p")) == "pod p holds nothing on n"
 
