@@ -6,7 +6,7 @@ SEED := 1000
 HISTORIES := 100
 STEPS := 500
 IMAGES := auto
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python .ci/install.py
 
 .PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
