@@ -65,6 +65,7 @@ class DeviceClassSpec(Wire, frozen=True, gc=False):
     """Of a class."""
 
     selectors: tuple[DeviceSelector, ...] | None = None
+    extended_resource_name: str | None = None
 
 
 class DeviceClass(Wire, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from adapters.cli.doctor.checks import (
     agents,
     certificates,
+    claims,
     cluster,
     injectors,
     permissions,
@@ -29,6 +30,7 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     permissions.check,
     agents.check,
     injectors.check,
+    claims.check,
 )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from msgspec import UNSET, Raw, UnsetType, field
 
 from adapters.wire.budget import Selector
+from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
 
 
@@ -308,3 +309,9 @@ def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
 def labels(item: Workload | Named | ProgramPod) -> Text:
     """An object's labels, empty where it has none."""
     return item.metadata.labels or {}
+
+
+class DeviceClassList(Wire, frozen=True, gc=False):
+    """All DeviceClasses of a cluster."""
+
+    items: tuple[DeviceClass, ...] = ()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import yaml
 
 from adapters.cli.doctor import objects
+from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap
 
 SERVICE, AGENT = "service", "node"
@@ -87,6 +88,8 @@ class Observed:
         unreadable: kinds that could not be read, with the error.
         version: of the API server.
         definition: of NodeLedger; None where there is none.
+        device_classes: of ResourceClaims; None where the API server does not serve them, or no
+            installation reads claims.
         settings: the ConfigMaps in which schedulers and device plugins may rename resources.
         secrets: of the releases, by namespace and name: the entries that are text.
         ready: of each release by its full name, what ``/readyz`` answered through the API server.
@@ -106,6 +109,7 @@ class Observed:
     webhooks: tuple[objects.WebhookConfiguration, ...] = ()
     ledgers: tuple[objects.LedgerState, ...] = ()
     definition: objects.Definition | None = None
+    device_classes: tuple[DeviceClass, ...] | None = None
     settings: tuple[ConfigMap, ...] = ()
     config_maps: dict[tuple[str, str], ConfigMap] = field(default_factory=dict)
     secrets: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from adapters.cli.doctor import objects
+from adapters.cli.doctor.checks.claims import reads_claims
 from adapters.cli.doctor.checks.permissions import needed
 from adapters.cli.doctor.observed import Account, HttpAnswer, Installation, Observed, Permission
 from adapters.cli.doctor.scheduler_pods import scheduler_pods
@@ -16,6 +17,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     MUTATING_WEBHOOKS,
     NODE_LEDGERS,
     NODES,
@@ -117,6 +119,8 @@ class _Reader:
         wanted |= {(release.namespace, release.name) for release in seen.releases()}
         await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
+        if any(map(reads_claims, seen.releases())):
+            await self._classes()
         await asyncio.gather(*(self._review(*each) for each in needed(seen)))
 
     async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:
@@ -153,6 +157,14 @@ class _Reader:
             secret = await self._unless_refused("secrets", reading)
             if secret is not None:
                 seen.secrets[release.namespace, release.secret] = secret.data
+
+    async def _classes(self) -> None:
+        """Read the classes; the server answers 404 where it does not serve their API."""
+        listing = self._client.find(DEVICE_CLASSES.collection())
+        body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
+        if body is not None:
+            decoder = msgspec.json.Decoder(objects.DeviceClassList)
+            self.seen.device_classes = read(decoder, body).items
 
     async def _review(self, account: Account, permission: Permission) -> None:
         plural, _, part = permission.resource.partition("/")

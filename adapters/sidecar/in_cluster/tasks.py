@@ -14,7 +14,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.error import NOT_FOUND, ClusterError
 from adapters.cluster.api.kubeconfig import SERVICE_ACCOUNT, choose
-from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
 from adapters.cluster.objects.claims import ClaimClient
@@ -175,6 +175,8 @@ class InCluster:
     async def check(self) -> None:
         """Check that the API server serves NodeLedgers; if it does not answer, log that.
 
+        Where claims count and it does not serve their API, log that too: there are none to see.
+
         Raises:
             SettingsError: the custom resource definition is not installed.
         """
@@ -187,6 +189,22 @@ class InCluster:
                     " install configs/crd/nodeledgers.yaml"
                 ) from error
             self._log.warning("cluster.unreachable", text=str(error))
+            return
+        if self._settings.dra.claims:
+            await self._check_claims()
+
+    async def _check_claims(self) -> None:
+        try:
+            found = await self._client.find(DEVICE_CLASSES.collection(), {"limit": "1"})
+        except ClusterError as error:
+            self._log.warning("cluster.unreachable", text=str(error))
+            return
+        if found is None:
+            self._log.warning(
+                "dra.unavailable",
+                text="dra.claims: the API server does not serve resource.k8s.io/v1, so that no"
+                " ResourceClaim is seen: use Kubernetes 1.34 or later, with this API on",
+            )
 
     async def close(self) -> None:
         """Close the store and the connections."""

@@ -62,8 +62,12 @@ class ControlPlane:
         return Api.connect(self.server_port, self.authority.pair, pair)
 
 
-def start_control_plane(run: Run) -> ControlPlane:
+def start_control_plane(run: Run, server: Flags | None = None) -> ControlPlane:
     """Start all three; when this returns, pods can be created in the default namespace.
+
+    Args:
+        run: of the processes.
+        server: further flags of the API server, or in place of the usual ones.
 
     Raises:
         NotBuiltError: a binary is missing.
@@ -72,7 +76,7 @@ def start_control_plane(run: Run) -> ControlPlane:
     client_port, peer_port, server_port, manager_port = free_ports(4)
     authority = Authority.create(run.folder / "certificates")
     _start_etcd(run, client_port, peer_port)
-    _prepare_server(run, authority, client_port, server_port)
+    _prepare_server(run, authority, client_port, server_port, server or {})
     admin = authority.user("admin", "system:masters")
     api = Api.connect(server_port, authority.pair, admin)
     run.processes[-1].wait_until(api.is_ready)
@@ -104,7 +108,7 @@ def _start_etcd(run: Run, client_port: int, peer_port: int) -> None:
     run.start("etcd", [cache.binary("etcd", "etcd"), *words(flags)], ready=is_ready)
 
 
-def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -> None:
+def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int, more: Flags) -> None:
     serving, tokens = authority.server("kube-apiserver"), authority.server("service-accounts")
     (run.folder / "audit.json").write_text(json.dumps(audit.POLICY))
     flags: Flags = {
@@ -131,6 +135,7 @@ def _prepare_server(run: Run, authority: Authority, etcd_port: int, port: int) -
         "allow-privileged": "true",
         "audit-policy-file": run.folder / "audit.json",
         "audit-log-path": run.folder / audit.LOG,
+        **more,
     }
     run.start("kube-apiserver", [cache.binary("kubernetes", "kube-apiserver"), *words(flags)])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from adapters.cli.doctor.checks.claims import reads_claims, setting
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.observed import Account, Installation, Observed, Permission
 
@@ -71,9 +72,24 @@ def _of_service(release: Installation) -> Iterator[Permission]:
         yield Permission("patch", "", "nodes")
     if release.settings.get("publish"):
         yield Permission("patch", "", "nodes/status")
+    yield from _of_claims(release)
     tls = release.settings.get("tls")
     if isinstance(tls, Mapping) and tls.get("managed"):
         for verb in ("get", "patch"):
             yield Permission(verb, "", "secrets", release.secret, release.namespace)
         webhooks = "mutatingwebhookconfigurations"
         yield Permission("update", "admissionregistration.k8s.io", webhooks, release.name)
+
+
+def _of_claims(release: Installation) -> Iterator[Permission]:
+    group = "resource.k8s.io"
+    if reads_claims(release):
+        for verb in ("get", "list", "watch"):
+            for plural in ("resourceclaims", "resourceslices", "deviceclasses"):
+                yield Permission(verb, group, plural)
+    if setting(release, "shadows"):
+        own = release.namespace
+        yield Permission("create", group, "resourceclaims", namespace=own)
+        yield Permission("delete", group, "resourceclaims", namespace=own)
+        yield Permission("update", group, "resourceclaims/status", namespace=own)
+        yield Permission("update", group, "resourceclaims/binding")

@@ -47,6 +47,7 @@ class SoundCluster:
         ready: status and text of the service's ``/readyz``.
         admission: status and object for the pod that is tried; None for what the webhook makes.
         forbidden: verb and resource that no account may use.
+        absent: plurals that the server does not serve.
     """
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class SoundCluster:
     ready: tuple[int, object] = (200, b"ok\n")
     admission: tuple[int, Object] | None = None
     forbidden: set[tuple[str, str]] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
     writes: list[str] = field(default_factory=list)
 
     def find(self, plural: str, name: str = NAME) -> Object:
@@ -105,7 +107,7 @@ class SoundCluster:
 
     def _read(self, steps: list[str], namespace: str) -> tuple[int, object]:
         found = self.objects.get(steps[0], [])
-        if len(steps) == 1:
+        if len(steps) == 1 and steps[0] not in self.absent:
             return 200, {"metadata": {}, "items": found}
         for each in found:
             meta = each["metadata"]

@@ -14,7 +14,7 @@ from adapters.sidecar.in_cluster.readiness import WATCHED, Sync
 from adapters.sidecar.in_cluster.tasks import InCluster
 from adapters.sidecar.observe.decision_log import logger
 from adapters.sidecar.runtime import ServiceRuntime
-from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.settings import DraSettings, Settings, SettingsError
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -31,7 +31,7 @@ def kubeconfig(folder: Path, server: str) -> Path:
     return file
 
 
-def checked(folder: Path, *steps: Step) -> list[str]:
+def checked(folder: Path, *steps: Step, claims: bool = False) -> list[str]:
     """Return the events that the service logs when it checks whether it can start."""
     capture = LogCapture()
     level = structlog.make_filtering_bound_logger("debug")
@@ -39,7 +39,11 @@ def checked(folder: Path, *steps: Step) -> list[str]:
 
     async def main() -> None:
         async with serving(*steps) as server:
-            settings = Settings(store="kubernetes", kubeconfig=kubeconfig(folder, server.server))
+            settings = Settings(
+                store="kubernetes",
+                kubeconfig=kubeconfig(folder, server.server),
+                dra=DraSettings(claims=claims),
+            )
             in_cluster = InCluster(settings, log)
             try:
                 await in_cluster.check()
@@ -60,6 +64,15 @@ def test_a_cluster_that_does_not_answer_the_check_is_logged_and_no_error(tmp_pat
         "cluster.unreachable"
     ]
     assert checked(tmp_path, ok({"items": []})) == []
+
+
+def test_a_server_without_the_api_of_claims_is_logged_where_claims_count(tmp_path: Path) -> None:
+    there, absent = ok({"items": []}), refusal(404, {"kind": "Status", "code": 404})
+
+    assert checked(tmp_path, there, absent, claims=True) == ["dra.unavailable"]
+    assert checked(tmp_path, there, there, claims=True) == []
+    forbidden = refusal(403, {"kind": "Status", "code": 403})
+    assert checked(tmp_path, there, forbidden, claims=True) == ["cluster.unreachable"]
 
 
 class WatchedObjects(Objects):
