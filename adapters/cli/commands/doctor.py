@@ -41,9 +41,10 @@ def doctor(
     with bad_input():
         findings = command.examine(call(context_of(ClusterOptions(kubeconfig, context)), observe))
     if output is DoctorFormat.TABLE:
-        from rich.console import Console
+        from adapters.cli.output.terminal import standard_output
 
-        show(findings, Console(highlight=False))
+        page, _ = standard_output()
+        show(findings, page)
     else:
         typer.echo(as_json(findings))
     raise typer.Exit(command.exit_status(findings))

@@ -113,12 +113,13 @@ def _write(run: "Run", output: ReportFormat) -> None:
 
             _stream(yaml_report(run.pods(), run.cards()))
         case ReportFormat.TABLE:
-            from adapters.cli.output.terminal import shown_on_terminal, unwrapped
+            from adapters.cli.output.table import write_report
+            from adapters.cli.output.terminal import standard_output
 
-            report = run.report()
-            if shown_on_terminal(report):
+            page, is_terminal = standard_output()
+            write_report(run, page)
+            if is_terminal:
                 return
-            typer.echo(unwrapped(report), nl=False)
     for warning in run.warnings():
         typer.echo(f"warning: {warning}", err=True)
 

@@ -29,8 +29,9 @@ from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.bar import color
+from adapters.cli.output.card_table import WIDE, write_cards
 from adapters.cli.output.report import CardLine, Sharer
-from adapters.cli.output.table import WIDE, cards
+from adapters.cli.output.terminal import terminal_page
 from adapters.wire.kube import Metadata, Pod
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
@@ -168,7 +169,8 @@ class _Demonstration:
 
     def _show(self) -> None:
         self._print("")
-        self.console.print(cards([_card(one) for one in self._get("/api/cards")], self.console))
+        cards = [_card(one) for one in self._get("/api/cards")]
+        write_cards(cards, terminal_page(self.console))
 
     def _count(self) -> None:
         pods = self._get("/api/pods")

@@ -1,13 +1,12 @@
 """The findings, for people and for programs."""
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
+from adapters.cli.output.page import Page, Row, TextColumn, span
 
 _STYLES = {FindingLevel.OK: "green", FindingLevel.WARNING: "yellow", FindingLevel.ERROR: "bold red"}
+_FIXED = TextColumn(folds=False)
 
 
 def as_json(findings: list[CheckResult]) -> str:
@@ -17,18 +16,14 @@ def as_json(findings: list[CheckResult]) -> str:
     return msgspec.json.format(body, indent=2).decode()
 
 
-def show(findings: list[CheckResult], console: Console) -> None:
+def show(findings: list[CheckResult], page: Page) -> None:
     """A line for each finding, with its remedy below it."""
-    table = Table(box=None, pad_edge=False, show_header=False, show_edge=False)
-    table.add_column("level", no_wrap=True)
-    table.add_column("check", no_wrap=True)
-    table.add_column("text", overflow="fold", ratio=1)
-    for each in findings:
-        text = Text(each.text)
-        if each.remedy:
-            text.append(f"\n→ {each.remedy}", style="grey50")
-        table.add_row(Text(each.level.value, style=_STYLES[each.level]), each.check, text)
-    console.print(table)
+    page.table((_FIXED, _FIXED, TextColumn()), [_row(each) for each in findings])
     errors = sum(each.level is FindingLevel.ERROR for each in findings)
     warnings = sum(each.level is FindingLevel.WARNING for each in findings)
-    console.print(f"{errors} errors, {warnings} warnings, {len(findings)} findings")
+    page.line(span(f"{errors} errors, {warnings} warnings, {len(findings)} findings"))
+
+
+def _row(each: CheckResult) -> Row:
+    remedy = ((f"\n→ {each.remedy}", "grey50"),) if each.remedy else ()
+    return span(each.level.value, _STYLES[each.level]), span(each.check), ((each.text, ""), *remedy)

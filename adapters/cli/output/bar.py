@@ -1,7 +1,6 @@
 """Draws how full a card is: one stretch for each dialect that has a part of it allocated."""
 
-from rich.text import Text
-
+from adapters.cli.output.page import Spans
 from adapters.cli.output.report import CardLine
 from adapters.dialects import registry
 from adapters.dialects.info import DialectStyle
@@ -24,7 +23,7 @@ def fill(dialect: str, *, colored: bool, ascii_only: bool) -> str:
     return "█" if colored else _style(dialect).fill
 
 
-def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Text:
+def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Spans:
     """Draw a card's memory: what each dialect has allocated, then what is free.
 
     A dialect with any allocation is at least one character wide as long as there is room.
@@ -39,14 +38,16 @@ def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Text:
     for sharer in line.sharers:
         amount = line.card.memory if sharer.blocking else sharer.memory
         allocated[sharer.dialect] = allocated.get(sharer.dialect, 0) + amount
-    drawn = Text()
+    drawn: list[tuple[str, str]] = []
+    room = width
     for dialect, amount in allocated.items():
         share = round(amount * width / line.card.memory) if line.card.memory else width
-        length = min(max(share, 1), width - len(drawn))
+        length = min(max(share, 1), room)
         character = fill(dialect, colored=colored, ascii_only=ascii_only)
-        drawn.append(character * length, style=color(dialect))
+        drawn.append((character * length, color(dialect)))
+        room -= length
     free = "." if ascii_only else "░"
-    return drawn.append(free * (width - len(drawn)), style="grey50")
+    return (*drawn, (free * room, "grey50"))
 
 
 def _style(dialect: str | None) -> DialectStyle:

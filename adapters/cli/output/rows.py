@@ -12,7 +12,11 @@ from enum import Enum
 import orjson
 import yaml
 
-GAP = "   "
+from adapters.cli.output.page import Page, TextColumn, span
+
+GAP = 3
+"""Blanks between two columns."""
+
 NONE = "-"
 """Shown for a value that there is none of."""
 
@@ -66,15 +70,10 @@ def table(
     lines += [[row.cells[number] or NONE for number in shown] for row in rows]
     if not lines:
         return ""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "".join(
-        GAP.join(
-            text.rjust(width) if columns[number].right else text.ljust(width)
-            for number, text, width in zip(shown, line, widths, strict=True)
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
+    written: list[str] = []
+    sides = [TextColumn(right=columns[number].right) for number in shown]
+    Page(written.append).table(sides, [[*map(span, line)] for line in lines], GAP)
+    return "".join(written)
 
 
 def formatted(

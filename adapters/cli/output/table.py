@@ -1,26 +1,16 @@
 """The report as a table: the pods, why some were not placed, and a bar for each card."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from adapters.cli.output.bar import UNPARSED, bar, color, fill
-from adapters.cli.output.report import CardLine, PodLine, PodResult, ScheduleReport, ShareLine
-from adapters.dialects import registry
-from core.hardware.quantity import GIB, format_bytes
-
-WIDE = 120
-"""Columns of a terminal that has room for the card's uuid beside its bar."""
-
-WIDEST_BAR = 40
-"""Columns of a bar, at most."""
-
-MAX_NODE_NAMES = 3
-"""Nodes with the same reason that are named, at most."""
+from adapters.cli.output.bar import color
+from adapters.cli.output.card_table import write_cards
+from adapters.cli.output.names import named, short
+from adapters.cli.output.node_texts import NodeTexts
+from adapters.cli.output.page import Page, Row, Spans, TextColumn, span
+from adapters.cli.output.report import NOT_PLACED, CardLine, PodLine, PodResult, ShareLine
+from core.hardware.quantity import format_bytes
 
 MAX_REASONS = 8
 """Different reasons that are printed, at most."""
@@ -34,65 +24,105 @@ _MARKS = {
 }
 """With Unicode, without, and the color."""
 
-
-def show_report(report: ScheduleReport, console: Console) -> None:
-    """Print the whole report."""
-    for number, part in enumerate(_parts(report, console)):
-        if number:
-            console.print()
-        console.print(part)
+_COLUMNS = (TextColumn(),) * 5
 
 
-def _parts(report: ScheduleReport, console: Console) -> Iterator[RenderableType]:
-    if report.pods:
-        yield _pods(report.pods, console)
-    not_placed = [
-        pod for pod in report.pods if pod.result in (PodResult.REJECTED, PodResult.INVALID)
-    ]
+class Reported(Protocol):
+    """A run, whose parts are read once, in this order."""
+
+    complete: bool
+
+    def pods(self) -> Iterator[PodLine]:
+        """The pods in order of the input."""
+        ...
+
+    def cards(self) -> Iterator[CardLine]:
+        """The cards by node."""
+        ...
+
+    def warnings(self) -> Sequence[str]:
+        """For the user, as sentences."""
+        ...
+
+
+def write_report(run: Reported, page: Page) -> None:
+    """Write the whole report; of a pod no more is kept than its row and its reasons."""
+    rows = _PodRows(ascii_only=page.ascii_only)
+    counts: Counter[PodResult] = Counter()
+    not_placed: list[tuple[str, list[str]]] = []
+    for pod in run.pods():
+        counts[pod.result] += 1
+        rows.add(pod)
+        if pod.result in NOT_PLACED:
+            not_placed.append((short(pod.full_name), _reasons(pod)))
+    if counts:
+        page.table(_COLUMNS, rows)
     if not_placed:
-        yield Group(_title("Not placed"), *(_reasons(pod) for pod in not_placed))
-    if report.cards:
-        yield cards(report.cards, console)
-    if report.warnings:
-        lines = (Padding(Text(text), (0, 0, 0, 2)) for text in report.warnings)
-        yield Group(_title("Warnings"), *lines)
-    yield _sum(report)
+        _title("Not placed", page)
+    for name, reasons in not_placed:
+        page.line(span(name, "red"), indent=2)
+        for text in reasons:
+            page.line(span(text), indent=4)
+    page.part()
+    write_cards(run.cards(), page)
+    warnings = run.warnings()
+    if warnings:
+        _title("Warnings", page)
+    for text in warnings:
+        page.line(span(text), indent=2)
+    page.part()
+    page.line(_sum(counts, complete=run.complete))
 
 
-def _title(text: str) -> Text:
-    return Text(text, style="bold")
+def _title(text: str, page: Page) -> None:
+    page.part()
+    page.line(span(text, "bold"))
 
 
-def _pods(pods: Sequence[PodLine], console: Console) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    table.add_column("")
-    for name in ("Pod", "Dialect", "Node"):
-        table.add_column(name, overflow="fold")
-    table.add_column("Cards", overflow="fold", ratio=1)
-    for pod in pods:
-        mark, plain, style = _MARKS[pod.result]
-        table.add_row(
-            Text(plain if _ascii(console) else mark, style=style),
-            _short(pod.full_name),
-            Text(pod.dialect or "-", style=color(pod.dialect) if pod.dialect else "grey50"),
-            pod.node or "-",
-            _shares(pod),
-        )
-    return table
+class _PodRows(Iterable[Row]):
+    """The rows of the pods, which are made of their texts each time that they are read."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        self._ascii_only = ascii_only
+        self._texts: list[tuple[PodResult, str, str | None, str | None, str]] = []
+
+    def add(self, pod: PodLine) -> None:
+        """Append a row."""
+        name = short(pod.full_name)
+        self._texts.append((pod.result, name, pod.dialect, pod.node, _shares(pod)))
+
+    def __iter__(self) -> Iterator[Row]:
+        """A line of headers, then the pods."""
+        yield tuple(span(text, "bold") for text in ("", "Pod", "Dialect", "Node", "Cards"))
+        for result, name, dialect, node, shares in self._texts:
+            mark, plain, style = _MARKS[result]
+            yield (
+                span(plain if self._ascii_only else mark, style),
+                span(name),
+                span(dialect or "-", color(dialect) if dialect else "grey50"),
+                span(node or "-"),
+                span(shares, _shares_style(result)),
+            )
 
 
-def _shares(pod: PodLine) -> Text:
+def _shares(pod: PodLine) -> str:
     if pod.result is PodResult.REJECTED:
-        return Text("does not fit", style="red")
+        return "does not fit"
     if pod.result is PodResult.INVALID:
-        return Text("is not valid", style="red")
+        return "is not valid"
     several = len(pod.containers) > 1
     lines = [
         f"{f'{name}: ' if several else ''}{_share(share)}"
         for name, shares in pod.containers.items()
         for share in shares
     ]
-    return Text("\n".join(lines)) if lines else Text(pod.summary, style="grey50")
+    return "\n".join(lines) or pod.summary
+
+
+def _shares_style(result: PodResult) -> str:
+    if result in NOT_PLACED:
+        return "red"
+    return "grey50" if result is PodResult.SKIPPED else ""
 
 
 def _share(share: ShareLine) -> str:
@@ -101,121 +131,31 @@ def _share(share: ShareLine) -> str:
     return f"{card + part:3}{format_bytes(share.memory):>10}{share.compute:>5}%"
 
 
-def _short(full_name: str) -> str:
-    return full_name.removeprefix("default/")
-
-
-def _reasons(pod: PodLine) -> RenderableType:
-    name = Text("  ").append(_short(pod.full_name), style="red")
+def _reasons(pod: PodLine) -> list[str]:
     if not pod.reasons:
-        return Group(name, Padding(Text(pod.summary), (0, 0, 0, 4)))
+        return [pod.summary]
+    groups = _groups(pod.reasons)
+    lines = [f"{nodes}: {text}" for text, nodes in groups[:MAX_REASONS]]
+    if len(groups) > MAX_REASONS:
+        lines.append(f"and {len(groups) - MAX_REASONS} more reasons; -o json has all")
+    return lines
+
+
+def _groups(reasons: NodeTexts) -> list[tuple[str, str]]:
+    """Each text with the names of its nodes, that of the most nodes first."""
     nodes: dict[str, list[str]] = {}
-    for node, text in pod.reasons.items():
+    for node, text in reasons.items():
         nodes.setdefault(text, []).append(node)
     ordered = sorted(nodes.items(), key=lambda item: -len(item[1]))
-    lines = [Text(f"{_named(names)}: {text}") for text, names in ordered[:MAX_REASONS]]
-    if len(ordered) > MAX_REASONS:
-        lines.append(
-            Text(f"and {len(ordered) - MAX_REASONS} more reasons; -o json has all", "grey50")
-        )
-    return Group(name, *(Padding(line, (0, 0, 0, 4)) for line in lines))
+    return [(text, named(names)) for text, names in ordered]
 
 
-def _named(nodes: Sequence[str]) -> str:
-    if len(nodes) <= MAX_NODE_NAMES:
-        return ", ".join(nodes)
-    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {len(nodes) - MAX_NODE_NAMES} more nodes"
-
-
-def cards(lines: Sequence[CardLine], console: Console) -> RenderableType:
-    """Draw a bar for each card in use, node by node."""
-    used = [line for line in lines if line.sharers]
-    parts: list[RenderableType] = []
-    idle: list[str] = []
-    for node, group in groupby(lines, key=lambda line: line.card.node):
-        here = list(group)
-        if any(line.sharers for line in here):
-            parts += [_heading(node, here), _node(here, console)]
-        else:
-            idle.append(node)
-    if idle:
-        parts.append(Text(f"Idle: {_named(idle)}", style="grey50"))
-    if used:
-        parts.append(_legend(used, console))
-    return Group(*parts)
-
-
-def _heading(node: str, lines: Sequence[CardLine]) -> Text:
-    models = ", ".join(dict.fromkeys(line.card.model for line in lines))
-    known = ", ".join(sorted({name for line in lines for name in line.card.dialects}))
-    return Text(node, style="bold").append(
-        f"  {models}, described by {known}", style="not bold grey50"
-    )
-
-
-def _node(lines: Sequence[CardLine], console: Console) -> RenderableType:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    width = min(max(10, console.width // 5), WIDEST_BAR)
-    table.add_column(justify="right", min_width=4)
-    table.add_column(min_width=width)
-    table.add_column(justify="right", min_width=16, no_wrap=True)
-    table.add_column(justify="right", min_width=12, no_wrap=True)
-    if console.width >= WIDE:
-        table.add_column(style="grey50", no_wrap=True)
-    table.add_column(overflow="fold")
-    for line in lines:
-        if line.sharers:
-            table.add_row(
-                f"#{line.card.index}",
-                bar(line, width, colored=_colored(console), ascii_only=_ascii(console)),
-                f"{line.memory / GIB:.1f} of {line.card.memory / GIB:.1f} GiB",
-                f"{line.compute}% compute",
-                *([line.card.uuid] if console.width >= WIDE else []),
-                _sharers(line),
-            )
-    idle = " ".join(f"#{line.card.index}" for line in lines if not line.sharers)
-    if not idle:
-        return table
-    return Group(table, Padding(Text(f"idle: {idle}", style="grey50"), (0, 0, 0, 2)))
-
-
-def _sharers(line: CardLine) -> Text:
-    names = [
-        Text(_short(sharer.pod), style=color(sharer.dialect))
-        if not sharer.blocking
-        else Text(f"{_short(sharer.pod)} (unknown: blocks the card)", style=UNPARSED)
-        for sharer in line.sharers
-    ]
-    return Text(", ").join(names)
-
-
-def _legend(used: Sequence[CardLine], console: Console) -> Text:
-    legend = Text()
-    known = {sharer.dialect for line in used for sharer in line.sharers}
-    names = registry.names()
-    for dialect in (*(name for name in names if name in known), *sorted(known.difference(names))):
-        mark = fill(dialect, colored=_colored(console), ascii_only=_ascii(console))
-        legend.append(mark * 2, style=color(dialect)).append(f" {dialect}  ")
-    free = "." if _ascii(console) else "░"
-    return legend.append(free * 2, style="grey50").append(" free")
-
-
-def _sum(report: ScheduleReport) -> Text:
-    counts = {result: sum(pod.result is result for pod in report.pods) for result in PodResult}
+def _sum(counts: Counter[PodResult], *, complete: bool) -> Spans:
     requesting = counts[PodResult.PLACED] + counts[PodResult.REJECTED] + counts[PodResult.INVALID]
     parts = [f"{counts[PodResult.PLACED]} of {requesting} pods placed"]
     if counts[PodResult.BOUND]:
         parts.append(f"{counts[PodResult.BOUND]} already bound")
     if counts[PodResult.SKIPPED]:
         parts.append(f"{counts[PodResult.SKIPPED]} skipped")
-    style = "green" if report.complete else "yellow"
-    hint = "; -o yaml shows their annotations"
-    return Text(", ".join(parts), style=style).append(hint, style="grey50")
-
-
-def _colored(console: Console) -> bool:
-    return console.color_system is not None and not console.no_color
-
-
-def _ascii(console: Console) -> bool:
-    return console.options.ascii_only
+    style = "green" if complete else "yellow"
+    return (", ".join(parts), style), ("; -o yaml shows their annotations", "grey50")

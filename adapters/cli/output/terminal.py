@@ -1,32 +1,58 @@
-"""The table of a run on standard output, for a terminal or for another program."""
+"""Standard output as a page: a terminal, or another program."""
 
-from dataclasses import replace
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
+from adapters.cli.output.page import Page, unpainted
 
-from adapters.cli.output.report import ScheduleReport
-from adapters.cli.output.table import show_report
+if TYPE_CHECKING:
+    from rich.console import Console
 
-UNLIMITED = 1 << 16
-"""Columns of a line that never wraps."""
-
-
-def shown_on_terminal(report: ScheduleReport) -> bool:
-    """Show the table and the warnings if standard output is a terminal; False if it is not."""
-    console = Console(highlight=False, emoji=False, markup=False)
-    if not console.is_terminal:
-        return False
-    show_report(report, console)
-    return True
+_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables by which a user calls a pipe a terminal. Source: rich 14 console.py, is_terminal."""
 
 
-def unwrapped(report: ScheduleReport) -> str:
-    """The table for another program: lines have any length, and no blanks at their end.
+def may_be_terminal(stream: TextIO) -> bool:
+    """Whether a stream may be a terminal; False where it is none, without an import of rich."""
+    return stream.isatty() or any(map(os.environ.get, _FORCING))
 
-    It has no warnings: these are on standard error.
-    """
-    report = replace(report, warnings=())
-    console = Console(highlight=False, emoji=False, markup=False, width=UNLIMITED)
-    with console.capture() as captured:
-        show_report(report, console)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+def standard_output() -> tuple[Page, bool]:
+    """Standard output, and whether it is a terminal."""
+    if may_be_terminal(sys.stdout):
+        from rich.console import Console
+
+        console = Console(highlight=False, emoji=False, markup=False)
+        if console.is_terminal:
+            return terminal_page(console), True
+    encoding = (sys.stdout.encoding or "utf-8").lower()
+    return Page(sys.stdout.write, ascii_only=not encoding.startswith("utf")), False
+
+
+def terminal_page(console: "Console") -> Page:
+    """A page of the width and the colors of a console."""
+    colored = console.color_system is not None and not console.no_color
+    paint = _painter(console) if colored else unpainted
+    return Page(console.file.write, console.width, paint, ascii_only=console.options.ascii_only)
+
+
+def _painter(console: "Console") -> Callable[[str, str], str]:
+    from rich.text import Text
+
+    @cache
+    def codes(style: str) -> tuple[str, str]:
+        with console.capture() as captured:
+            console.print(Text("|", style=style), end="")
+        before, _, after = captured.get().partition("|")
+        return before, after
+
+    def paint(text: str, style: str) -> str:
+        if not style or not text:
+            return text
+        before, after = codes(style)
+        return f"{before}{text}{after}"
+
+    return paint

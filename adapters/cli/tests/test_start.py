@@ -112,7 +112,7 @@ def test_completion_imports_signatures_only() -> None:
     [
         ("schedule -f - -o json", PLACES),
         ("schedule -f - -o yaml", PLACES),
-        ("schedule -f -", PLACES | {"rich"}),
+        ("schedule -f -", PLACES),
         ("whatif -f - --remove node-b", LISTS | PLACES | {"adapters.cli.whatif"}),
         ("top -f -", LISTS),
         ("who node-a -f -", LISTS),

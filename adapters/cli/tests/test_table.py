@@ -9,9 +9,11 @@ from rich.console import Console
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.output.bar import bar
-from adapters.cli.output.report import CardLine, ScheduleReport, Sharer
-from adapters.cli.output.table import show_report
-from adapters.cli.schedule import RunOptions, started
+from adapters.cli.output.page import Spans
+from adapters.cli.output.report import CardLine, Sharer
+from adapters.cli.output.table import write_report
+from adapters.cli.output.terminal import terminal_page
+from adapters.cli.schedule import Run, RunOptions, started
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
 from adapters.dialects.dialect import Defaults
 from core.hardware.card import Card
@@ -20,15 +22,15 @@ from core.hardware.quantity import GIB
 MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read_text()
 
 
-def reported(text: str) -> ScheduleReport:
+def reported(text: str) -> Run:
     found = manifests([Source("text", text, named=True)])
-    return started(found, RunOptions(Defaults(), now=0)).report()
+    return started(found, RunOptions(Defaults(), now=0))
 
 
-def shown(report: ScheduleReport, width: int = 100, encoding: str = "utf-8") -> str:
+def shown(run: Run, width: int = 100, encoding: str = "utf-8") -> str:
     written = io.BytesIO()
     file = io.TextIOWrapper(written, encoding=encoding, write_through=True)
-    show_report(report, Console(file=file, width=width, color_system=None))
+    write_report(run, terminal_page(Console(file=file, width=width, color_system=None)))
     return written.getvalue().decode(encoding)
 
 
@@ -74,7 +76,8 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 def test_a_terminal_with_colours_gets_them() -> None:
     buffer = io.StringIO()
 
-    show_report(reported(MIXED), Console(file=buffer, width=80, color_system="256"))
+    console = Console(file=buffer, width=80, color_system="256")
+    write_report(reported(MIXED), terminal_page(console))
 
     assert "\x1b[38;5;208m████\x1b[0m\x1b[38;5;33m████\x1b[0m" in buffer.getvalue()
 
@@ -134,6 +137,10 @@ def test_a_card_that_the_node_does_not_have_is_shown_without_a_number() -> None:
     assert "?       1 GiB    0%" in table(node(cards=1), bound)
 
 
+def plain(spans: Spans) -> str:
+    return "".join(text for text, _ in spans)
+
+
 def line(*sharers: tuple[str, int], memory: int = 10 * GIB) -> CardLine:
     card = Card(uuid(0), "node-a", 0, "nvidia", "A", memory, 10)
     parts = tuple(
@@ -156,11 +163,11 @@ def line(*sharers: tuple[str, int], memory: int = 10 * GIB) -> CardLine:
 def test_a_bar_is_as_long_as_the_allocated_part(
     sharers: tuple[tuple[str, int], ...], drawn: str
 ) -> None:
-    assert bar(line(*sharers), 10, colored=False, ascii_only=False).plain == drawn
+    assert plain(bar(line(*sharers), 10, colored=False, ascii_only=False)) == drawn
 
 
 def test_a_card_that_someone_blocks_is_full() -> None:
     card = Card(uuid(0), "node-a", 0, "nvidia", "A", 10 * GIB, 10)
     blocked = CardLine(card, 0, 0, (Sharer("p", "volcano", 0, 0, blocking=True),))
 
-    assert bar(blocked, 10, colored=True, ascii_only=False).plain == "██████████"
+    assert plain(bar(blocked, 10, colored=True, ascii_only=False)) == "██████████"

@@ -1,0 +1,183 @@
+"""Lines and tables of styled text, written one after another: for a terminal, or for a program.
+
+A terminal has a width, to which lines and columns are folded. Another program gets lines of any
+length. No line has blanks at its end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+Spans = tuple[tuple[str, str], ...]
+"""Texts one after the other, each with its style as rich names it; an empty style is plain."""
+
+Row = Sequence[Spans]
+"""A cell for each column; a line break begins another line of the cell."""
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+def span(text: str, style: str = "") -> Spans:
+    """A text of one style."""
+    return ((text, style),)
+
+
+def unpainted(text: str, style: str) -> str:  # noqa: ARG001
+    """The text without its style."""
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of a table.
+
+    Attributes:
+        right: aligned to the right.
+        least: characters that it has at least, where there is room.
+        folds: gives way where there is no room.
+    """
+
+    right: bool = False
+    least: int = 0
+    folds: bool = True
+
+
+class Page:
+    """What was written so far is not kept.
+
+    Attributes:
+        width: characters of a line; None for any number.
+        colored: whether styles are shown.
+        ascii_only: whether the reader shows ASCII only.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        width: int | None = None,
+        paint: Callable[[str, str], str] = unpainted,
+        *,
+        ascii_only: bool = False,
+    ) -> None:
+        self.width = width
+        self.colored = paint is not unpainted
+        self.ascii_only = ascii_only
+        self._write = write
+        self._paint = paint
+        self._empty = True
+        self._begins = False
+
+    def part(self) -> None:
+        """Begin a part: a blank line precedes its first line, if other lines do."""
+        self._begins = not self._empty
+
+    def line(self, spans: Spans, indent: int = 0) -> None:
+        """Write a text, folded to the width."""
+        room = None if self.width is None else max(self.width - indent, 1)
+        for folded in fold(spans, room):
+            self._put([(" " * indent, ""), *folded])
+
+    def table(self, columns: Sequence[TextColumn], rows: Iterable[Row], gap: int = GAP) -> None:
+        """Write aligned columns.
+
+        Args:
+            columns: from left to right.
+            rows: read twice, for the widths first.
+            gap: blanks between two columns.
+        """
+        room = None if self.width is None else self.width - gap * (len(columns) - 1)
+        widths = column_widths(columns, rows, room)
+        sides = [(column.right, width) for column, width in zip(columns, widths, strict=True)]
+        for row in rows:
+            folded = (fold(cell, width) for cell, width in zip(row, widths, strict=True))
+            for cells in zip_longest(*folded, fillvalue=()):
+                self._put(_joined(cells, sides, gap))
+
+    def _put(self, spans: Iterable[tuple[str, str]]) -> None:
+        line = "".join([self._paint(_printable(text), style) for text, style in spans])
+        self._write(f"\n{line}\n" if self._begins else f"{line}\n")
+        self._begins = self._empty = False
+
+
+def column_widths(
+    columns: Sequence[TextColumn], rows: Iterable[Row], room: int | None
+) -> list[int]:
+    """Characters of each column: its longest line, or less where all together exceed the room.
+
+    The widest column gives way first: of those that fold, as far as their least width; then of all.
+    """
+    widths = [column.least for column in columns]
+    for row in rows:
+        widths = list(map(max, widths, map(_longest, row)))
+    if room is None:
+        return widths
+    floors = [max(column.least, 1) if column.folds else room for column in columns]
+    for least in (floors, [1] * len(columns)):
+        while sum(widths) > room:
+            giving = [at for at, width in enumerate(widths) if width > least[at]]
+            if not giving:
+                break
+            widths[max(giving, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def fold(spans: Spans, width: int | None) -> list[Spans]:
+    """The lines of a text: they end at line breaks, else at a blank, else at the width."""
+    text = "".join([part for part, _ in spans])
+    if "\n" not in text and (width is None or len(text) <= width):
+        return [spans]
+    return [_between(spans, start, end) for start, end in _stretches(text, width)]
+
+
+def _stretches(text: str, width: int | None) -> Iterator[tuple[int, int]]:
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        while width is not None and end - start > width:
+            blank = text.rfind(" ", start + 1, start + width + 1)
+            cut = start + width if blank < 0 else blank
+            yield start, cut
+            start = cut
+            while start < end and text[start] == " ":
+                start += 1
+        yield start, end
+        start = end + 1
+
+
+def _between(spans: Spans, start: int, end: int) -> Spans:
+    found: list[tuple[str, str]] = []
+    at = 0
+    for text, style in spans:
+        part = text[max(start - at, 0) : max(end - at, 0)]
+        if part:
+            found.append((part, style))
+        at += len(text)
+    return tuple(found)
+
+
+def _longest(cell: Spans) -> int:
+    text = "".join([part for part, _ in cell])
+    return max(map(len, text.split("\n"))) if "\n" in text else len(text)
+
+
+def _joined(
+    cells: Sequence[Spans], sides: Sequence[tuple[bool, int]], gap: int
+) -> Iterator[tuple[str, str]]:
+    blanks = 0
+    for cell, (right, width) in zip(cells, sides, strict=True):
+        missing = width - sum([len(text) for text, _ in cell])
+        if right:
+            blanks += missing
+        if missing < width:
+            yield " " * blanks, ""
+            yield from cell
+            blanks = 0
+        blanks += gap if right else missing + gap
+
+
+def _printable(text: str) -> str:
+    """The text without characters that move the cursor or change colors: it may be an author's."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
