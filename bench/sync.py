@@ -23,7 +23,9 @@ from adapters.cluster.api.paths import NODES, PODS
 from adapters.cluster.watch.event_handler import Identity, KubeObject
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
-from adapters.wire.kube import KubeNode, Pod
+from adapters.dialects.record import MARK
+from adapters.wire.kube import KubeNode
+from adapters.wire.marked_pod import PodDecoder
 
 PAGE = 500
 
@@ -118,7 +120,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         await client.find("/version")
         size, used, began = _size(), time.process_time(), time.perf_counter()
         reflectors = (
-            Reflector(client, Selection(PODS), Pod, stores[0], settings=pace),
+            Reflector(client, Selection(PODS), PodDecoder(MARK), stores[0], settings=pace),
             Reflector(client, Selection(NODES), KubeNode, stores[1], settings=pace),
         )
         tasks = [asyncio.create_task(each.run()) for each in reflectors]
@@ -126,7 +128,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         seconds, used = time.perf_counter() - began, time.process_time() - used
         grown = _size() - size
         beating = asyncio.create_task(beat())
-        again = Reflector(client, Selection(PODS), Pod, ObjectStore(), settings=pace)
+        again = Reflector(client, Selection(PODS), PodDecoder(MARK), ObjectStore(), settings=pace)
         tasks += [asyncio.create_task(again.run()), beating]
         await again.ready.wait()
         for task in tasks:

@@ -44,19 +44,12 @@ class Resources(Wire, frozen=True, gc=False):
     requests: dict[str, Amount] | None = None
 
 
-class EnvVar(Wire, frozen=True, gc=False):
-    """Of a container; no value is read."""
-
-    name: str = ""
-
-
 class Container(Wire, frozen=True, gc=False):
     """Of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
 
     name: str = ""
     resources: Resources = Resources()
     restart_policy: str | None = None
-    env: tuple[EnvVar, ...] | None = None
 
 
 class SchedulingGroup(Wire, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 It remembers identities and versions only; the objects are the handler's.
 """
 
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,21 @@ from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObj
 from adapters.wire.api import TypeMeta
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
+
+DecodedT = TypeVar("DecodedT", bound=KubeObject, covariant=True)
+
+
+class ObjectDecoder(Protocol[DecodedT]):
+    """Decodes one object, as a decoder of msgspec does."""
+
+    def decode(self, raw: msgspec.Raw, /) -> DecodedT:
+        """The object.
+
+        Raises:
+            msgspec.DecodeError: it cannot be decoded.
+        """
+        ...
+
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -29,15 +44,15 @@ class ObjectTracker(Generic[ObjectT]):
         listing: whether a full list is going on.
     """
 
-    def __init__(self, kind: type[ObjectT], handler: EventHandler[ObjectT]) -> None:
+    def __init__(self, decoder: ObjectDecoder[ObjectT], handler: EventHandler[ObjectT]) -> None:
         """Begin without an object.
 
         Args:
-            kind: type that objects are decoded to.
+            decoder: of the objects.
             handler: is called for each change.
         """
         self.listing = False
-        self._decoder: msgspec.json.Decoder[ObjectT] = msgspec.json.Decoder(kind)
+        self._decoder = decoder
         self._handler = handler
         self._versions: dict[Key, tuple[str, str]] = {}
         self._listed: set[Key] = set()

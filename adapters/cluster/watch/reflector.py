@@ -26,7 +26,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.ndjson import LineError, LineSplitter
-from adapters.cluster.watch.object_tracker import HEAD, ObjectT, ObjectTracker
+from adapters.cluster.watch.object_tracker import HEAD, ObjectDecoder, ObjectT, ObjectTracker
 from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, WatchEvent
 
@@ -74,7 +74,7 @@ class Reflector(Generic[ObjectT]):
         self,
         client: KubeClient,
         selection: Selection,
-        kind: type[ObjectT],
+        kind: type[ObjectT] | ObjectDecoder[ObjectT],
         handler: EventHandler[ObjectT],
         *,
         settings: WatchSettings | None = None,
@@ -85,7 +85,7 @@ class Reflector(Generic[ObjectT]):
         Args:
             client: the API server.
             selection: the objects to watch.
-            kind: type that objects are decoded to.
+            kind: type that objects are decoded to, or a decoder of its own.
             handler: is called for each change.
             settings: seconds and sizes.
             report: called with each error; the reflector goes on.
@@ -98,7 +98,8 @@ class Reflector(Generic[ObjectT]):
         self._handler = handler
         self._settings = settings or WatchSettings()
         self._report = report
-        self._tracker = ObjectTracker(kind, handler)
+        decoder = msgspec.json.Decoder(kind) if isinstance(kind, type) else kind
+        self._tracker = ObjectTracker(decoder, handler)
         self._version = ""
         self._failures = 0
         self._streaming = self._settings.streaming

@@ -15,7 +15,8 @@ from adapters.dialects.containers import resource_names
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.departures import Departures
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import Container, DeviceObject, KubeNode, Metadata, Pod, PodSpec
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
+from adapters.wire.marked_pod import MarkedContainer, MarkedPod
 
 ObjectT = TypeVar("ObjectT")
 
@@ -185,8 +186,10 @@ def _trimmed(pod: Pod) -> Pod:
 
 def _with_marks_only(pod: Pod) -> Pod:
     """Return a pod without the variables of its containers that admission did not write."""
+    if not isinstance(pod, MarkedPod):
+        return pod
 
-    def strip(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+    def strip(containers: tuple[MarkedContainer, ...] | None) -> tuple[MarkedContainer, ...]:
         return tuple(
             msgspec.structs.replace(
                 each, env=tuple(one for one in each.env if one.name == record.MARK)

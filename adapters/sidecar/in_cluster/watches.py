@@ -19,8 +19,10 @@ from adapters.cluster.api.paths import (
     SHARE_QUOTAS,
 )
 from adapters.cluster.watch.event_handler import EventHandler
+from adapters.cluster.watch.object_tracker import ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
+from adapters.dialects.record import MARK
 from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.cluster_cache import (
@@ -41,7 +43,8 @@ from adapters.sidecar.in_cluster.scheduler_config import (
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
+from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.quota import ShareQuotaObject
 
 
@@ -53,7 +56,10 @@ class Watches:
         self._log = log
 
     def reflector(
-        self, selection: Selection, kind: type[Any], handler: EventHandler[Any]
+        self,
+        selection: Selection,
+        kind: type[Any] | ObjectDecoder[Any],
+        handler: EventHandler[Any],
     ) -> "Reflector[Any]":
         """Return a reflector; it lists nothing before it runs."""
 
@@ -80,7 +86,7 @@ class Watches:
             lambda name, text: self._log.warning("quota.invalid", object=name, text=text),
         )
         return {
-            "pods": self.reflector(Selection(PODS), Pod, pods),
+            "pods": self.reflector(Selection(PODS), PodDecoder(MARK), pods),
             "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
             "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
             "quotas": self.reflector(

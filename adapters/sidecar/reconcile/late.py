@@ -14,6 +14,7 @@ from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.hardware import REPORTED
 from adapters.wire.kube import Pod, annotations, full_name
+from adapters.wire.marked_pod import has_variable
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
@@ -120,7 +121,7 @@ def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
     marked = {
         member.container.name
         for member in pod_containers(pod)
-        if any(variable.name == record.MARK for variable in member.container.env or ())
+        if has_variable(member.container, record.MARK)
     }
     statuses = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
     created = {status.name for status in statuses if status.container_id}

@@ -1,6 +1,5 @@
 """The service's copy of the cluster."""
 
-import msgspec
 
 from adapters.dialects.record import MARK
 from adapters.sidecar.cluster_state.cluster_cache import (
@@ -9,7 +8,8 @@ from adapters.sidecar.cluster_state.cluster_cache import (
     ObjectKey,
 )
 from adapters.sidecar.tests.builders import a_node
-from adapters.wire.kube import Container, EnvVar, Metadata, Pod, PodSpec, PodStatus, Resources
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
+from adapters.wire.marked_pod import EnvVar, MarkedContainer, MarkedPod, MarkedSpec
 
 
 def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
@@ -80,16 +80,15 @@ def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
     cache = ClusterCache()
     variables = (EnvVar("PATH"), EnvVar(MARK), EnvVar("TOKEN"))
     pod = a_pod("a", "n1")
-    container = msgspec.structs.replace(pod.spec.containers[0], env=variables)
-    spec = msgspec.structs.replace(
-        pod.spec, containers=(container,), init_containers=(Container("first"),)
-    )
-    cache.put_pod(msgspec.structs.replace(pod, spec=spec))
+    container = MarkedContainer("main", pod.spec.containers[0].resources, env=variables)
+    spec = MarkedSpec((container,), (MarkedContainer("first"),), node_name="n1")
+    cache.put_pod(MarkedPod(pod.metadata, spec, pod.status))
 
     (kept,) = cache.holding("n1")
 
+    assert isinstance(kept, MarkedPod)
     assert kept.spec.containers[0].env == (EnvVar(MARK),)
-    assert kept.spec.init_containers == (Container("first"),)
+    assert kept.spec.init_containers == (MarkedContainer("first"),)
 
 
 def test_unbound_pods_are_those_that_may_request_a_share_and_still_wait() -> None:

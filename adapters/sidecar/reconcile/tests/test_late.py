@@ -12,17 +12,17 @@ from adapters.sidecar.reconcile.tests.pods import GARBLED, NODE, a_wish, bound
 from adapters.sidecar.reconcile.tests.test_controller import Rig, a_rig
 from adapters.sidecar.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import ContainerStatus, EnvVar, Pod
+from adapters.wire.kube import ContainerStatus, Pod
+from adapters.wire.marked_pod import PodDecoder
 from core.ledger.node_ledger import NodeLedger
 
 
 def marked(pod: Pod) -> Pod:
-    containers = tuple(
-        msgspec.structs.replace(each, env=(EnvVar(MARK),)) for each in pod.spec.containers
-    )
-    return msgspec.structs.replace(
-        pod, spec=msgspec.structs.replace(pod.spec, containers=containers)
-    )
+    """The pod as the watch decodes it after admission."""
+    written = msgspec.json.decode(msgspec.json.encode(pod))
+    for container in written["spec"]["containers"]:
+        container["env"] = [{"name": MARK, "value": "1"}]
+    return PodDecoder(MARK).decode(msgspec.Raw(msgspec.json.encode(written)))
 
 
 def late(number: int = 0) -> Pod:

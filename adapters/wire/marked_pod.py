@@ -1,0 +1,59 @@
+"""Pods as a watch sends them, with the names of their variables where admission marked a container.
+
+A usual pod has tens of variables, of which the service reads one name: to decode them all takes as
+long as the rest of the pod. Only the text of a pod that has the mark is decoded with them.
+"""
+
+import msgspec
+
+from adapters.wire.kube import Container, Pod, PodSpec, Wire
+
+
+class EnvVar(Wire, frozen=True, gc=False):
+    """Of a container; no value is read."""
+
+    name: str = ""
+
+
+class MarkedContainer(Container, frozen=True, gc=False):
+    """A container with its variables."""
+
+    env: tuple[EnvVar, ...] | None = None
+
+
+class MarkedSpec(PodSpec, frozen=True, gc=False):
+    """Of a pod whose containers have their variables."""
+
+    containers: tuple[MarkedContainer, ...] = ()
+    init_containers: tuple[MarkedContainer, ...] | None = None
+
+
+class MarkedPod(Pod, frozen=True, gc=False):
+    """A pod whose containers have their variables."""
+
+    spec: MarkedSpec = MarkedSpec()
+
+
+class PodDecoder:
+    """Decodes pods; those whose text has a mark as ``MarkedPod``."""
+
+    def __init__(self, mark: str) -> None:
+        """Decode by a mark: the name of a variable that JSON does not escape."""
+        self._mark = mark.encode()
+        self._plain = msgspec.json.Decoder(Pod)
+        self._marked = msgspec.json.Decoder(MarkedPod)
+
+    def decode(self, raw: msgspec.Raw) -> Pod:
+        """The pod.
+
+        Raises:
+            msgspec.DecodeError: it is no pod.
+        """
+        decoder = self._marked if self._mark in bytes(raw) else self._plain
+        return decoder.decode(raw)
+
+
+def has_variable(container: Container, name: str) -> bool:
+    """Whether a container has a variable; False where they were not decoded."""
+    variables = container.env if isinstance(container, MarkedContainer) else None
+    return any(variable.name == name for variable in variables or ())
