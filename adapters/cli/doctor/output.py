@@ -3,7 +3,7 @@
 import msgspec
 
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
-from adapters.cli.output.page import Page, Row, TextColumn, span
+from adapters.cli.output.page import Row, TextColumn, TextPage, span
 
 _STYLES = {FindingLevel.OK: "green", FindingLevel.WARNING: "yellow", FindingLevel.ERROR: "bold red"}
 _FIXED = TextColumn(folds=False)
@@ -16,7 +16,7 @@ def as_json(findings: list[CheckResult]) -> str:
     return msgspec.json.format(body, indent=2).decode()
 
 
-def show(findings: list[CheckResult], page: Page) -> None:
+def show(findings: list[CheckResult], page: TextPage) -> None:
     """A line for each finding, with its remedy below it."""
     page.table((_FIXED, _FIXED, TextColumn()), [_row(each) for each in findings])
     errors = sum(each.level is FindingLevel.ERROR for each in findings)

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from adapters.cli.output.bar import UNPARSED, bar, color, fill
 from adapters.cli.output.names import named, short
-from adapters.cli.output.page import Page, Row, Spans, TextColumn, span
+from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, span
 from adapters.cli.output.report import CardLine
 from adapters.dialects import registry
 from core.hardware.quantity import GIB
@@ -22,7 +22,7 @@ _COMPUTE = TextColumn(right=True, least=12, folds=False)
 _UUID = TextColumn(folds=False)
 
 
-def write_cards(lines: Iterable[CardLine], page: Page) -> None:
+def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
     """Write the nodes with a card in use, the names of the others, and the meaning of the bars.
 
     Args:
@@ -51,7 +51,7 @@ def _heading(node: str, lines: Sequence[CardLine]) -> Spans:
     return (node, "bold"), (f"  {models}, described by {known}", "grey50")
 
 
-def _write_node(lines: Sequence[CardLine], page: Page) -> None:
+def _write_node(lines: Sequence[CardLine], page: TextPage) -> None:
     wide = page.width is None or page.width >= WIDE
     width = WIDEST_BAR if page.width is None else min(max(10, page.width // 5), WIDEST_BAR)
     drawn = TextColumn(least=width)
@@ -63,7 +63,7 @@ def _write_node(lines: Sequence[CardLine], page: Page) -> None:
         page.line(span(f"idle: {idle}", "grey50"), indent=2)
 
 
-def _row(line: CardLine, width: int, page: Page, *, wide: bool) -> Row:
+def _row(line: CardLine, width: int, page: TextPage, *, wide: bool) -> Row:
     return (
         span(f"#{line.card.index}"),
         bar(line, width, colored=page.colored, ascii_only=page.ascii_only),
@@ -86,7 +86,7 @@ def _sharers(line: CardLine) -> Spans:
     return tuple(spans)
 
 
-def _legend(dialects: set[str], page: Page) -> Spans:
+def _legend(dialects: set[str], page: TextPage) -> Spans:
     spans: list[tuple[str, str]] = []
     names = registry.names()
     for dialect in (

@@ -43,7 +43,7 @@ class TextColumn:
     folds: bool = True
 
 
-class Page:
+class TextPage:
     """What was written so far is not kept.
 
     Attributes:

@@ -12,7 +12,7 @@ from enum import Enum
 import orjson
 import yaml
 
-from adapters.cli.output.page import Page, TextColumn, span
+from adapters.cli.output.page import TextColumn, TextPage, span
 
 GAP = 3
 """Blanks between two columns."""
@@ -72,7 +72,7 @@ def table(
         return ""
     written: list[str] = []
     sides = [TextColumn(right=columns[number].right) for number in shown]
-    Page(written.append).table(sides, [[*map(span, line)] for line in lines], GAP)
+    TextPage(written.append).table(sides, [[*map(span, line)] for line in lines], GAP)
     return "".join(written)
 
 

@@ -8,7 +8,7 @@ from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import write_cards
 from adapters.cli.output.names import named, short
 from adapters.cli.output.node_texts import NodeTexts
-from adapters.cli.output.page import Page, Row, Spans, TextColumn, span
+from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, span
 from adapters.cli.output.report import NOT_PLACED, CardLine, PodLine, PodResult, ShareLine
 from core.hardware.quantity import format_bytes
 
@@ -45,7 +45,7 @@ class Reported(Protocol):
         ...
 
 
-def write_report(run: Reported, page: Page) -> None:
+def write_report(run: Reported, page: TextPage) -> None:
     """Write the whole report; of a pod no more is kept than its row and its reasons."""
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()
@@ -74,7 +74,7 @@ def write_report(run: Reported, page: Page) -> None:
     page.line(_sum(counts, complete=run.complete))
 
 
-def _title(text: str, page: Page) -> None:
+def _title(text: str, page: TextPage) -> None:
     page.part()
     page.line(span(text, "bold"))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
-from adapters.cli.output.page import Page, unpainted
+from adapters.cli.output.page import TextPage, unpainted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ def may_be_terminal(stream: TextIO) -> bool:
     return stream.isatty() or any(map(os.environ.get, _FORCING))
 
 
-def standard_output() -> tuple[Page, bool]:
+def standard_output() -> tuple[TextPage, bool]:
     """Standard output, and whether it is a terminal."""
     if may_be_terminal(sys.stdout):
         from rich.console import Console
@@ -29,14 +29,14 @@ def standard_output() -> tuple[Page, bool]:
         if console.is_terminal:
             return terminal_page(console), True
     encoding = (sys.stdout.encoding or "utf-8").lower()
-    return Page(sys.stdout.write, ascii_only=not encoding.startswith("utf")), False
+    return TextPage(sys.stdout.write, ascii_only=not encoding.startswith("utf")), False
 
 
-def terminal_page(console: "Console") -> Page:
+def terminal_page(console: "Console") -> TextPage:
     """A page of the width and the colors of a console."""
     colored = console.color_system is not None and not console.no_color
     paint = _painter(console) if colored else unpainted
-    return Page(console.file.write, console.width, paint, ascii_only=console.options.ascii_only)
+    return TextPage(console.file.write, console.width, paint, ascii_only=console.options.ascii_only)
 
 
 def _painter(console: "Console") -> Callable[[str, str], str]:

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cli.output.page import Page, Spans, TextColumn, column_widths, fold, span
+from adapters.cli.output.page import Spans, TextColumn, TextPage, column_widths, fold, span
 
 words = st.text("ab \n", max_size=30)
 cells = st.lists(st.tuples(words, st.sampled_from(["", "red"])), max_size=3).map(tuple)
 
 
-def written(width: int | None = None) -> tuple[Page, list[str]]:
+def written(width: int | None = None) -> tuple[TextPage, list[str]]:
     lines: list[str] = []
-    return Page(lines.append, width), lines
+    return TextPage(lines.append, width), lines
 
 
 def text_of(spans: Spans) -> str:

@@ -1,6 +1,5 @@
 """The service's copy of the cluster."""
 
-
 from adapters.dialects.record import MARK
 from adapters.sidecar.cluster_state.cluster_cache import (
     ClusterCache,
