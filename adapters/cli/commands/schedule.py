@@ -117,7 +117,8 @@ def _write(run: "Run", output: ReportFormat) -> None:
             from adapters.cli.output.terminal import standard_output
 
             page, is_terminal = standard_output()
-            write_report(run, page)
+            # Another program finds the warnings on standard error.
+            write_report(run, page, with_warnings=is_terminal)
             if is_terminal:
                 return
     for warning in run.warnings():

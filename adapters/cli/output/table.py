@@ -45,7 +45,7 @@ class Reported(Protocol):
         ...
 
 
-def write_report(run: Reported, page: TextPage) -> None:
+def write_report(run: Reported, page: TextPage, *, with_warnings: bool = True) -> None:
     """Write the whole report; of a pod no more is kept than its row and its reasons."""
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()
@@ -65,7 +65,7 @@ def write_report(run: Reported, page: TextPage) -> None:
             page.line(span(text), indent=4)
     page.part()
     write_cards(run.cards(), page)
-    warnings = run.warnings()
+    warnings = run.warnings() if with_warnings else ()
     if warnings:
         _title("Warnings", page)
     for text in warnings:
