@@ -13,6 +13,7 @@ from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.commands.man import man
+from adapters.cli.commands.replay import replay
 from adapters.cli.commands.schedule import schedule
 from adapters.cli.commands.translate import translate
 from adapters.cli.commands.whatif import whatif
@@ -144,3 +145,4 @@ app.command("translate", cls=ShellCommand, short_help="Translate a manifest to a
 app.command("whatif", cls=ShellCommand, short_help="Place waiting pods on a changed cluster.")(
     whatif
 )
+app.command("replay", cls=ShellCommand)(replay)

@@ -95,6 +95,7 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         runtime = composition.runtime
         tasks = Tasks(log)
         stack.callback(runtime.service.committer.close)
+        stack.callback(runtime.recorder.close)
         stack.push_async_callback(tasks.stop)
 
         servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)

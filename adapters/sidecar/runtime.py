@@ -30,6 +30,7 @@ from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.namespace_metrics import NamespaceMetrics
 from adapters.sidecar.observe.quota_metrics import QuotaMetrics
+from adapters.sidecar.observe.recording import recorder
 from adapters.sidecar.observe.usage_metrics import UsageMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
@@ -81,6 +82,7 @@ class ServiceRuntime:
         service: decides.
         metrics: of this process.
         decision_log: of the service.
+        recorder: of its decisions.
         ledger_deleted: called with the name of a node whose ledger was deleted.
         ledger_changed: called with the name of a node whose ledger was written.
         leads: whether this replica does what only one of them must do.
@@ -103,6 +105,7 @@ class ServiceRuntime:
         self.metrics = Metrics()
         self.decision_log = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
+        self.recorder = recorder(settings.decisions.record, settings.decisions.record_mib, log)
         ports = Ports(
             store,
             cluster.binder,
@@ -113,6 +116,7 @@ class ServiceRuntime:
             cluster.locks,
             cluster.budgets,
             cluster.quotas,
+            self.recorder,
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
         self.ledger_deleted: Callable[[str], None] = lambda _: None
@@ -169,7 +173,7 @@ class ServiceRuntime:
         Raises:
             DialectError: the settings are invalid and were not applied.
         """
-        configured = dialects(documents, self._settings.policy.defaults())
+        configured = self._configured(documents, self._settings)
         self._documents = documents
         self.service.pod_requests.configure(configured)
 
@@ -216,7 +220,13 @@ class ServiceRuntime:
                 self._log.info("reservations.expired", count=over)
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
-        return dialects(self._documents, settings.policy.defaults())
+        return self._configured(self._documents, settings)
+
+    def _configured(self, documents: Documents, settings: Settings) -> tuple[Dialect, ...]:
+        defaults = settings.policy.defaults()
+        configured = dialects(documents, defaults)
+        self.recorder.configured(defaults, documents)
+        return configured
 
     def _export(self) -> None:
         ledgers = self.service.ledgers

@@ -103,6 +103,18 @@ class DraSettings(Section):
         return self
 
 
+class DecisionSettings(Section):
+    """Decisions.
+
+    Attributes:
+        record: file that decisions are recorded in, for ``dragoman replay``; None for none.
+        record_mib: size of the file after which a new one is begun; one older file is kept.
+    """
+
+    record: Path | None = None
+    record_mib: Annotated[int, Field(alias="recordMiB", ge=1, le=10240)] = 64
+
+
 class Settings(Section):
     """All settings of the service.
 
@@ -134,6 +146,7 @@ class Settings(Section):
         limits: of the HTTP ports.
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
+        decisions: the recording of decisions.
         log: the log on standard error.
     """
 
@@ -154,6 +167,7 @@ class Settings(Section):
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()
+    decisions: DecisionSettings = DecisionSettings()
     log: Log = Log()
 
     @model_validator(mode="after")

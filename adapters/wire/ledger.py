@@ -186,7 +186,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         partitions_bind=node.partitions_bind,
         losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
         gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
-        allocations=tuple(_allocation_record(allocation) for allocation in committed),
+        allocations=tuple(allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
         meter=_meter_record(ledger.meter) if ledger.meter.until else None,
     )
@@ -227,7 +227,8 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
     )
 
 
-def _allocation_record(allocation: Allocation) -> AllocationRecord:
+def allocation_record(allocation: Allocation) -> AllocationRecord:
+    """The record of an allocation."""
     return AllocationRecord(
         allocation.uid,
         allocation.pod,
@@ -257,7 +258,7 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
         losses=tuple((entry.cards, entry.value) for entry in record.losses),
         gains=tuple((entry.cards, entry.value) for entry in record.gains),
     )
-    allocations = [_allocation(allocation, node.name) for allocation in record.allocations]
+    allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
     _check_unique("card", [card.uuid for card in node.cards])
     _check_unique("pod", [allocation.uid for allocation in allocations])
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
@@ -309,7 +310,8 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     )
 
 
-def _allocation(record: AllocationRecord, node: str) -> Allocation:
+def read_allocation(record: AllocationRecord, node: str) -> Allocation:
+    """The allocation of a record, on a node."""
     return Allocation(
         record.uid,
         record.pod,

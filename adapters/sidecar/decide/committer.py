@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import Clock
 from adapters.sidecar.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
-from adapters.sidecar.decide.validate import answers, is_valid
-from core.feasibility.fit import fit
+from adapters.sidecar.decide.recorder import Recorder
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
-from core.requests.grant import Allocation, Grant, Placement
+from core.requests.grant import Allocation, Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
@@ -26,23 +26,6 @@ RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The allocation that a pod has now.
-
-    Attributes:
-        placement: on its node.
-        new: False where the store had the allocation before.
-        claim_accepted: it is the choice of cards that came with the request.
-        since: of the allocation: it identifies this attempt to bind.
-    """
-
-    placement: Placement
-    new: bool
-    claim_accepted: bool = False
-    since: int = 0
-
-
 class Committer:
     """Allocates cards and releases them."""
 
@@ -52,8 +35,10 @@ class Committer:
         writer: LedgerWriter,
         clock: Clock,
         quota_claims: QuotaClaims,
+        recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
+        self._recorder = recorder
         self._clock = clock
         self._quota_claims = quota_claims
         self._writer = writer
@@ -135,11 +120,13 @@ class Committer:
     ) -> Committed | Reason | QuotaClaimNeeded | None:
         """Write the allocation, if the claim covers it."""
         uid, namespace = pod_request.request.uid, _pod(pod_request).namespace
+        facts: list[CommitFacts] = []
 
         def allocate(
             ledger: NodeLedger,
         ) -> tuple[NodeLedger, Committed | Reason | QuotaClaimNeeded]:
-            decided = self._decide(pod_request, ledger, choice)
+            facts[:] = [self._facts(pod_request, ledger, choice)]
+            decided = choose_cards(pod_request.request, facts[0])
             if isinstance(decided, Reason):
                 return ledger, decided
             if decided.new:
@@ -157,7 +144,10 @@ class Committer:
                 changed = ledger.renew(uid)
             return changed, replace(decided, since=changed.allocations[uid].since)
 
-        return await self._writer.change(node, allocate)
+        found = await self._writer.change(node, allocate)
+        if facts and isinstance(found, Committed | Reason):
+            self._recorder.committed(pod_request, facts[0], found)
+        return found
 
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
@@ -247,7 +237,9 @@ class Committer:
         stored, uid = self._ledgers.stored(node), pod_request.request.uid
         if stored is None or uid in stored.ledger.allocations:
             return False
-        decided = self._decide(pod_request, stored.ledger, claimed)
+        facts = self._facts(pod_request, stored.ledger, claimed)
+        decided = choose_cards(pod_request.request, facts)
+        self._recorder.reserved(pod_request, facts, decided)
         if isinstance(decided, Reason):
             return False
         reserved = self._ledgers.reservation(uid)
@@ -263,27 +255,13 @@ class Committer:
     def _decide(
         self, pod_request: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
     ) -> Committed | Reason:
-        """What the pod has already, else its reservation, else its claim, else what fits."""
-        request, node = pod_request.request, stored.node.name
-        earlier = stored.allocations.get(request.uid)
-        if earlier is not None and earlier.unread is None:
-            if not answers(request, earlier.grants, stored.node):
-                return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
-            return Committed(Placement(node, earlier.grants), new=False)
-        reserved = self._ledgers.reservation(request.uid)
-        if (
-            reserved is not None
-            and reserved.node == node
-            and claimed in ((), reserved.grants)
-            and is_valid(request, reserved.grants, stored)
-        ):
-            placement = Placement(node, reserved.grants)
-            return Committed(placement, new=True, claim_accepted=bool(claimed))
-        ledger = self._ledgers.with_reservations(stored).release(request.uid)
-        if claimed and is_valid(request, claimed, ledger):
-            return Committed(Placement(node, claimed), new=True, claim_accepted=True)
-        result = fit(request, ledger)
-        return result if isinstance(result, Reason) else Committed(result, new=True)
+        return choose_cards(pod_request.request, self._facts(pod_request, stored, claimed))
+
+    def _facts(
+        self, pod_request: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
+    ) -> CommitFacts:
+        own = self._ledgers.reservation(pod_request.request.uid)
+        return CommitFacts(stored, self._ledgers.with_reservations(stored), own, claimed)
 
 
 def _pod(pod_request: PodRequest) -> PodRef:

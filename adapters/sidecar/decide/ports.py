@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.sidecar.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
@@ -255,3 +256,4 @@ class Ports:
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
+    recorder: Recorder = field(default_factory=NoRecorder)

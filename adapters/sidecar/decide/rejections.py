@@ -4,6 +4,7 @@ The nodes of a cluster are of few classes. A reason, its text and its JSON for e
 nodes would take twenty times as long as to find out that none fits.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -36,6 +37,13 @@ class NodeRejections:
         """Each distinct rejection, and how many nodes have it: one or more."""
         nodes = np.bincount(self.of_node, minlength=len(self.distinct))
         return [*zip(self.distinct, nodes.tolist(), strict=True)]
+
+    def texts(self) -> tuple[tuple[str, int], ...]:
+        """Each text of a reason, and how many nodes have it, by text."""
+        counts: Counter[str] = Counter()
+        for rejection, nodes in self.counts():
+            counts[rejection.reason.text()] += nodes
+        return tuple(sorted(counts.items()))
 
     def by_node(self, answers: Sequence[T]) -> list[T]:
         """For each name, what belongs to its rejection.

@@ -10,8 +10,9 @@ from functools import partial
 from adapters.dialects import record
 from adapters.dialects.dialect import Dialect, Result
 from adapters.sidecar.decide import binding
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.claim_committer import ClaimCommitter
-from adapters.sidecar.decide.committer import Committed, Committer
+from adapters.sidecar.decide.committer import Committer
 from adapters.sidecar.decide.explain import Explanation, explain
 from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
@@ -62,9 +63,10 @@ class Service:
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
         self.quotas = Quotas(self.ledgers)
+        ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
         quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
-        self.committer = Committer(self.ledgers, writer, ports.clock, quota_claims)
+        self.committer = Committer(self.ledgers, writer, ports.clock, quota_claims, ports.recorder)
         self.claim_committer = ClaimCommitter(self.ledgers, writer)
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)

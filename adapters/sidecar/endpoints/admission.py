@@ -13,7 +13,7 @@ import msgspec
 from adapters.dialects import record
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.strangers import advice
-from adapters.sidecar.decide.committer import Committed
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.decisions import main_cause
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome

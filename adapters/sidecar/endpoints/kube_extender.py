@@ -50,6 +50,7 @@ class KubeExtender:
         self._service = service
         self._decision_log = service.ports.decision_log
         self._seen_names = SeenNames()
+        self._recorder = service.ports.recorder
         self._binds = 0
         self._bind_ended = asyncio.Event()
 
@@ -72,6 +73,7 @@ class KubeExtender:
         if pod_request is None:
             return _fitting(args, names, np.ones(len(names), np.bool_))
         fits = await self._service.feasibility.fitting(pod_request, names)
+        self._recorder.filtered(pod_request, names, fits)
         count = int(np.count_nonzero(fits))
         if not count:
             return _none_fits(args, await self._reject_all(pod_request, names))
@@ -91,6 +93,7 @@ class KubeExtender:
         if pod_request is None or isinstance(pod_request, DialectError):
             return extender.priorities(names, repeat(0, len(names)))
         ranks = self._service.feasibility.ranks(pod_request, names)
+        self._recorder.ranked(pod_request, names, ranks)
         scores = spread(ranks, extender.MAX_SCORE).tolist()
         return extender.priorities(names, scores)
 
@@ -170,6 +173,7 @@ class KubeExtender:
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
         rejections = await self._service.feasibility.rejections(pod_request, names, every)
+        self._recorder.rejected(pod_request, names, rejections)
         counted = rejections.counts()
         self._decision_log.record(refused("filter", pod_request, counted, len(names)))
         texts = [rejection.reason.text() for rejection in rejections.distinct]

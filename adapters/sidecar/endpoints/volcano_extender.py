@@ -43,6 +43,7 @@ class VolcanoExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
+        self._recorder = service.ports.recorder
         self._releasing: dict[str, int] = {}
         self._seen = SeenTasks(service.pod_requests)
 
@@ -64,9 +65,10 @@ class VolcanoExtender:
             pod_request, node = seen
         evaluation = self._service.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
+        text = "" if rejection is None else rejection.reason.text()
+        self._recorder.predicted(pod_request, node, text)
         if rejection is None:
             return volcano.FITS
-        text = rejection.reason.text()
         decision = refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
@@ -152,6 +154,7 @@ class VolcanoExtender:
         if stored is not None and uid in stored.ledger.allocations:
             return volcano.event_result()
         placement = fit(pod_request.request, ledger)
+        self._recorder.held(pod_request, task.node_name, placement)
         if isinstance(placement, Reason):
             return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         try:

@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.strangers import advice
-from adapters.sidecar.decide.committer import Committed
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.decisions import refused
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.pod_requests import PodRequest

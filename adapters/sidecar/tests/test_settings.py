@@ -121,6 +121,8 @@ EVERY = {
     "DRA_CLAIMS": "true",
     "DRA_ARBITER": "true",
     "DRA_SHADOWS": "true",
+    "DECISIONS_RECORD": "i",
+    "DECISIONS_RECORDMIB": "1",
     "LOG_FORMAT": "text",
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adapters.sidecar.decide.committer import Committed
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope

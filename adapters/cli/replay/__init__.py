@@ -1,0 +1,1 @@
+"""Makes recorded decisions again, and compares."""

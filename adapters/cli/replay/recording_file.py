@@ -1,0 +1,44 @@
+"""Reads the lines of a recording."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from adapters.cli.input.source import InputError, InputLocation
+from adapters.wire import recording
+
+
+def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
+    """The lines, in order. One that the service did not finish, at the end, is left out.
+
+    Args:
+        path: of the file.
+        warn: called with a sentence where the end is left out.
+
+    Raises:
+        InputError: the file cannot be read, or is no recording of this format.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                if not text.endswith(b"\n"):
+                    warn(f"{path}:{number}: the line is not complete and is left out")
+                    return
+                yield _line(InputLocation(str(path), number), text, first=number == 1)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
+
+
+def _line(place: InputLocation, text: bytes, *, first: bool) -> recording.Line:
+    try:
+        line = recording.DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = f"is no line of a recording, which decisions.record makes: {error}"
+        raise InputError(place, problem) from error
+    if first and not isinstance(line, recording.Began):
+        raise InputError(place, "is not the first line of a recording; pass the whole file")
+    if isinstance(line, recording.Began) and line.format != recording.FORMAT:
+        problem = f"has format {line.format}, made by Dragoman {line.version}"
+        raise InputError(place, f"{problem}; this program reads format {recording.FORMAT}")
+    return line

@@ -1,0 +1,192 @@
+"""Makes the decisions of a recording again, each on what it depended on then."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
+from adapters.dialects.registry import dialects
+from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
+from adapters.sidecar.decide.pod_requests import PodRequest, read
+from adapters.sidecar.decide.rejections import reject
+from adapters.wire import ledger as ledgers
+from adapters.wire import recording
+from adapters.wire.grant import GrantRecord, grant_record, read_grant
+from adapters.wire.kube import Pod, full_name
+from core.feasibility.cache import FeasibilityCache
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.fit import fit
+from core.feasibility.inventory import Inventory
+from core.feasibility.refused import RefusedEvaluation
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, AllocationState, Placement
+from core.requests.reason import Reason
+
+Answer = object
+"""Text of a reason, names of nodes, ranks by node, counts by reason, or grants."""
+
+
+class ReplayError(ValueError):
+    """A line that cannot be replayed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision that was made again.
+
+    Attributes:
+        decision: as it was recorded.
+        pod: ``namespace/name``.
+        before: the recorded answer.
+        after: the answer now.
+    """
+
+    decision: recording.Decision
+    pod: str
+    before: Answer
+    after: Answer
+
+
+class Replayer:
+    """The state after the lines so far."""
+
+    def __init__(self, changed: Defaults) -> None:
+        """Begin.
+
+        Args:
+            changed: policies that replace the recorded ones.
+        """
+        self._changed = changed
+        self._dialects: tuple[Dialect, ...] = ()
+        self._pods: dict[str, Pod] = {}
+        self._names: tuple[str, ...] = ()
+        self._inventory = Inventory()
+        self._unreadable: set[str] = set()
+        self._cache = FeasibilityCache()
+
+    def replay(self, lines: Iterator[recording.Line]) -> Iterator[Replayed]:
+        """Make each decision again.
+
+        Raises:
+            ReplayError: a line contradicts those before it.
+        """
+        for line in lines:
+            match line:
+                case recording.Began():
+                    pass
+                case recording.PolicyInForce():
+                    self._dialects = self._configured(line)
+                case recording.PodSeen():
+                    self._pods[line.key] = line.pod
+                case recording.NodesSeen():
+                    self._names = line.names
+                case recording.LedgerSeen():
+                    self._put(line)
+                case recording.LedgerGone():
+                    self._remove(line)
+                case _:
+                    yield self._again(line)
+
+    def _configured(self, policy: recording.PolicyInForce) -> tuple[Dialect, ...]:
+        recorded = Defaults(
+            None if policy.node is None else SchedulingPolicy(policy.node),
+            None if policy.card is None else SchedulingPolicy(policy.card),
+            policy.topology_aware,
+        )
+        settings = {(each.name, each.key): each.content for each in policy.documents}
+        changed = self._changed
+        return dialects(
+            settings,
+            replace(
+                recorded,
+                node_policy=changed.node_policy or recorded.node_policy,
+                card_policy=changed.card_policy or recorded.card_policy,
+            ),
+        )
+
+    def _put(self, line: recording.LedgerSeen) -> None:
+        self._unreadable.discard(line.node)
+        self._inventory.put(_with(ledgers.decode(line.ledger), line.reserved))
+
+    def _remove(self, line: recording.LedgerGone) -> None:
+        self._inventory.remove(line.node)
+        if line.unreadable:
+            self._unreadable.add(line.node)
+        else:
+            self._unreadable.discard(line.node)
+
+    def _again(self, line: recording.Decision) -> Replayed:
+        pod = self._pods.get(line.pod)
+        if pod is None:
+            raise ReplayError(f"no line before it has the pod {line.pod}")
+        name = full_name(pod)
+        before = self._recorded(line)
+        try:
+            request = read(pod, self._dialects)
+        except DialectError as error:
+            return Replayed(line, name, before, str(error))
+        if request is None:
+            return Replayed(line, name, before, "requests no share")
+        return Replayed(line, name, before, self._answer(line, request))
+
+    def _recorded(self, line: recording.Decision) -> Answer:
+        match line:
+            case recording.Filtered():
+                return self._names if line.fitting is None else line.fitting
+            case recording.Rejected():
+                return line.reasons
+            case recording.Ranked():
+                return dict(zip(self._names, line.ranks, strict=True))
+            case recording.Predicted():
+                return line.reason
+            case recording.Held() | recording.CardsCommitted():
+                return line.reason or line.grants
+
+    def _answer(self, line: recording.Decision, pod: PodRequest) -> Answer:
+        match line:
+            case recording.Filtered():
+                evaluation = self._evaluation(pod, line.refusal)
+                fits = evaluation.fitting(self._inventory.rows(self._names))
+                return tuple(n for n, yes in zip(self._names, fits, strict=True) if yes)
+            case recording.Rejected():
+                evaluation = self._evaluation(pod, line.refusal)
+                rows = self._inventory.rows(self._names)
+                return reject(evaluation, self._names, evaluation.groups(rows)).texts()
+            case recording.Ranked():
+                evaluation = self._evaluation(pod, line.refusal)
+                ranks = evaluation.ranks(self._inventory.rows(self._names))
+                return dict(zip(self._names, ranks.tolist(), strict=True))
+            case recording.Predicted():
+                evaluation = self._evaluation(pod, line.refusal)
+                rejection = None if evaluation.fits(line.node) else evaluation.rejection(line.node)
+                return "" if rejection is None else rejection.reason.text()
+            case recording.Held():
+                ledger = self._inventory.get(line.node)
+                if ledger is None:
+                    raise ReplayError(f"no line before it has the ledger of {line.node}")
+                return _given(fit(pod.request, ledger))
+            case recording.CardsCommitted():
+                chosen = choose_cards(pod.request, _facts(line))
+                return _given(chosen.placement if isinstance(chosen, Committed) else chosen)
+
+    def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
+        found = self._cache.evaluate(pod.request, self._inventory, self._unreadable)
+        return found if refusal is None else RefusedEvaluation(found, refusal)
+
+
+def _facts(line: recording.CardsCommitted) -> CommitFacts:
+    stored = ledgers.decode(line.ledger)
+    own = None if line.own is None else ledgers.read_allocation(line.own, line.own_node)
+    claimed = tuple(map(read_grant, line.claimed))
+    return CommitFacts(stored, _with(stored, line.reserved), own, claimed)
+
+
+def _with(ledger: NodeLedger, reserved: Sequence[ledgers.AllocationRecord]) -> NodeLedger:
+    """The ledger with reservations on top."""
+    for record in reserved:
+        allocation: Allocation = ledgers.read_allocation(record, ledger.node.name)
+        ledger = ledger.reserve(replace(allocation, state=AllocationState.RESERVED))
+    return ledger
+
+
+def _given(answer: Placement | Reason) -> str | tuple[GrantRecord, ...]:
+    return answer.text() if isinstance(answer, Reason) else tuple(map(grant_record, answer.grants))

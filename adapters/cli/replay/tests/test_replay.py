@@ -1,0 +1,155 @@
+"""Replay of what a service recorded: random histories through the real one, and damaged files."""
+
+import json
+import os
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from adapters.cli.demo.schedulers import (
+    RejectionError,
+    SchedulerClient,
+    kube_scheduler,
+    vc_scheduler,
+)
+from adapters.cli.input.manifests import manifests
+from adapters.cli.input.source import sources
+from adapters.cli.tests.command import command
+from adapters.sidecar.tests.process import EXAMPLE, serving
+from adapters.wire.kube import Pod, full_name
+
+STEPS = 40
+
+
+def history(folder: Path, seed: int) -> Path:
+    """Drive a service that records as two schedulers and people do; the recording."""
+    dice = Random(seed)  # noqa: S311
+    with EXAMPLE.open("rb") as stdin:
+        found = manifests(sources([str(EXAMPLE)], stdin))
+    nodes = [*found.nodes]
+    models = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
+    file = folder / "decisions.jsonl"
+    environment = os.environ | {
+        "DRAGOMAN_GRPC": "off",
+        "DRAGOMAN_DECISIONS_RECORD": str(file),
+    }
+    pods: list[str] = []
+    with (
+        serving(folder, "--store", "memory", env=environment) as running,
+        closing(SchedulerClient(running.address)) as client,
+    ):
+        for step in range(STEPS):
+            if pods and dice.random() < 0.25:
+                client.delete(pods.pop(dice.randrange(len(pods))))
+                continue
+            with suppress(RejectionError):
+                pod = client.create(renamed(dice.choice(models), f"pod-{step}"))
+                pods.append(full_name(pod))
+                by = vc_scheduler if dice.random() < 0.5 else kube_scheduler
+                by(client, pod, dice.sample(nodes, dice.randint(1, len(nodes))))
+        assert running.stop() == 0
+    return file
+
+
+def renamed(pod: Pod, name: str) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, namespace="default", name=name, uid="")
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return history(tmp_path_factory.mktemp("recording"), 7)
+
+
+def kinds(file: Path) -> Counter[str]:
+    return Counter(json.loads(line)["record"] for line in file.read_bytes().splitlines())
+
+
+def test_a_random_history_replays_to_the_same_decisions(recording: Path) -> None:
+    counts = kinds(recording)
+    every = ("filter", "reject", "prioritize", "predicate", "allocate", "reserve", "commit")
+
+    result = command("replay", recording)
+
+    assert [kind for kind in every if not counts[kind]] == []
+    decisions = sum(counts[kind] for kind in every)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"\n{decisions} decisions replayed, 0 differ\n")
+    assert result.stderr == ""
+
+
+def test_another_policy_lists_the_decisions_that_it_changes(recording: Path) -> None:
+    binpack, spread = (
+        command(
+            "replay", recording, "--node-policy", policy, "--device-policy", policy, "-o", "json"
+        )
+        for policy in ("binpack", "spread")
+    )
+
+    rows = [row for each in (binpack, spread) for row in json.loads(each.stdout)["items"]]
+    assert 1 in {binpack.exit_code, spread.exit_code}
+    assert {row["decision"] for row in rows} >= {"prioritize", "allocate", "reserve"}
+    held = [row for row in rows if row["decision"] in ("allocate", "reserve")]
+    assert all(row["recorded"] != row["replayed"] for row in held)
+
+
+def test_an_answer_that_the_service_would_not_give_is_found(
+    recording: Path, tmp_path: Path
+) -> None:
+    lines = recording.read_bytes().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if b'"commit"' in line and b'"grants"' in line)
+    changed = json.loads(lines[at])
+    changed["grants"][0]["memory"] += 1
+    lines[at] = json.dumps(changed).encode() + b"\n"
+    (tmp_path / "file").write_bytes(b"".join(lines))
+
+    result = command("replay", tmp_path / "file", "--no-headers")
+
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert "commit" in result.stdout
+
+
+def test_an_unfinished_last_line_is_left_out(recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(recording.read_bytes()[:-5])
+
+    result = command("replay", tmp_path / "file")
+
+    assert result.exit_code == 0
+    assert "the line is not complete and is left out" in result.stderr
+
+
+MISTAKES = {
+    "missing": (None, "FILE: cannot be read: No such file or directory"),
+    "text": (b"hello\n", "FILE:1: is no line of a recording, which decisions.record makes"),
+    "a part": (b'{"record":"nodes","names":[]}\n', "FILE:1: is not the first line of a recording"),
+    "newer": (
+        b'{"record":"began","format":2,"version":"9","time":""}\n',
+        "FILE:1: has format 2, made by Dragoman 9; this program reads format 1",
+    ),
+    "without its pod": (
+        b'{"record":"began","format":1,"version":"9","time":""}\n'
+        b'{"record":"filter","pod":"u","time":""}\n',
+        "FILE: no line before it has the pod u",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_file_that_is_no_recording(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content, answer = MISTAKES[mistake]
+    if content is not None:
+        Path("FILE").write_bytes(content)
+
+    result = command("replay", "FILE")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"dragoman: {answer}")
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,92 @@
+"""Where decisions are recorded with all that they depend on, so that they can be replayed."""
+
+from typing import Protocol
+
+from adapters.dialects.dialect import Defaults, Documents
+from adapters.sidecar.decide.card_choice import CommitFacts, Committed
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.quotas import Quotas
+from adapters.sidecar.decide.rejections import NodeRejections
+from adapters.wire.name_index import NameList
+from core.feasibility.arrays import Mask, Numbers
+from core.requests.grant import Placement
+from core.requests.reason import Reason
+
+
+class Recorder(Protocol):
+    """Each method is called before anything changes on which its decision depends; none fails."""
+
+    def follow(self, ledgers: LedgerCache, quotas: Quotas) -> None:
+        """What decisions depend on beside the pod."""
+        ...
+
+    def configured(self, defaults: Defaults, documents: Documents) -> None:
+        """The policy and the schedulers' own settings from now on."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is recorded any more."""
+        ...
+
+    def filtered(self, pod: PodRequest, names: NameList, fits: Mask) -> None:
+        """Which nodes fit."""
+        ...
+
+    def rejected(self, pod: PodRequest, names: NameList, rejections: NodeRejections) -> None:
+        """Why no node fits."""
+        ...
+
+    def ranked(self, pod: PodRequest, names: NameList, ranks: Numbers) -> None:
+        """How good nodes are."""
+        ...
+
+    def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
+        """Whether a node fits; the reason is empty where it does."""
+        ...
+
+    def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
+        """Which cards a plan reserves."""
+        ...
+
+    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """Which cards a commit reserves before it writes."""
+        ...
+
+    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """Which cards a pod gets."""
+        ...
+
+
+class NoRecorder:
+    """Records nothing; implements ``Recorder``."""
+
+    def follow(self, ledgers: LedgerCache, quotas: Quotas) -> None:
+        """Nothing."""
+
+    def configured(self, defaults: Defaults, documents: Documents) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+    def filtered(self, pod: PodRequest, names: NameList, fits: Mask) -> None:
+        """Nothing."""
+
+    def rejected(self, pod: PodRequest, names: NameList, rejections: NodeRejections) -> None:
+        """Nothing."""
+
+    def ranked(self, pod: PodRequest, names: NameList, ranks: Numbers) -> None:
+        """Nothing."""
+
+    def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
+        """Nothing."""
+
+    def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
+        """Nothing."""
+
+    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """Nothing."""
+
+    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """Nothing."""

@@ -1,0 +1,271 @@
+"""Records decisions in a file of JSON lines, which ``dragoman replay`` reads."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from adapters.dialects.dialect import Defaults, Documents
+from adapters.sidecar.decide.card_choice import CommitFacts, Committed
+from adapters.sidecar.decide.ledger_cache import LedgerCache
+from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.quotas import Quotas
+from adapters.sidecar.decide.recorder import NoRecorder, Recorder
+from adapters.sidecar.decide.rejections import NodeRejections
+from adapters.sidecar.observe.decision_log import Logger
+from adapters.wire import ledger as ledgers_of
+from adapters.wire import recording
+from adapters.wire.grant import GrantRecord, grant_record
+from adapters.wire.kube import Pod, full_name
+from adapters.wire.name_index import NameList
+from core.feasibility.arrays import Mask, Numbers
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import AllocationState, Grant, Placement
+from core.requests.reason import Cause, Reason
+
+OLDER = ".1"
+"""Suffix of the file that was full."""
+
+
+class FileRecorder:
+    """A file of bounded size; implements ``decide.recorder.Recorder``.
+
+    A full file is renamed, and the next one begins with everything that its decisions depend on, so
+    that each can be replayed alone. After an error of the file nothing is recorded any more.
+    """
+
+    def __init__(self, path: Path, most: int, failed: Callable[[OSError], None]) -> None:
+        """Replace the file.
+
+        Args:
+            path: of the file.
+            most: bytes of a file, about; there are two files at most.
+            failed: called once when the file cannot be written.
+
+        Raises:
+            OSError: the file cannot be created.
+        """
+        self._path, self._most, self._failed = path, most, failed
+        self._policy = recording.PolicyInForce()
+        self._ledgers = LedgerCache()
+        self._quotas = Quotas(self._ledgers)
+        self._file: BinaryIO | None = None
+        self._begin()
+
+    def follow(self, ledgers: LedgerCache, quotas: Quotas) -> None:
+        """As in ``Recorder``."""
+        self._ledgers, self._quotas = ledgers, quotas
+
+    def configured(self, defaults: Defaults, documents: Documents) -> None:
+        """The policy and the schedulers' own settings from now on."""
+        node, card = defaults.node_policy, defaults.card_policy
+        self._policy = recording.PolicyInForce(
+            None if node is None else node.value,
+            None if card is None else card.value,
+            defaults.topology_aware,
+            tuple(recording.DocumentRecord(*key, content) for key, content in documents.items()),
+        )
+        self._write(self._policy)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def filtered(self, pod: PodRequest, names: NameList, fits: Mask) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        fitting = None if fits.all() else tuple(names.select(fits))
+        key, time = self._known(pod, names)
+        self._write(recording.Filtered(key, time, fitting, self._refusal(pod)))
+
+    def rejected(self, pod: PodRequest, names: NameList, rejections: NodeRejections) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        reasons = rejections.texts()
+        key, time = self._known(pod, names)
+        self._write(recording.Rejected(key, time, reasons, self._refusal(pod)))
+
+    def ranked(self, pod: PodRequest, names: NameList, ranks: Numbers) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        key, time = self._known(pod, names)
+        self._write(recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod)))
+
+    def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        key, time = self._known(pod)
+        self._write(recording.Predicted(key, time, node, reason, self._refusal(pod)))
+
+    def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        key, time = self._known(pod)
+        self._write(recording.Held(key, time, node, *_answer(answer)))
+
+    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """As in ``Recorder``."""
+        self._chosen(recording.CardsReserved, pod, facts, answer)
+
+    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """As in ``Recorder``; a refusal of the quota is not a choice of cards."""
+        if not isinstance(answer, Reason) or answer.cause is not Cause.QUOTA:
+            self._chosen(recording.CardsCommitted, pod, facts, answer)
+
+    def _chosen(
+        self,
+        line: type[recording.CardsCommitted],
+        pod: PodRequest,
+        facts: CommitFacts,
+        answer: Committed | Reason,
+    ) -> None:
+        if self._file is None:
+            return
+        own = facts.own
+        key, time = self._known(pod)
+        self._write(
+            line(
+                key,
+                time,
+                msgspec.Raw(ledgers_of.encode(facts.stored)),
+                _reserved(facts.reserved),
+                None if own is None else ledgers_of.allocation_record(own),
+                "" if own is None else own.node,
+                _grants(facts.claimed),
+                *_answer(answer.placement if isinstance(answer, Committed) else answer),
+            )
+        )
+
+    def _refusal(self, pod: PodRequest) -> str | None:
+        return self._quotas.refusal(pod.request)
+
+    def _begin(self) -> None:
+        self._file = self._path.open("wb")
+        self._size = 0
+        self._pods: dict[str, Pod] = {}
+        self._names = b""
+        self._revision = -1
+        self._written: dict[str, NodeLedger | None] = {}
+        self._put(recording.Began(recording.FORMAT, version("dragoman"), _now()))
+        self._put(self._policy)
+
+    def _known(self, pod: PodRequest, names: NameList | None = None) -> tuple[str, str]:
+        """Record what a decision depends on; the pod's key and the time."""
+        if self._size > self._most:
+            self._turn_over()
+        key = pod.request.uid or full_name(pod.pod)
+        if self._pods.get(key) is not pod.pod:
+            self._pods[key] = pod.pod
+            self._write(recording.PodSeen(key, pod.pod))
+        if names is not None and names.compact != self._names:
+            self._names = names.compact
+            self._write(recording.NodesSeen(tuple(names.strings())))
+        self._record_ledgers()
+        return key, _now()
+
+    def _record_ledgers(self) -> None:
+        """Record each ledger that differs from the one that the file has."""
+        if self._revision == self._ledgers.revision:
+            return
+        self._revision = self._ledgers.revision
+        now: dict[str, NodeLedger | None] = {
+            each.node.name: each for each in self._ledgers.inventory
+        }
+        now.update(dict.fromkeys(self._ledgers.problems()))
+        for node in self._written.keys() - now.keys():
+            self._write(recording.LedgerGone(node, unreadable=False))
+        for node, ledger in now.items():
+            if node in self._written and self._written[node] is ledger:
+                continue
+            self._write(
+                recording.LedgerGone(node, unreadable=True)
+                if ledger is None
+                else recording.LedgerSeen(
+                    node, msgspec.Raw(ledgers_of.encode(ledger)), _reserved(ledger)
+                )
+            )
+        self._written = now
+
+    def _turn_over(self) -> None:
+        self.close()
+        try:
+            self._path.replace(self._path.with_name(self._path.name + OLDER))
+            self._begin()
+        except OSError as error:
+            self._stop(error)
+
+    def _write(self, line: recording.Line) -> None:
+        if self._file is not None:
+            try:
+                self._put(line)
+            except OSError as error:
+                self._stop(error)
+
+    def _put(self, line: recording.Line) -> None:
+        if self._file is not None:
+            text = recording.ENCODER.encode(line) + b"\n"
+            self._file.write(text)
+            self._file.flush()
+            self._size += len(text)
+
+    def _stop(self, error: OSError) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+        self._failed(error)
+
+
+def recorder(path: Path | None, mib: int, log: Logger) -> Recorder:
+    """The recorder of a service.
+
+    Args:
+        path: of the file; None records nothing.
+        mib: size of the file after which a new one is begun.
+        log: gets why a recording ended.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+    if path is None:
+        return NoRecorder()
+
+    def failed(error: OSError) -> None:
+        log.error("recording.stopped", file=str(path), text=error.strerror or str(error))
+
+    try:
+        return FileRecorder(path, mib << 20, failed)
+    except OSError as error:
+        raise OSError(f"decisions.record: {path}: cannot be written: {error.strerror}") from error
+
+
+def _answer(answer: Placement | Reason) -> tuple[tuple[GrantRecord, ...], str]:
+    return ((), answer.text()) if isinstance(answer, Reason) else (_grants(answer.grants), "")
+
+
+def _grants(grants: Sequence[Grant]) -> tuple[GrantRecord, ...]:
+    return tuple(map(grant_record, grants))
+
+
+def _reserved(ledger: NodeLedger) -> tuple[ledgers_of.AllocationRecord, ...]:
+    held = ledger.allocations.values()
+    return tuple(
+        ledgers_of.allocation_record(each)
+        for each in held
+        if each.state is AllocationState.RESERVED
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
