@@ -6,6 +6,8 @@ SEED := 1000
 HISTORIES := 100
 STEPS := 500
 IMAGES := auto
+WORKERS := 1
+AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
 .PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
@@ -55,8 +57,8 @@ testbed:  ## build the real components for e2e into a cache outside the reposito
 chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e includes it
 	$(BIN)/pytest e2e/tests/chart/test_chart.py -rfEs
 
-e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG
-	$(BIN)/pytest e2e --quiet -rfEs --cluster=$(CLUSTER)
+e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG, WORKERS=1
+	$(BIN)/pytest e2e --quiet -rfEs --cluster=$(CLUSTER) $(AT_ONCE)
 
 adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS
 	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS)
