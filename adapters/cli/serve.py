@@ -15,6 +15,10 @@ from adapters.sidecar.standalone.seed import StaticInventory
 
 BAD_INPUT = 2
 
+_NO_QUOTAS = (
+    "the service obeys a ShareQuota in a cluster only; leave it out, or use dragoman schedule"
+)
+
 
 def serve(
     config: Path | None, inventory: Sequence[str], store: str | None, listen: str | None
@@ -42,7 +46,13 @@ def _announce(address: str) -> None:
 
 
 def static_inventory(found: Manifests) -> StaticInventory:
-    """The inventory among manifests."""
+    """The inventory among manifests.
+
+    Raises:
+        InputError: there is a ShareQuota, which would limit nothing.
+    """
+    for _, place in found.quotas.values():
+        raise InputError(place, _NO_QUOTAS)
     return StaticInventory(
         nodes=tuple(node for node, _ in found.nodes.values()),
         devices={name: device for name, (device, _) in found.devices.items()},

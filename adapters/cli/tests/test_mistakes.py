@@ -141,6 +141,22 @@ def test_a_service_that_cannot_start(words: str, monkeypatch: pytest.MonkeyPatch
     assert result.stderr.count("\n") == 1
 
 
+def test_a_quota_that_the_service_would_not_obey() -> None:
+    quota = {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "ShareQuota",
+        "metadata": {"name": "dragoman", "namespace": "ml"},
+        "spec": {"memory": "1Gi"},
+    }
+
+    result = invoke("serve", "-f", "-", stdin=stream(node(), quota))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(
+        "dragoman: stdin:2: the service obeys a ShareQuota in a cluster"
+    )
+
+
 def test_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
