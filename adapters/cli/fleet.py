@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError
@@ -75,6 +76,7 @@ class Fleet:
         pods: by ``namespace/name``, in order of the input; each has a uid.
         problems: that belong to no single node, as sentences.
         quotas: by namespace, as the objects have them.
+        agents: what the node agents report; nothing where they were not asked.
     """
 
     dialects: tuple[Dialect, ...]
@@ -82,6 +84,7 @@ class Fleet:
     pods: Mapping[str, Pod]
     problems: tuple[str, ...]
     quotas: Mapping[str, Quota] = field(default_factory=dict)
+    agents: AgentReports = NO_REPORTS
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""

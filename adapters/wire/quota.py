@@ -11,7 +11,7 @@ import msgspec
 from adapters.wire import quantity
 from adapters.wire.grant import Count
 from adapters.wire.kube import Amount, Metadata, Wire
-from core.hardware.quantity import format_gib
+from core.hardware.quantity import MIB, format_gib
 from core.quota.amounts import CARD, QuotaAmounts, QuotaLimits, format_cards
 from core.quota.quota import Quota, QuotaClaim
 
@@ -194,3 +194,18 @@ _VALID = {
     "memory": "a whole number of bytes, 0 or more",
     "compute": "a whole number of percent of one card, 0 or more",
 }
+
+
+def limited_amounts(quota: Quota) -> dict[str, dict[str, int | str]]:
+    """Used and limit of each limited resource, for people: cards as text, MiB, percent."""
+    forms: dict[str, tuple[str, Callable[[int], int | str]]] = {
+        "cards": ("cards", format_cards),
+        "memory": ("memoryMiB", lambda amount: amount // MIB),
+        "compute": ("compute", int),
+    }
+    found: dict[str, dict[str, int | str]] = {}
+    for name, limit, amount in quota.limits.with_amounts(quota.used()):
+        key, form = forms[name]
+        if limit is not None:
+            found[key] = {"used": form(amount), "limit": form(limit)}
+    return found

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from adapters.cli.audit.container_rules import container_findings
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.fleet import Fleet
@@ -69,6 +70,8 @@ def _findings(manifests: Manifests, fleet: Fleet) -> Iterator[Finding]:
     yield from (Finding(RULES["node-description"], problem) for problem in fleet.problems)
     for name, state in fleet.nodes.items():
         yield from node_findings(name, state, fleet)
+        if name in fleet.agents.nodes:
+            yield from container_findings(state, fleet.agents.nodes[name])
     yield from _quota_findings(fleet)
     for name in sorted(manifests.ledgers.keys() - fleet.nodes.keys()):
         text = "no node has its name"

@@ -100,6 +100,24 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "Find out who changed the annotation; create the pod again.",
             ),
             Rule(
+                "container-without-share",
+                Severity.ERROR,
+                "containers run without the devices that the ledger grants them",
+                "Create their pods again, and find out why the runtime did not call the agent.",
+            ),
+            Rule(
+                "limit-above-grant",
+                Severity.ERROR,
+                "a container may use more memory of a card than the ledger grants it",
+                "Create the pod again, and find out who sets the limits of HAMi-core.",
+            ),
+            Rule(
+                "use-above-grant",
+                Severity.WARNING,
+                "a container uses more memory of a card than the ledger grants it",
+                "Create the pod again; on cards without HAMi-core nothing limits it.",
+            ),
+            Rule(
                 "bound-without-cards",
                 Severity.WARNING,
                 "a pod was bound while the service was away, and has no cards yet",

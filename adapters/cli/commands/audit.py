@@ -1,5 +1,6 @@
 """``dragoman audit``: arguments and exit status."""
 
+from dataclasses import replace
 from enum import Enum
 from typing import Annotated
 
@@ -43,11 +44,15 @@ def audit(
     no_headers: Annotated[
         bool, typer.Option("--no-headers", help="Print the lines of findings only.")
     ] = False,
+    no_agents: Annotated[
+        bool, typer.Option("--no-agents", help="Do not ask the node agents about containers.")
+    ] = False,
 ) -> None:
     """Find cards that are over-allocated, and records that are wrong.
 
     Reads nodes, Devices, pods and NodeLedgers of a cluster, or of a dump (-f), and changes nothing.
-    Dragoman need not be installed there.
+    Dragoman need not be installed there; its node agents, if there are any, are asked through the
+    API server what containers got.
 
     Example: dragoman audit -o sarif > findings.sarif
 
@@ -57,6 +62,7 @@ def audit(
     from adapters.cli.audit.audit import audit as run
     from adapters.cli.audit.audit import in_namespace
     from adapters.cli.audit.finding import RULES
+    from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.dialects.dialect import Defaults
@@ -66,8 +72,11 @@ def audit(
             known = ", ".join(RULES)
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
     with bad_input():
-        manifests = Origin(filename or (), kubeconfig, context).read()
+        origin = Origin(filename or (), kubeconfig, context)
+        manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())
+        if not no_agents:
+            fleet = replace(fleet, agents=agents_of(origin, fleet))
         report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
         typer.echo(f"warning: {text}", err=True)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,12 +76,16 @@ def top(
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
+    used: Annotated[
+        bool, typer.Option("--used", help="Ask the node agents what is used; -o wide does, too.")
+    ] = False,
 ) -> None:
     """List what is allocated of cards, and what is left.
 
     GRANTED and MEMORY are GiB. LARGEST is the largest share of one card that still fits; STRANDED
     is free memory that no request can use, because its card has no compute or no slot left, is
-    unhealthy, or is in exclusive use.
+    unhealthy, or is in exclusive use. USED is what the node agents report, read through the API
+    server: of nodes and cards the driver's figure, of pods HAMi-core's, which a pod can forge.
 
     Example: dragoman top nodes --sort strandedMiB
 
@@ -105,7 +109,16 @@ def top(
     _show(
         _origin(filename, kubeconfig, context),
         listing,
-        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces),
+        _Shown(
+            output,
+            sort,
+            watch,
+            interval,
+            no_headers,
+            namespace,
+            all_namespaces,
+            used or output is ListFormat.WIDE,
+        ),
     )
 
 
@@ -169,7 +182,12 @@ def pending(
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """How a list is shown; the namespace None is all of them for ``who``."""
+    """How a list is shown.
+
+    Attributes:
+        namespace: of the rows; None is that of the context, and all of them for ``who``.
+        used: whether to ask the node agents.
+    """
 
     output: ListFormat | None
     sort: str | None
@@ -178,6 +196,7 @@ class _Shown:
     no_headers: bool
     namespace: str | None = None
     all_namespaces: bool = True
+    used: bool = False
 
 
 def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origin":
@@ -202,13 +221,17 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 
 
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
+    from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet import read_fleet
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.view.listing import sort
     from adapters.dialects.dialect import Defaults
 
     namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
-    listing = sort(rows(read_fleet(origin.read(), Defaults()), namespace), shown.sort)
+    fleet = read_fleet(origin.read(), Defaults())
+    if shown.used:
+        fleet = replace(fleet, agents=agents_of(origin, fleet))
+    listing = sort(rows(fleet, namespace), shown.sort)
     output = None if shown.output is None else RowFormat(shown.output.value)
     return formatted(
         listing.kind, listing.columns, listing.rows, output, headers=not shown.no_headers

@@ -68,14 +68,18 @@ def context_of(options: ClusterOptions) -> KubeContext:
         raise InputError("kubeconfig", error.message) from error
 
 
-def call(context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]]) -> T:
+def call(
+    context: KubeContext,
+    work: Callable[[KubeClient], Coroutine[None, None, T]],
+    patience: Timeouts = _PATIENCE,
+) -> T:
     """Connect to a cluster and run some requests.
 
     Raises:
         InputError: the credentials cannot be used, or a request failed.
     """
     try:
-        return asyncio.run(_connected(context, work))
+        return asyncio.run(_connected(context, work, patience))
     except ClusterError as error:
         raise InputError(f"cluster {context.name}", str(error)) from error
 
@@ -94,9 +98,9 @@ def read_cluster(context: KubeContext, progress: Progress) -> Manifests:
 
 
 async def _connected(
-    context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]]
+    context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]], patience: Timeouts
 ) -> T:
-    async with KubeClient(load(context.source), _PATIENCE) as client:
+    async with KubeClient(load(context.source), patience) as client:
         return await work(client)
 
 

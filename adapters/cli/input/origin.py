@@ -1,7 +1,7 @@
 """Where a command reads objects from: files, else a live cluster."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.source import sources
 
 if TYPE_CHECKING:
+    from adapters.cli.input.agent_report import AgentReports
     from adapters.cli.input.history import PodEvent
     from adapters.cluster.api.kubeconfig import KubeContext
     from adapters.wire.kube import Pod
@@ -78,6 +79,26 @@ class Origin:
 
         namespace, uid = pod.metadata.namespace or DEFAULT_NAMESPACE, pod.metadata.uid
         return call(self._context(), lambda client: history(client, namespace, uid))
+
+    def agents(self, pods: "Iterable[Pod]") -> "AgentReports":
+        """What the node agents report; nothing for files, or where no pod is an agent.
+
+        Raises:
+            InputError: the kubeconfig cannot be used.
+        """
+        from adapters.cli.input.agent_report import NO_REPORTS
+
+        if self.files:
+            return NO_REPORTS
+        from adapters.cli.input.agents import PATIENCE, agent_pods, read_agents
+        from adapters.cli.input.cluster import call
+
+        found = agent_pods(pods)
+        if not found:
+            return NO_REPORTS
+        with _status() as status:
+            status.update(f"reading {len(found):,} node agents")
+            return call(self._context(), lambda client: read_agents(client, found), PATIENCE)
 
     def _context(self) -> "KubeContext":
         """The chosen context; files need no client of a cluster, so that it is imported here."""

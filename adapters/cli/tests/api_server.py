@@ -32,18 +32,22 @@ class ApiServer:
         objects: by path of the collection.
         kubeconfig: of a user who may read everything else.
         verbs: of all requests so far, with their paths.
+        texts: answers of other paths, such as those of pods behind the server's proxy.
     """
 
     objects: dict[str, list[Plain]]
     kubeconfig: Path
     forbidden: set[str] = field(default_factory=set)
     verbs: list[tuple[str, str]] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
 
-    def answer(self, target: str) -> tuple[int, Plain]:
+    def answer(self, target: str) -> tuple[int, Plain | str]:
         parts = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         if parts.path in self.forbidden:
             return 403, {"kind": "Status", "reason": "Forbidden", "message": "not allowed"}
+        if parts.path in self.texts:
+            return 200, self.texts[parts.path]
         if parts.path not in self.objects:
             return 404, {"kind": "Status", "reason": "NotFound"}
         named = query.get("fieldSelector", "").partition("=")[2]
@@ -70,7 +74,7 @@ def api_server(folder: Path, *things: Plain, namespace: str = "") -> Iterator[Ap
         def do_GET(self) -> None:
             server.verbs.append((self.command, urlsplit(self.path).path))
             status, body = server.answer(self.path)
-            data = json.dumps(body).encode()
+            data = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

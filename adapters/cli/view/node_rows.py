@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.input.agent_report import AgentReports, Use, total
 from adapters.cli.output.amounts import gib, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing
+from adapters.cli.view.used import used, used_fields
 from core.feasibility.fragmentation import FreeShares, free_shares
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB
@@ -22,6 +24,8 @@ _NODES = (
     Column("COMPUTE", right=True),
     Column("LARGEST", right=True),
     Column("STRANDED", right=True),
+    Column("USED", wide=True, right=True),
+    Column("USED-COMPUTE", wide=True, right=True),
     Column("STRANDED-COMPUTE", wide=True, right=True),
     Column("UNHEALTHY", wide=True, right=True),
     Column("DIALECTS", wide=True),
@@ -29,7 +33,7 @@ _NODES = (
 
 _NODE_KEYS = (
     "node", "model", "cards", "idle", "pods", "grantedMiB", "memoryMiB", "compute", "largestMiB",
-    "strandedMiB", "strandedCompute", "unhealthy", "dialects",
+    "strandedMiB", "strandedCompute", "unhealthy", "dialects", "usedMiB", "usedCompute",
 )  # fmt: skip
 
 _CARDS = (
@@ -42,20 +46,22 @@ _CARDS = (
     Column("COMPUTE", right=True),
     Column("SLOTS", right=True),
     Column("STATE"),
+    Column("USED", wide=True, right=True),
+    Column("USED-COMPUTE", wide=True, right=True),
     Column("UUID", wide=True),
     Column("DIALECTS", wide=True),
 )
 
 _CARD_KEYS = (
     "node", "index", "model", "uuid", "pods", "grantedMiB", "memoryMiB", "compute", "slotsUsed",
-    "slots", "state", "dialects",
+    "slots", "state", "dialects", "usedMiB", "usedCompute",
 )  # fmt: skip
 
 
 def top_nodes(fleet: Fleet) -> Listing:
     """One row for each node and model; memory in GiB, compute in percent of one card."""
     rows = [
-        _node_row(name, state, left)
+        _node_row(name, state, left, fleet.agents)
         for name, state in fleet.nodes.items()
         for left in free_shares(state.ledger)
     ]
@@ -65,7 +71,7 @@ def top_nodes(fleet: Fleet) -> Listing:
 def top_cards(fleet: Fleet) -> Listing:
     """One row for each card."""
     rows = [
-        _card_row(name, card, use)
+        _card_row(name, card, use, fleet.agents.card(name, card.uuid))
         for name, state in fleet.nodes.items()
         for card, use in zip(state.node.cards, state.ledger.usages, strict=True)
     ]
@@ -91,44 +97,46 @@ def _members(state: NodeState, model: str) -> Iterator[tuple[Card, CardUsage]]:
             yield card, use
 
 
-def _node_row(name: str, state: NodeState, left: FreeShares) -> Row:
+def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReports) -> Row:
     members = list(_members(state, left.model))
+    in_use = total(agents.card(name, card.uuid) for card, _ in members)
     pods = len({share.uid for _, use in members for share in use.shares})
     granted = sum(use.memory for _, use in members)
     memory = sum(card.memory for card, _ in members)
     compute = sum(use.compute for _, use in members)
     unhealthy = sum(not card.healthy for card, _ in members)
     dialects = sorted({dialect for card, _ in members for dialect in card.dialects})
-    total = FULL * left.cards
     return Row(
         f"node/{name}",
         (
             name, left.model, str(left.cards), str(left.idle), str(pods), gib(granted), gib(memory),
-            f"{compute}/{total}%", gib(left.largest), gib(left.stranded),
-            percent(left.stranded_compute), str(unhealthy), ",".join(dialects),
+            f"{compute}/{FULL * left.cards}%", gib(left.largest), gib(left.stranded),
+            *used(in_use), percent(left.stranded_compute), str(unhealthy), ",".join(dialects),
         ),
         {
             "node": name, "model": left.model, "cards": left.cards, "idle": left.idle, "pods": pods,
             "grantedMiB": granted // MIB, "memoryMiB": memory // MIB, "compute": compute,
             "largestMiB": left.largest // MIB, "strandedMiB": left.stranded // MIB,
             "strandedCompute": left.stranded_compute, "unhealthy": unhealthy, "dialects": dialects,
+            **used_fields(in_use),
         },
     )  # fmt: skip
 
 
-def _card_row(node: str, card: Card, use: CardUsage) -> Row:
+def _card_row(node: str, card: Card, use: CardUsage, in_use: Use) -> Row:
     state, dialects = state_of(card, use), sorted(card.dialects)
     pods = len(use.shares)
     return Row(
         f"card/{card.uuid}",
         (
             node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
-            percent(use.compute), f"{use.slots}/{card.slots}", state, card.uuid, ",".join(dialects),
+            percent(use.compute), f"{use.slots}/{card.slots}", state, *used(in_use), card.uuid,
+            ",".join(dialects),
         ),
         {
             "node": node, "index": card.index, "model": card.model, "uuid": card.uuid, "pods": pods,
             "grantedMiB": use.memory // MIB, "memoryMiB": card.memory // MIB,
             "compute": use.compute, "slotsUsed": use.slots, "slots": card.slots, "state": state,
-            "dialects": dialects,
+            "dialects": dialects, **used_fields(in_use),
         },
     )  # fmt: skip

@@ -1,19 +1,22 @@
 """``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.input.agent_report import AgentReports, Use, total
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.quotas import counted
 from adapters.cli.view.listing import Listing, in_namespaces
+from adapters.cli.view.used import used, used_fields
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.wire.quota import limited_amounts
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.usage import CardShare
-from core.quota.amounts import format_cards, text
+from core.quota.amounts import text
 from core.quota.quota import Quota
 from core.requests.grant import Allocation
 
@@ -25,6 +28,8 @@ _PODS = (
     Column("CARDS", right=True),
     Column("GRANTED", right=True),
     Column("COMPUTE", right=True),
+    Column("USED", wide=True, right=True),
+    Column("USED-COMPUTE", wide=True, right=True),
     Column("PRIORITY", wide=True, right=True),
     Column("UUIDS", wide=True),
     Column("NOTE", wide=True),
@@ -32,6 +37,7 @@ _PODS = (
 
 _POD_KEYS = (
     "namespace", "pod", "dialect", "node", "cards", "grantedMiB", "compute", "priority", "note",
+    "usedMiB", "usedCompute",
 )  # fmt: skip
 
 _NAMESPACES = (
@@ -42,11 +48,14 @@ _NAMESPACES = (
     Column("GRANTED", right=True),
     Column("COMPUTE", right=True),
     Column("QUOTA"),
+    Column("USED", wide=True, right=True),
+    Column("USED-COMPUTE", wide=True, right=True),
     Column("DIALECTS", wide=True),
 )
 
 _NAMESPACE_KEYS = (
     "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "quota", "dialects",
+    "usedMiB", "usedCompute",
 )  # fmt: skip
 
 _SHARES = (
@@ -69,8 +78,8 @@ _SHARE_KEYS = (
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     """One row for each pod with cards; ``cards`` counts different ones."""
     rows = [
-        _pod_row(state, allocation)
-        for state in fleet.nodes.values()
+        _pod_row(state, allocation, fleet.agents.pod(name, allocation.pod))
+        for name, state in fleet.nodes.items()
         for allocation in state.ledger.allocations.values()
     ]
     return Listing("PodList", _PODS, in_namespaces(rows, namespace), _POD_KEYS)
@@ -90,7 +99,8 @@ def top_namespaces(fleet: Fleet) -> Listing:
     quotas = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
     names = sorted({*allocations, *pending, *quotas})
     rows = [
-        _namespace_row(n, allocations.get(n, []), pending.get(n, 0), quotas.get(n)) for n in names
+        _namespace_row(n, allocations.get(n, []), pending.get(n, 0), quotas.get(n), fleet.agents)
+        for n in names
     ]
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
 
@@ -126,7 +136,7 @@ def who(fleet: Fleet, place: str) -> Listing:
     return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS)
 
 
-def _pod_row(state: NodeState, allocation: Allocation) -> Row:
+def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:
     ref = allocation.pod_ref
     uuids = sorted({grant.card for grant in allocation.grants} | allocation.blocked)
     memory, compute = memory_of(allocation), compute_of(allocation)
@@ -135,19 +145,26 @@ def _pod_row(state: NodeState, allocation: Allocation) -> Row:
         f"pod/{ref.name}",
         (
             ref.namespace, ref.name, allocation.dialect, state.node.name, str(len(uuids)),
-            gib(memory), percent(compute), str(allocation.priority), ",".join(uuids), note,
+            gib(memory), percent(compute), *used(in_use), str(allocation.priority),
+            ",".join(uuids), note,
         ),
         {
             "namespace": ref.namespace, "pod": ref.name, "dialect": allocation.dialect,
             "node": state.node.name, "cards": len(uuids), "grantedMiB": memory // MIB,
             "compute": compute, "priority": allocation.priority, "uuids": uuids, "note": note,
+            **used_fields(in_use),
         },
     )  # fmt: skip
 
 
 def _namespace_row(
-    name: str, allocations: list[Allocation], pending: int, quota: Quota | None
+    name: str,
+    allocations: list[Allocation],
+    pending: int,
+    quota: Quota | None,
+    agents: AgentReports,
 ) -> Row:
+    in_use = total(agents.pod(each.node, each.pod) for each in allocations)
     cards = sum(len({grant.card for grant in each.grants} | each.blocked) for each in allocations)
     memory = sum(map(memory_of, allocations))
     compute = sum(map(compute_of, allocations))
@@ -156,12 +173,13 @@ def _namespace_row(
         f"namespace/{name}",
         (
             name, str(len(allocations)), str(pending), str(cards), gib(memory), percent(compute),
-            _quota_text(quota), ",".join(dialects),
+            _quota_text(quota), *used(in_use), ",".join(dialects),
         ),
         {
             "namespace": name, "pods": len(allocations), "pending": pending, "cards": cards,
-            "grantedMiB": memory // MIB, "compute": compute, "quota": _quota_fields(quota),
-            "dialects": dialects,
+            "grantedMiB": memory // MIB, "compute": compute,
+            "quota": None if quota is None else limited_amounts(quota),
+            "dialects": dialects, **used_fields(in_use),
         },
     )  # fmt: skip
 
@@ -175,23 +193,6 @@ def _quota_text(quota: Quota | None) -> str:
         for name, limit, amount in quota.limits.with_amounts(quota.used())
         if limit is not None
     )
-
-
-def _quota_fields(quota: Quota | None) -> dict[str, dict[str, int | str]] | None:
-    """Used and limit of each limited resource: cards as text, MiB, percent."""
-    if quota is None:
-        return None
-    forms: dict[str, tuple[str, Callable[[int], int | str]]] = {
-        "cards": ("cards", format_cards),
-        "memory": ("memoryMiB", lambda amount: amount // MIB),
-        "compute": ("compute", int),
-    }
-    found: dict[str, dict[str, int | str]] = {}
-    for name, limit, amount in quota.limits.with_amounts(quota.used()):
-        key, form = forms[name]
-        if limit is not None:
-            found[key] = {"used": form(amount), "limit": form(limit)}
-    return found
 
 
 def _share_rows(state: NodeState, card: Card) -> Iterator[Row]:
