@@ -164,11 +164,11 @@ def test_slow_bodies_give_way_to_those_that_arrive_fast(tmp_path: Path) -> None:
                 send(wire, HEAD, b"Content-Length: %d\r\n\r\n" % len(body), body)
                 return status(wire) == 200
 
-        # A body is slow after a second; until then there is no room for others.
-        within(20, lambda: answered(body))
-        within(20, lambda: answered(long))
+        assert answered(body)
+        # A body is slow after a second; until then there is no room for other long ones.
+        within(30, lambda: answered(long))
         assert resident(running) - before < 64 * MIB
-        assert refused(running, "body_budget") >= 24 + 8
+        within(30, lambda: refused(running, "body_budget") >= 24 + 8)
 
 
 HALF = {
