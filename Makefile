@@ -88,7 +88,7 @@ golden: .venv/.stamp  ## rewrite the golden files; review the diff
 
 proto: .venv/.stamp  ## generate code from the proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
-		adapters/sidecar/grpc/dragoman.proto
+		adapters/sidecar/grpc/dragoman.proto adapters/node_dra/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. e2e/harness/node/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. adapters/node/nri/tests/proto/*.proto
 

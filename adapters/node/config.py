@@ -81,6 +81,18 @@ class MonitorConfig(_Section, frozen=True):
     listen: str = ":9394"
 
 
+class DraSection(_Section, frozen=True):
+    """Folders of Dynamic Resource Allocation on the host.
+
+    Attributes:
+        cdi: in which the runtime looks for files of the Container Device Interface.
+        kubelet: its root folder.
+    """
+
+    cdi: str = "/var/run/cdi"
+    kubelet: str = "/var/lib/kubelet"
+
+
 class HamiSection(_Section, frozen=True):
     """Paths of HAMi-core; see ``HamiCore``."""
 
@@ -141,6 +153,7 @@ class AgentConfig(_Section, frozen=True):
     publish: PublishConfig = PublishConfig()
     mig: MigConfig = MigConfig()
     monitor: MonitorConfig = MonitorConfig()
+    dra: DraSection = DraSection()
     exempt: tuple[str, ...] = ()
     profiles: dict[str, ProfileSection] = msgspec.field(default_factory=dict[str, ProfileSection])
 

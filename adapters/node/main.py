@@ -16,8 +16,6 @@ from adapters.node.apiserver.ledger_watch import LedgerWatch
 from adapters.node.apiserver.status import HardwarePublisher, NodeStatusSource, SharingConfig
 from adapters.node.config import AgentConfig, node_name, profiles
 from adapters.node.grants import LedgerGrants
-from adapters.node.hardware.file import FileInventory
-from adapters.node.hardware.health import APPLICATION_XIDS, Health
 from adapters.node.hardware.mig_partitioner import MigPartitioner
 from adapters.node.hardware.model import HardwareSource
 from adapters.node.hardware.nvidia import NvmlInventory
@@ -25,6 +23,7 @@ from adapters.node.hardware.nvml_events import XidListener
 from adapters.node.hardware.nvml_mig import NvmlMigReader
 from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
+from adapters.node.hardware_source import hardware_source
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.facts import none_assigned
@@ -70,7 +69,7 @@ async def run(config: AgentConfig) -> None:
     vendors = profiles(config)
     grants = LedgerGrants()
 
-    source = _hardware_source(config, name)
+    source = hardware_source(config.inventory, name)
     watcher = HardwareWatcher(source)
     watcher.read_first()
     if isinstance(source, NvmlInventory):
@@ -102,6 +101,7 @@ async def run(config: AgentConfig) -> None:
             equipment.equipment,
             frozenset(config.exempt),
             none_assigned if assignments is None else assignments.visible,
+            Path(config.dra.cdi),
         ),
         watchdog,
         reporter,
@@ -140,17 +140,6 @@ async def run(config: AgentConfig) -> None:
 def _observe(event: ContainerEvent, containers: ContainerRegistry, stopped: StoppedPods) -> None:
     containers.observe(event)
     stopped.observe(event)
-
-
-def _hardware_source(config: AgentConfig, node: str) -> HardwareSource | None:
-    match config.inventory.source:
-        case "file":
-            return FileInventory(Path(config.inventory.file), node)
-        case "nvml":
-            ignored = APPLICATION_XIDS.union(config.inventory.ignore_xids)
-            return NvmlInventory(node, health=Health(ignored))
-        case _:
-            return None
 
 
 def _start_xid_listener(inventory: NvmlInventory, watcher: HardwareWatcher) -> None:

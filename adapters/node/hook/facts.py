@@ -12,10 +12,12 @@ from adapters.node.hook.other_injectors import (
     injected_minors,
     visible_words,
 )
+from adapters.node.injection.prepared import CLAIM_MARK
 from adapters.node.nri.model import NriContainer, PodSandbox
 from core.requests.limits import GrantError
 
 _ADMITTED = methodcaller("startswith", f"{record.MARK}=")
+_CLAIM = f"{CLAIM_MARK}="
 
 AssignedDevices = Callable[[str, str], Set[str]]
 """What device plugins made visible to a container, by uid of the pod and name of the container."""
@@ -60,6 +62,12 @@ class ContainerFacts(Struct, frozen=True):
     def admitted(self) -> bool:
         """Whether admission has seen that the container requests a share."""
         return any(map(_ADMITTED, self.container.env))
+
+    @property
+    def claim(self) -> str | None:
+        """The claim whose share the container says it has; None where it says nothing."""
+        found = [line for line in self.container.env if line.startswith(_CLAIM)]
+        return found[-1].removeprefix(_CLAIM) if found else None
 
     @property
     def device_plugin(self) -> bool:

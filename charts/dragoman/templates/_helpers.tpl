@@ -192,6 +192,9 @@ publish:
 mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
 monitor:
   listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
+{{- if .Values.dra.driver.enabled }}
+dra: {cdi: {{ .Values.dra.driver.cdi }}, kubelet: {{ .Values.dra.driver.kubelet }}}
+{{- end }}
 exempt: {{ append .Values.node.exempt .Release.Namespace | uniq | toJson }}
 {{- with .Values.node.profiles }}
 profiles:

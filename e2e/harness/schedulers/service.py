@@ -158,7 +158,7 @@ def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     """Give the service the rights that the chart gives it with these settings."""
     known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
     role = f"{RELEASE}-service"
-    objects = chart.render({"service": {"settings": known}})
+    objects = chart.render({**plane.values, "service": {"settings": known}})
     chart.apply(
         plane,
         [e for e in objects if (e["kind"], e["metadata"]["name"]) == ("ClusterRole", role)],

@@ -101,7 +101,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
                 found.setdefault(each["metadata"]["name"], set()).update(rule["resources"])
 
     assert found == {
-        "dragoman-node": {"events", "nodeledgers", "nodeledgers/status"},
+        "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
             "resourceclaims/binding", "sharequotas/status",
@@ -131,7 +131,7 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
 def test_images_come_from_the_mirror_and_nowhere_else() -> None:
     images = re.findall(r"image: (\S+)", chart.template(values("everything")))
 
-    assert len(images) == 8
+    assert len(images) == 9
     assert {image.split("/")[0] for image in images} == {"registry.example.com"}
 
 

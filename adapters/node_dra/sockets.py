@@ -1,0 +1,100 @@
+"""The driver's sockets in the kubelet's folders.
+
+The kubelet watches ``plugins_registry`` for sockets, asks each what it is, and then calls the
+endpoint that it names (k8s.io/kubernetes v1.37.1 pkg/kubelet/pluginmanager).
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from adapters.node.log import log_event
+from adapters.node_dra import DRIVER
+from adapters.node_dra.plugin import VERSIONS, add_plugin
+from adapters.node_dra.preparation import Preparer
+from adapters.node_dra.proto import registration_pb2, registration_pb2_grpc
+
+GRACE = 5.0
+"""Seconds that calls may take to end when the driver stops."""
+
+
+class PluginRegistration:
+    """Says what is behind the other socket."""
+
+    def __init__(self, endpoint: Path) -> None:
+        """Name that socket, by its path on the host."""
+        self._endpoint = endpoint
+
+    async def GetInfo(  # noqa: N802  # the name of the call
+        self, _request: object, _context: object
+    ) -> registration_pb2.PluginInfo:
+        """What the plugin is."""
+        return registration_pb2.PluginInfo(
+            type="DRAPlugin",
+            name=DRIVER,
+            endpoint=str(self._endpoint),
+            supported_versions=VERSIONS,
+        )
+
+    async def NotifyRegistrationStatus(  # noqa: N802  # the name of the call
+        self, request: Any, _context: object
+    ) -> registration_pb2.RegistrationStatusResponse:
+        """Log what became of it."""
+        if request.plugin_registered:
+            log_event("kubelet.registered")
+        else:
+            log_event("kubelet.not_registered", reason=request.error)
+        return registration_pb2.RegistrationStatusResponse()
+
+
+def plugin_socket(kubelet: Path) -> Path:
+    """Where the kubelet calls the plugin."""
+    return kubelet / "plugins" / DRIVER / "dra.sock"
+
+
+def registration_socket(kubelet: Path) -> Path:
+    """Where the kubelet finds it."""
+    return kubelet / "plugins_registry" / f"{DRIVER}-reg.sock"
+
+
+@asynccontextmanager
+async def serving(kubelet: Path, preparer: Preparer) -> AsyncGenerator[None, None]:
+    """Serve the kubelet for the length of a block.
+
+    Args:
+        kubelet: its root folder, under the same path as on the host.
+        preparer: that prepares claims.
+
+    Raises:
+        OSError: a socket cannot be created.
+    """
+    service, registry = plugin_socket(kubelet), registration_socket(kubelet)
+    plugin = await _listen(service)
+    add_plugin(plugin, preparer)
+    registration = await _listen(registry)
+    add: Callable[..., None] = registration_pb2_grpc.add_RegistrationServicer_to_server
+    add(PluginRegistration(service), registration)
+    try:
+        await plugin.start()
+        await registration.start()
+        yield
+    finally:
+        registry.unlink(missing_ok=True)  # the kubelet then knows that the plugin is gone
+        await registration.stop(GRACE)
+        await plugin.stop(GRACE)
+        service.unlink(missing_ok=True)
+
+
+async def _listen(socket: Path) -> grpc.aio.Server:
+    """A server on a socket, in place of what an earlier process left."""
+    socket.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    socket.unlink(missing_ok=True)
+    server = grpc.aio.server()
+    try:
+        server.add_insecure_port(f"unix:{socket}")
+    except RuntimeError as error:
+        raise OSError(f"{socket}: {error}") from error
+    return server
