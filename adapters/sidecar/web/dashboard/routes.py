@@ -13,6 +13,7 @@ from adapters.sidecar.web.dashboard.history import DecisionHistory, decisions
 from adapters.sidecar.web.dashboard.query import QueryError
 from adapters.sidecar.web.dashboard.static_files import StaticFiles
 from adapters.wire.kube import Pod
+from adapters.wire.quota import limited_amounts
 
 Unbound = Callable[[], Sequence[Pod]]
 View = Callable[[Call], Awaitable[object]]
@@ -44,15 +45,21 @@ def dashboard(
         name = call.query.get("name", "")
         return _known(await node_views.node(index, history, name), f"node {name[:80]!r}")
 
+    def quota(call: Call) -> dict[str, object]:
+        """That of the chosen namespace."""
+        stored = service.quotas.get(call.query.get("namespace", ""))
+        return {"quota": None if stored is None else limited_amounts(stored.quota)}
+
     async def pods(call: Call) -> object:
-        return await pod_views.pods(index, call.query)
+        return {**await pod_views.pods(index, call.query), **quota(call)}
 
     async def pod(call: Call) -> object:
         name = str(pod_named(call.query.get("name", "")))
         return _known(await pod_views.pod(index, history, unbound(), name), f"pod {name[:200]!r}")
 
     async def pending(call: Call) -> object:
-        return await pod_views.pending(service.pod_requests, history, unbound, call.query)
+        found = await pod_views.pending(service.pod_requests, history, unbound, call.query)
+        return {**found, **quota(call)}
 
     async def decided(call: Call) -> object:
         return decisions(history, call.query)
@@ -63,11 +70,14 @@ def dashboard(
     def ledgers_and_decisions() -> Hashable:
         return index.version(), history.recorded
 
+    def ledgers_and_quotas() -> Hashable:
+        return index.version(), service.quotas.revision
+
     views: dict[str, tuple[Callable[[], Hashable], View]] = {
         "summary": (ledgers, summary),
         "nodes": (ledgers, nodes),
         "node": (ledgers_and_decisions, node),
-        "pods": (ledgers, pods),
+        "pods": (ledgers_and_quotas, pods),
         "pod": (_unknown, pod),
         "pending": (_unknown, pending),
         "decisions": (lambda: history.recorded, decided),

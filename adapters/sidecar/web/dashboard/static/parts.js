@@ -1,14 +1,18 @@
 // Parts that several views have: tables, notes, filters, pages, links.
 
 import {h} from "./element.js";
+import {chinese} from "./reasons.js";
 import {address} from "./route.js";
-import {moment, number, t} from "./text.js";
+import {moment, number, speaks, t} from "./text.js";
 
 export const nodeLink = name => name && h("a", {href: address("node", name), translate: "no"}, name);
 export const podLink = name => name && h("a", {href: address("pod", name), translate: "no"}, name);
 
-/** A text of the service, which is English. */
-export const said = (text, name = "span") => h(name + ".long", {lang: "en"}, text);
+/** A text of the service, which is English; reasons are translated, and the original is their title. */
+export function said(text, name = "span") {
+  const translated = speaks() === "zh" ? chinese(text) : null;
+  return translated === null ? h(name + ".long", {lang: "en"}, text) : h(name + ".long", {title: text}, translated);
+}
 
 export const time = iso => iso ? h("time", {datetime: iso, title: iso}, moment(iso)) : "";
 

@@ -17,8 +17,18 @@ const form = (parameters, summary, hint) => filters(
   field("namespace", t("namespace"), parameters, {options: facet(summary.namespaces)}),
   field("dialect", t("dialect"), parameters, {options: facet(summary.dialects)}));
 
+/** What the ShareQuota of the chosen namespace limits. */
+function quota({quota: limits}) {
+  if (!limits) return null;
+  const amount = (key, value) => key === "memoryMiB" ? `${gib(value)} GiB` : key === "compute" ? `${value}%` : value;
+  const names = {cards: t("cards"), memoryMiB: t("memory"), compute: t("compute")};
+  const parts = Object.entries(limits).map(([key, {used, limit}]) =>
+    t("quotaPart", {name: names[key], used: amount(key, used), limit: amount(key, limit)}));
+  return h("p", {"data-key": "quota"}, t("quota"), ": ", parts.join(", "));
+}
+
 export function list(found, parameters, summary) {
-  return [heading(t("pods")), form(parameters, summary, t("searchPods")), pages("pods", parameters, found, LIMIT),
+  return [heading(t("pods")), form(parameters, summary, t("searchPods")), quota(found), pages("pods", parameters, found, LIMIT),
     found.rows.length ? holders(found.rows) : note(t(summary.pods ? "nothingFound" : "noPods"))];
 }
 
@@ -26,7 +36,7 @@ export function pending(found, parameters, summary) {
   const rows = found.rows.map(row => ({key: row.pod, cells: [podLink(row.pod),
     row.dialect ? h("span", {}, swatch(row.dialect), row.dialect) : h("span.bad", {}, t("invalid")),
     row.scheduler, row.containers.map(request).join("; "), row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), time(row.time)]}));
-  return [heading(t("pending")), form(parameters, summary, t("searchPending")), pages("pending", parameters, found, LIMIT),
+  return [heading(t("pending")), form(parameters, summary, t("searchPending")), quota(found), pages("pending", parameters, found, LIMIT),
     rows.length ? table(t("pending"), [[t("pod")], [t("dialect")], [t("scheduler")], [t("request")], [t("reason")], [t("since")]], rows)
       : note(t(parameters.q || parameters.namespace || parameters.dialect ? "nothingFound" : "noPending"))];
 }

@@ -1,4 +1,4 @@
-// Texts of the page in the language of the person. Texts of the service (reasons, problems) are English.
+// Texts of the page in the language of the person. Texts of the service are English; reasons.js translates reasons.
 
 import en from "./en.js";
 import zh from "./zh.js";

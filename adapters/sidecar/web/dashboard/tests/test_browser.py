@@ -402,6 +402,9 @@ def test_it_is_chinese_for_a_chinese_browser_and_by_choice(
     assert page.get_by_role("heading", name="节点").is_visible()
     assert page.locator("html").get_attribute("lang") == "zh-CN"
     chinese.picture("chinese")
+    reason = chinese.open("#/pending").get_by_text("个节点都不可用").first
+    expect(reason).to_be_visible()
+    assert "no card is described" in (reason.get_attribute("title") or "")
 
     page = visit.open()
     page.get_by_label("Language").select_option("zh")

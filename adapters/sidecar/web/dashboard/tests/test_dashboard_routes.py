@@ -13,7 +13,11 @@ from adapters.sidecar.web.app import App
 from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.dashboard.tests import fleet
 from adapters.sidecar.web.tests.calls import Got, app_of, call
+from adapters.stores.quotas import StoredQuota
 from adapters.stores.store import Change, Stored
+from core.hardware.quantity import GIB
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 
 NODES = 40
 TOO_LARGE = a_pod("large", memory=90_000)
@@ -334,3 +338,20 @@ def test_hundred_different_questions_are_all_answered() -> None:
         return [(await get(app, f"nodes?offset={number}")).status for number in range(100)]
 
     assert set(run(work())) == {200}
+
+
+def test_the_pods_of_a_namespace_come_with_its_quota() -> None:
+    async def work() -> tuple[Json, Json, Json]:
+        bench, app = await a_fleet()
+        limits = QuotaLimits(memory=24 * GIB)
+        quota = Quota("default", limits)
+        before = (await get(app, "pods?namespace=default")).json
+        bench.service.quotas.put(StoredQuota(quota, "1", "u"))
+        asked = (await get(app, "pods?namespace=default")).json
+        return before, asked, (await get(app, "pending")).json
+
+    before, asked, all_pending = run(work())
+
+    assert before["quota"] is None
+    assert asked["quota"] == {"memoryMiB": {"used": 0, "limit": 24 * 1024}}
+    assert all_pending["quota"] is None

@@ -8,6 +8,7 @@ import pytest
 from adapters.sidecar.tests.builders import run
 from adapters.sidecar.web.app import Answer, Call
 from adapters.sidecar.web.dashboard.static_files import FOREVER, KINDS, StaticFiles
+from core.requests.reason import Cause
 
 STATIC = StaticFiles()
 FOLDER = files("adapters.sidecar.web.dashboard").joinpath("static")
@@ -87,6 +88,12 @@ def test_both_languages_have_the_same_texts_with_the_same_values() -> None:
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(
             re.findall(r"\{\w+\}", chinese[key])
         ), key
+
+
+def test_every_cause_has_its_chinese() -> None:
+    causes = re.findall(r'^  "([^"]+)":', SOURCES["reasons.js"], re.MULTILINE)
+
+    assert sorted(causes) == sorted(cause.value for cause in Cause)
 
 
 def test_every_text_is_used_and_every_used_text_exists() -> None:

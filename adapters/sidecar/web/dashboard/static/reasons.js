@@ -1,0 +1,70 @@
+// Chinese for the reasons of the engine (core/requests/reason.py). A text with an unknown part stays English.
+
+const CAUSES = {
+  "no cards": "没有卡",
+  "quota of the namespace": "命名空间的配额不足",
+  "no card is described in the pod's dialect": "没有以该 Pod 的方言描述的卡",
+  "fewer cards than asked": "卡数少于请求",
+  "not enough fitting cards": "符合条件的卡不够",
+  "the pod has an allocation here that is less than it requests; delete the pod first":
+    "该 Pod 在此已有的分配少于其请求；请先删除该 Pod",
+  "node lacks the isolation provider asked for": "节点没有所要求的隔离组件",
+  "no free partition of this size in the node's partition table": "节点的分区表中没有这种大小的空闲分区",
+  "not enough fitting cards within one scope of the required level": "在所要求层级的同一范围内，符合条件的卡不够",
+  "containers fit one by one but not together": "各容器单独放得下，一起放不下",
+  "not described in the pod's dialect": "没有以该 Pod 的方言描述",
+  "held by an allocation that cannot be read": "被无法读取的分配占住",
+  "unhealthy": "不健康",
+  "other vendor": "厂商不同",
+  "other sharing mode": "共享模式不同",
+  "uuid not allowed": "UUID 不在允许范围内",
+  "card type not allowed": "卡型号不在允许范围内",
+  "held by tasks of a class that does not mix with this one": "被不能与此任务类别共存的任务占用",
+  "held under another QoS policy": "已按其他 QoS 策略占用",
+  "held by a pod of the same group": "被同组的 Pod 占用",
+  "held by a pod under the same exclusion rule": "被同一互斥规则下的 Pod 占用",
+  "no sharing slot left": "没有空闲的共享槽位",
+  "in use, and asked for exclusively": "正在使用，而请求要求独占",
+  "held exclusively": "已被独占",
+  "memory": "显存",
+  "compute": "算力",
+  "compute fully allocated": "算力已全部分配",
+  "no MIG profile is large enough": "没有足够大的 MIG 规格",
+  "no free MIG slices for a large enough profile": "足够大的 MIG 规格没有空闲切片",
+};
+const RESOURCES = {cards: "卡", memory: "显存", compute: "算力"};
+
+const WHOLE = [
+  [/^no node to choose from$/, () => "没有可选的节点"],
+  [/^0 of (\d+) nodes fit: (.+)$/, (_, total, rest) => joined(rest, `${total} 个节点都不可用：`)],
+];
+const PART = [
+  [/^(\d+) nodes?: (.+)$/, (_, nodes, rest) => after(`${nodes} 个节点：`, part(rest))],
+  [/^(\d+) of (\d+) cards: (.+)$/, (_, some, all, rest) => after(`${all} 张卡中的 ${some} 张：`, part(rest))],
+  [/^(\d+) cards asked for one container, node has (\d+)$/, (_, asked, has) => `一个容器请求 ${asked} 张卡，节点只有 ${has} 张`],
+  [/^memory (.+) short$/, (_, amount) => `显存缺 ${amount}`],
+  [/^compute (\d+%) short$/, (_, amount) => `算力缺 ${amount}`],
+  [/^quota of namespace (\S+): (cards|memory|compute) (.+) short \((.+) of (.+) used\)$/, (_, name, what, short, used, limit) =>
+    `命名空间 ${name} 的配额：${RESOURCES[what]}缺 ${short}（已用 ${used}，上限 ${limit}）`],
+];
+
+const after = (head, tail) => tail === null ? null : head + tail;
+
+function first(patterns, text) {
+  for (const [pattern, make] of patterns) {
+    const found = pattern.exec(text);
+    if (found) return make(...found);
+  }
+  return null;
+}
+
+const part = text => CAUSES[text] ?? first(PART, text);
+
+/** Several reasons, which begin with a number each, but for the first. */
+function joined(text, head = "") {
+  const parts = text.split(/; (?=\d+ (?:of \d+ cards|nodes?): )/).map(part);
+  return parts.includes(null) ? null : head + parts.join("；");
+}
+
+/** The reason in Chinese; null where a part of it is not known. */
+export const chinese = text => first(WHOLE, text) ?? joined(text);
