@@ -97,6 +97,13 @@ class NameList:
         """Each name."""
         return _STRINGS.decode(self.compact) if self.few is None else [*self.few]
 
+    def string(self, position: int) -> str:
+        """The name at a position."""
+        if self.few is not None:
+            return self.few[position]
+        start = int(self._starts[position])
+        return self.compact[start : start + int(self._lengths[position])].decode()
+
     def select(self, selected: Mask) -> list[str]:
         """The selected names."""
         return list(compress(self.strings(), selected.tobytes()))

@@ -13,6 +13,7 @@ from adapters.sidecar.decide import binding
 from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.claim_committer import ClaimCommitter
 from adapters.sidecar.decide.committer import Committer
+from adapters.sidecar.decide.expected_pods import ExpectedPods
 from adapters.sidecar.decide.explain import Explanation, explain
 from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
@@ -53,6 +54,7 @@ class Service:
         claim_committer: allocates cards to ResourceClaims.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
+        expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
         hold_seconds: after how many seconds the reservation for a planned pod expires.
     """
 
@@ -72,6 +74,7 @@ class Service:
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
+        self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
         self._binding: dict[str, tuple[str, Committed]] = {}
 
     @property
@@ -234,6 +237,7 @@ class Service:
     def forget(self, uid: str) -> None:
         """Drop what is cached of a pod that was deleted."""
         self.waiting_pods.discard(uid)
+        self.expected_pods.discard(uid)
         self.pod_requests.forget(uid)
         self.feasibility.forget(uid)
 

@@ -94,6 +94,7 @@ class KubeExtender:
             return extender.priorities(names, repeat(0, len(names)))
         ranks = self._service.feasibility.ranks(pod_request, names)
         self._recorder.ranked(pod_request, names, ranks)
+        ranks = self._service.expected_pods.place(pod_request, names, ranks)
         scores = spread(ranks, extender.MAX_SCORE).tolist()
         return extender.priorities(names, scores)
 
@@ -106,6 +107,7 @@ class KubeExtender:
         finally:
             self._binds -= 1
             self._bind_ended.set()
+        self._service.expected_pods.discard(decision.uid)
         self._decision_log.record(decision)
         return extender.binding_result(decision.text)
 
