@@ -166,7 +166,7 @@ def test_nothing_found_is_a_sentence(visit: Visit) -> None:
 def test_a_node_has_a_page_with_its_problems_cards_pods_and_no_made_up_usage(visit: Visit) -> None:
     page = visit.open(f"#/nodes?q={fleet.UNREAD}")
     page.get_by_role("link", name=fleet.UNREAD, exact=True).click()
-    expect(page.get_by_role("heading", name=fleet.UNREAD)).to_be_visible()
+    expect(page.get_by_role("heading", name=fleet.UNREAD, level=2)).to_be_visible()
 
     text = page.inner_text("main")
     assert "gpu-devices-allocated: 'x': is no list of devices" in text
@@ -389,7 +389,7 @@ def test_it_works_below_a_path_of_a_proxy(visiting: Visiting, service: Running) 
         visit = visiting(address)
         page = visit.open()
         page.get_by_role("link", name=fleet.OVER, exact=True).click()
-        expect(page.get_by_role("heading", name=fleet.OVER)).to_be_visible()
+        expect(page.get_by_role("heading", name=fleet.OVER, level=2)).to_be_visible()
         assert page.url.startswith(f"{address}/#/node/")
         visit.close()
 
@@ -452,7 +452,7 @@ def test_it_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     style = "getComputedStyle(document.activeElement).outlineStyle"
     assert page.evaluate(style) == "solid"
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name=fleet.SICK)).to_be_visible()
+    expect(page.get_by_role("heading", name=fleet.SICK, level=2)).to_be_visible()
     assert page.evaluate("document.activeElement.id") == "main"
     assert page.title() == f"{fleet.SICK} · Dragoman"
 
