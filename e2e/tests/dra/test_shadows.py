@@ -61,7 +61,10 @@ def shadows(api: Api) -> dict[str, Object]:
     return {
         result["device"]: result.get("consumedCapacity", {})
         for claim in api.get(SHADOWS)["items"]
-        for result in claim.get("status", {}).get("allocation", {}).get("devices", {})["results"]
+        for result in claim.get("status", {})
+        .get("allocation", {})
+        .get("devices", {})
+        .get("results", ())
     }
 
 
