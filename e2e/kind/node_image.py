@@ -19,7 +19,6 @@ PARTS = (
     *("volcano", "koordinator"),
 )
 BUSYBOX = f"{images.PREFIX}/busybox:1"
-BASE = f"{images.PREFIX}/node-base:1"
 WORKLOAD = "busybox:1.37"
 """The image of the quickstart's pods; the program is the test bed's."""
 GUIDES = ("nvidia/cuda:9.0-devel", "nvidia/cuda:11.8.0-base-ubuntu22.04", "ubuntu:22.04")
@@ -108,11 +107,12 @@ def _base(engine: Engine) -> str:
         (context / "kind" / "version").write_text(version())
         shutil.rmtree(context / "LICENSES")
         root = images.debian(engine, "node")
+        image = f"{images.PREFIX}/node-base:1"
         engine.docker(
             *("build", f"--file={HERE / 'Dockerfile'}", f"--build-arg=ROOT={root}"),
-            *(f"--tag={BASE}", context),
+            *(f"--tag={image}", context),
         )
-    return BASE
+    return image
 
 
 def kubeadm_images(engine: Engine) -> list[str]:
