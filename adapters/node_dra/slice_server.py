@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from adapters.node.apiserver.api import MAX_ANSWER, ApiError, send, stream
+from adapters.node.apiserver.api import ApiError, lines, send
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node_dra import DRIVER
 from adapters.node_dra.devices import Json
@@ -43,8 +43,8 @@ class SliceServer:
             UnsupportedClusterError: it does not know the API.
         """
         try:
-            async with aclosing(self._lines("")) as lines:
-                text = b"".join([line async for line in lines])
+            async with aclosing(self._lines("")) as answer:
+                text = b"".join([line async for line in answer])
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -62,8 +62,8 @@ class SliceServer:
             OSError: the watch failed.
         """
         options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
-        async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as lines:
-            async for line in lines:
+        async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as answer:
+            async for line in answer:
                 event = msgspec.json.decode(line)
                 if event["type"] == "ERROR":
                     raise ApiError(f"the server ended the watch: {event['object']}")
@@ -111,21 +111,10 @@ class SliceServer:
         answer = await send(self.credentials, method, path, data)
         return msgspec.json.decode(answer, type=dict[str, Any])
 
-    async def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer, each as soon as it arrives."""
+    def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
         selector = quote(f"spec.driver={DRIVER},spec.nodeName={self.node}", safe="")
         path = f"{COLLECTION}?fieldSelector={selector}{options}"
-        rest = b""
-        async with aclosing(stream(self.credentials, "GET", path)) as answer:
-            async for part in answer:
-                *lines, rest = (rest + part).split(b"\n")
-                for line in lines:
-                    if line:
-                        yield line
-                if len(rest) > MAX_ANSWER:
-                    raise ApiError(f"a line of more than {MAX_ANSWER} bytes")
-        if rest:
-            yield rest
+        return lines(self.credentials, path)
 
 
 def _path(name: str) -> str:

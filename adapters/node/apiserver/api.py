@@ -91,6 +91,25 @@ async def stream(
         writer.close()
 
 
+async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[bytes, None]:
+    """The lines of an answer to GET, each as soon as it arrives; empty ones are left out.
+
+    Raises:
+        OSError: as ``stream``, or a line is too long.
+    """
+    rest = b""
+    async with aclosing(stream(credentials, "GET", path)) as answer:
+        async for part in answer:
+            *found, rest = (rest + part).split(b"\n")
+            for line in found:
+                if line:
+                    yield line
+            if len(rest) > MAX_ANSWER:
+                raise ApiError(f"a line of more than {MAX_ANSWER} bytes")
+    if rest:
+        yield rest
+
+
 async def _connect(
     credentials: AgentCredentials,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

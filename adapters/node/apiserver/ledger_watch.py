@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from adapters.node.apiserver.api import MAX_ANSWER, stream
+from adapters.node.apiserver.api import lines
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.grants import LedgerGrants
 from adapters.node.log import log_event
@@ -97,8 +97,8 @@ class LedgerWatch:
             wait = min(wait * 2, MAX_RETRY_DELAY)
 
     async def _list(self) -> str:
-        async with aclosing(self._lines("")) as lines:
-            text = b"".join([line async for line in lines])
+        async with aclosing(self._lines("")) as answer:
+            text = b"".join([line async for line in answer])
         found = msgspec.json.decode(text, type=_List)
         if found.items:
             self._replace(found.items[0])
@@ -109,8 +109,8 @@ class LedgerWatch:
     async def _watch(self, version: str) -> str:
         """Apply changes until the server ends the watch; return the version for the next watch."""
         options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
-        async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as lines:
-            async for line in lines:
+        async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as answer:
+            async for line in answer:
                 event = msgspec.json.decode(line, type=_Event)
                 if event.type == "ERROR":
                     raise WatchError(f"the server ended the watch: {bytes(event.object)[:200]!r}")
@@ -134,17 +134,6 @@ class LedgerWatch:
             log_event("ledger.invalid", reason=str(error))
             self.grants.clear()
 
-    async def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer, each as soon as it arrives."""
+    def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
         path = f"{COLLECTION}?fieldSelector=metadata.name%3D{quote(self.node)}{options}"
-        rest = b""
-        async with aclosing(stream(self.credentials, "GET", path)) as answer:
-            async for part in answer:
-                *lines, rest = (rest + part).split(b"\n")
-                for line in lines:
-                    if line:
-                        yield line
-                if len(rest) > MAX_ANSWER:
-                    raise WatchError(f"a line of more than {MAX_ANSWER} bytes")
-        if rest:
-            yield rest
+        return lines(self.credentials, path)
