@@ -18,6 +18,7 @@ from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_o
 from adapters.stores.watch import Inbox, LedgerObject, WatchLedgers
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import encode
+from adapters.wire.ledger_reader import LedgerReader
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
 
@@ -76,6 +77,7 @@ class KubernetesStore:
         self._inbox = Inbox()
         self._unreadable: list[Change] = []
         self._own: dict[str, Stored] = {}
+        self._reader = LedgerReader()
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -102,7 +104,8 @@ class KubernetesStore:
         item = await self._get(node)
         if item is None:
             return None
-        return stored_of(node, item.metadata.resource_version, item.spec)
+        version = item.metadata.resource_version
+        return stored_of(node, version, item.spec, self._reader.read)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """As in ``Store``."""
@@ -154,8 +157,10 @@ class KubernetesStore:
             inbox = self._inbox
             while inbox.updates:
                 node, update = next(iter(inbox.updates.items()))
-                for change in update.read(node, self._own.pop(node, None)):
+                for change in update.read(node, self._reader.read, self._own.pop(node, None)):
                     yield change
+                if update.object is None:
+                    self._reader.forget(node)
                 if inbox.updates.get(node) is update:
                     del inbox.updates[node]
                 await asyncio.sleep(0)

@@ -1,6 +1,6 @@
 """The interface of all stores of ledgers, and their errors."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -106,7 +106,13 @@ class Store(Protocol):
         ...
 
 
-def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
+Decode = Callable[[bytes | msgspec.Raw], NodeLedger]
+"""Gives the ledger of a record; raises ``LedgerRecordError`` where it cannot be read."""
+
+
+def stored_of(
+    node: str, version: str, record: bytes | msgspec.Raw, decode: Decode = decode
+) -> Stored:
     """The stored value of a record.
 
     Raises:
@@ -119,7 +125,12 @@ def stored_of(node: str, version: str, record: bytes | msgspec.Raw) -> Stored:
 
 
 def changes_of(
-    node: str, version: str, record: bytes | msgspec.Raw | None, *, recreated: bool = False
+    node: str,
+    version: str,
+    record: bytes | msgspec.Raw | None,
+    *,
+    recreated: bool = False,
+    decode: Decode = decode,
 ) -> tuple[Change, ...]:
     """The changes that a reader must see so that it knows the record of a node.
 
@@ -129,11 +140,12 @@ def changes_of(
         record: None where it was deleted.
         recreated: the record was deleted and created again since the last change that the reader
             saw, so that the deletion comes first.
+        decode: gives the ledger of the record.
     """
     if record is None:
         return (Change(node, None),)
     try:
-        change = Change(node, stored_of(node, version, record))
+        change = Change(node, stored_of(node, version, record, decode))
     except LedgerRecordError as error:
         change = Change(node, None, str(error))
     return (Change(node, None), change) if recreated else (change,)

@@ -6,8 +6,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from adapters.stores.store import Change, Stored, changes_of
+from adapters.stores.store import Change, Decode, Stored, changes_of
 from adapters.wire.kube import Metadata, Wire
+from adapters.wire.ledger import decode
 
 
 class LedgerObject(Wire, frozen=True, gc=False):
@@ -64,18 +65,22 @@ class PendingUpdate(NamedTuple):
     problem: str | None = None
     recreated: bool = False
 
-    def read(self, node: str, own: Stored | None = None) -> tuple[Change, ...]:
+    def read(
+        self, node: str, decode: Decode = decode, own: Stored | None = None
+    ) -> tuple[Change, ...]:
         """The changes for the reader.
 
         Args:
             node: its name.
+            decode: gives the ledger of the record.
             own: what this process wrote last; where the update is that write, it is not decoded.
         """
         if self.object is not None:
             version = self.object.metadata.resource_version
             if own is not None and own.version == version and not self.recreated:
                 return (Change(node, own),)
-            return changes_of(node, version, self.object.spec, recreated=self.recreated)
+            spec, recreated = self.object.spec, self.recreated
+            return changes_of(node, version, spec, recreated=recreated, decode=decode)
         return (Change(node, None, self.problem),)
 
 

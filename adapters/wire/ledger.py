@@ -148,6 +148,8 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     meter: MeterRecord | None = None
 
 
+_NONE: frozenset[str] = frozenset()
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LedgerRecord)
 
@@ -259,13 +261,13 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
         gains=tuple((entry.cards, entry.value) for entry in record.gains),
     )
     allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
-    _check_unique("card", [card.uuid for card in node.cards])
-    _check_unique("pod", [allocation.uid for allocation in allocations])
+    check_unique("card", [card.uuid for card in node.cards])
+    check_unique("pod", [allocation.uid for allocation in allocations])
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
-    return ledger if record.meter is None else replace(ledger, meter=_meter(record.meter))
+    return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
 
 
-def _meter(record: MeterRecord) -> Meter:
+def read_meter(record: MeterRecord) -> Meter:
     """The meter of a record; one that cannot be read begins again, as no decision depends on it."""
     try:
         totals = {
@@ -279,7 +281,12 @@ def _meter(record: MeterRecord) -> Meter:
     return Meter(record.until, MappingProxyType(totals))
 
 
-def _check_unique(what: str, keys: list[str]) -> None:
+def check_unique(what: str, keys: list[str]) -> None:
+    """Each card and each pod may be named once.
+
+    Raises:
+        LedgerRecordError: one of the keys comes twice.
+    """
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise LedgerRecordError(f"the ledger's record names {what} {twice} twice")
@@ -322,10 +329,10 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         record.qos,
         record.group,
         record.member_of,
-        frozenset(record.exclusions),
+        frozenset(record.exclusions) if record.exclusions else _NONE,
         record.priority,
         unread=record.unread,
-        blocked=frozenset(record.blocked),
+        blocked=frozenset(record.blocked) if record.blocked else _NONE,
         since=record.since,
         release_by=record.release_by,
     )

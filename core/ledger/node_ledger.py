@@ -4,7 +4,7 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. ``reserve`` rejects an allocation that would give a part of a card twice.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -76,6 +76,33 @@ class NodeLedger:
                     usages[uuid] = usages[uuid].plus(share)
         in_order = tuple(usages[card.uuid] for card in node.cards)
         return cls(node, MappingProxyType(by_uid), in_order, version, fences)
+
+    def with_allocations(
+        self, allocations: Sequence[Allocation], version: int, fences: Mapping[str, int]
+    ) -> "NodeLedger":
+        """The ledger of the same node with these allocations instead, equal to ``restored``.
+
+        The meter begins again. Those that are the same objects as here are not counted again, if
+        the others come after them.
+
+        Args:
+            allocations: each of another pod.
+            version: of the ledger.
+            fences: of the ledger.
+        """
+        here = self.allocations
+        by_uid = {allocation.uid: allocation for allocation in allocations}
+        kept = [uid for uid, known in here.items() if by_uid.get(uid) is known]
+        if [*by_uid][: len(kept)] != kept:
+            return NodeLedger.restored(self.node, allocations, version, fences)
+        usages = self.usages
+        for uid, known in here.items():
+            if by_uid.get(uid) is not known:
+                usages = tuple(use.minus(uid) for use in usages)
+        ledger = NodeLedger(self.node, MappingProxyType({}), usages, version, fences)
+        for allocation in allocations[len(kept) :]:
+            ledger = ledger._with(allocation)
+        return replace(ledger, allocations=MappingProxyType(by_uid))
 
     def reserve(self, allocation: Allocation) -> "NodeLedger":
         """Add an allocation, in place of an earlier reservation of the same pod.

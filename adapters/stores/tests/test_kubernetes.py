@@ -19,6 +19,7 @@ from adapters.stores.watch import LedgerHandler, LedgerObject
 from adapters.tests.waiting import until
 from adapters.wire.ledger import LedgerRecord
 from core.hardware.card import Level
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
 from core.tests.builders import a_grant, held
 
@@ -91,6 +92,11 @@ class FakeServer:
         self.calls.append(call)
         if self.fails:
             raise RefusalError(self.fails)
+
+
+@dataclass
+class Named:
+    name: str
 
 
 async def never(_: LedgerHandler) -> None:
@@ -201,10 +207,6 @@ def test_load_fails_with_the_error_of_the_watch() -> None:
 
 
 def test_an_object_that_the_watch_cannot_decode_is_a_change_with_a_problem() -> None:
-    @dataclass
-    class Named:
-        name: str
-
     async def follow(sink: LedgerHandler) -> None:
         sink.on_unreadable(Named("early"), "no spec")
         sink.on_synced()
@@ -264,6 +266,45 @@ def test_a_change_that_this_process_wrote_is_not_decoded_again() -> None:
             assert stored is not None
             assert stored.ledger is not own
             assert stored.ledger == own
+
+    asyncio.run(run())
+
+
+def test_an_allocation_of_another_writer_is_decoded_once_until_the_record_is_deleted() -> None:
+    server = FakeServer()
+    sinks: list[LedgerHandler] = []
+
+    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
+        sinks.append(sink)
+        sink.on_synced()
+        return never(sink)
+
+    async def run() -> None:
+        store, other = KubernetesStore(server, follow), a_store(server)
+        await store.load()
+        version: str | None = None
+        seen: list[NodeLedger] = []
+
+        async with aclosing(store.changes()) as changes:
+            for pods in (1, 2, 0, 1):
+                if not pods:
+                    server.objects.clear()
+                    version = None
+                    sinks[-1].on_delete(Named("n"))
+                    assert (await anext(changes)).stored is None
+                    continue
+                version = await other.write(a_ledger(pods=pods), version)
+                (path,) = server.objects
+                found = msgspec.json.decode(server._found(path), type=LedgerObject)
+                sinks[-1].on_update(found)
+                while (stored := (await anext(changes)).stored) is None:
+                    pass  # the deletion comes again before the record that replaces it
+                assert stored.ledger == a_ledger(pods=pods)
+                seen.append(stored.ledger)
+
+        first, second, third = (ledger.allocations["p0"] for ledger in seen)
+        assert second is first
+        assert third is not first
 
     asyncio.run(run())
 

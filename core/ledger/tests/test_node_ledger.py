@@ -31,6 +31,25 @@ from core.tests.builders import (
 )
 from core.tests.strategies import CLASSES, a_random_request, ledgers, seeds
 
+
+@given(seeds, ledgers(pods=8))
+def test_other_allocations_give_the_ledger_that_they_give_alone(
+    seed: Random, ledger: NodeLedger
+) -> None:
+    rows = [one for one in ledger.allocations.values() if seed.random() < 0.7]
+    rows = [replace(one, since=9) if seed.random() < 0.2 else one for one in rows]
+    rows += [
+        held(a_grant("a", GIB, 1), uid=f"new-{number}") for number in range(seed.randint(0, 2))
+    ]
+    if seed.random() < 0.2:
+        seed.shuffle(rows)
+
+    found = ledger.with_allocations(rows, 7, {"default": 3})
+
+    assert found == NodeLedger.restored(ledger.node, rows, 7, {"default": 3})
+    assert [*found.allocations] == [one.uid for one in rows]
+
+
 # --- one change at a time -------------------------------------------------------------------------
 
 
