@@ -77,6 +77,7 @@ class Fleet:
         problems: that belong to no single node, as sentences.
         quotas: by namespace, as the objects have them.
         agents: what the node agents report; nothing where they were not asked.
+        unused_ledgers: the names of NodeLedgers without a node.
     """
 
     dialects: tuple[Dialect, ...]
@@ -85,6 +86,7 @@ class Fleet:
     problems: tuple[str, ...]
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     agents: AgentReports = NO_REPORTS
+    unused_ledgers: tuple[str, ...] = ()
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""
@@ -103,6 +105,19 @@ class Fleet:
             f"none of {len(self.nodes)} nodes has cards: no annotation of a device plugin,"
             " no Device and no NodeLedger describes any",
         )
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of the nodes and the rest of the input is not as it seems, as sentences."""
+        of_nodes = tuple(
+            _of_node(name, problem)
+            for name, state in self.nodes.items()
+            for problem in (*state.problems, *filter(None, (state.unreadable,)))
+        )
+        unused = (
+            f"NodeLedger {name}: no Node has this name, so its allocations are ignored"
+            for name in self.unused_ledgers
+        )
+        return (*of_nodes, *self.problems, *unused, *self.without_cards())
 
     def pending(self) -> list[Pod]:
         """Pods that wait for a node."""
@@ -125,7 +140,14 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
-    return Fleet(dialects, nodes, pods, tuple(_problems(manifests, nodes)), _quotas(manifests))
+    return Fleet(
+        dialects,
+        nodes,
+        pods,
+        tuple(_problems(manifests, nodes)),
+        _quotas(manifests),
+        unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
+    )
 
 
 def _quotas(manifests: Manifests) -> dict[str, Quota]:
@@ -201,6 +223,11 @@ def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
         if uid not in ledger.allocations:
             ledger = ledger.adopt(allocation)
     return ledger
+
+
+def _of_node(name: str, problem: str) -> str:
+    named = problem.startswith((f"node {name}", f"Device {name}"))
+    return problem if named else f"node {name}: {problem}"
 
 
 def with_uid(pod: Pod) -> Pod:

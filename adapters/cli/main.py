@@ -83,7 +83,7 @@ def _serve(
             "--inventory",
             "-f",
             metavar="FILE",
-            help="Node, Device, Pod and ConfigMap objects, to run without a cluster; repeatable.",
+            help="Objects of the kinds that schedule reads, to run without a cluster; repeatable.",
         ),
     ] = None,
     store: Annotated[

@@ -91,12 +91,7 @@ class Run:
         self.fleet = fleet
         self.options = options
         self.inventory = fleet.inventory()
-        self._of_cluster = [
-            _of_node(name, problem)
-            for name, state in fleet.nodes.items()
-            for problem in (*state.problems, *filter(None, (state.unreadable,)))
-        ]
-        self._of_cluster += (*fleet.problems, *fleet.without_cards())
+        self._of_cluster = fleet.warnings()
         self._of_bound: list[str] = []
         self._of_pending: list[str] = []
         problems = [(s, each) for s in fleet.nodes.values() for each in s.ledger.problems()]
@@ -231,11 +226,6 @@ def _holder(state: NodeState, name: str) -> str:
     held = state.ledger.allocations.values()
     is_claim = any(each.pod == name and each.dialect == DRA for each in held)
     return "ResourceClaim" if is_claim else "pod"
-
-
-def _of_node(name: str, problem: str) -> str:
-    named = problem.startswith((f"node {name}", f"Device {name}"))
-    return problem if named else f"node {name}: {problem}"
 
 
 def _line(pod: Pod, result: PodResult, summary: str) -> PodLine:

@@ -1,23 +1,25 @@
 """``dragoman serve``: reads the inventory from files and runs the service."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
 
+from adapters.cli.fleet import Fleet, read_fleet
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError, sources
+from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.dialect import Defaults
 from adapters.sidecar.main import StartError, StartOptions
 from adapters.sidecar.main import serve as run
 from adapters.sidecar.standalone.seed import StaticInventory
+from core.quota.quota import Quota
 
 BAD_INPUT = 2
 
-_NO_QUOTAS = (
-    "the service obeys a ShareQuota in a cluster only; leave it out, or use dragoman schedule"
-)
+_LEAVE_OUT = "leave it out, and the records on the pods count"
 
 
 def serve(
@@ -49,12 +51,23 @@ def static_inventory(found: Manifests) -> StaticInventory:
     """The inventory among manifests.
 
     Raises:
-        InputError: there is a ShareQuota, which would limit nothing.
+        InputError: a NodeLedger or a ShareQuota cannot be read.
     """
-    for _, place in found.quotas.values():
-        raise InputError(place, _NO_QUOTAS)
+    fleet = read_fleet(found, Defaults())
+    for name, state in fleet.nodes.items():
+        if state.unreadable is not None:
+            _, place = found.ledgers[name]
+            raise InputError(place, f"NodeLedger {name}: {state.unreadable}; {_LEAVE_OUT}")
     return StaticInventory(
-        nodes=tuple(node for node, _ in found.nodes.values()),
-        devices={name: device for name, (device, _) in found.devices.items()},
-        pods=tuple(pod for pod, _ in found.pods.values()),
+        tuple(state.ledger for state in fleet.nodes.values()),
+        tuple(fleet.pods.values()),
+        tuple(Quota(each.namespace, each.limits) for each in fleet.quotas.values()),
+        (*fleet.warnings(), *_elsewhere(fleet)),
     )
+
+
+def _elsewhere(fleet: Fleet) -> Iterator[str]:
+    for name, pod in fleet.pods.items():
+        node = pod.spec.node_name
+        if node not in fleet.nodes and may_use_cards(pod):
+            yield f"pod {name}: is bound to {node}, which is not among the input"

@@ -8,13 +8,16 @@ from typing import Any
 
 from adapters.dialects.dialect import Documents
 from adapters.sidecar.certificates.tls_context import CertificateText, ServingCertificate
+from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.decision_log import Logger
+from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Settings, SettingsError
 from adapters.sidecar.standalone import cluster as standalone
 from adapters.sidecar.standalone.seed import StaticInventory, seed
 from adapters.sidecar.web.app import Route
 from adapters.stores.memory import MemoryStore
+from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.sqlite import SqliteStore
 from adapters.stores.store import Store
 
@@ -91,13 +94,26 @@ async def without_cluster(
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
     table = standalone.LocalCluster(inventory.pods)
-    cluster = Cluster(table, table, table, unbound=table.unbound)
+    quotas = MemoryQuotas(tuple(inventory.quotas))
+    cluster = Cluster(table, table, table, quotas=quotas, unbound=table.unbound)
     runtime = ServiceRuntime(settings, documents, store, cluster, log)
-    dialects = runtime.service.pod_requests.dialects
-    for problem in await seed(inventory, table.pods(), store, dialects):
+    for problem in inventory.problems:
         log.warning("inventory.problem", text=problem)
+    await seed(inventory.ledgers, store)
     await runtime.load()
-    return Composition(runtime, standalone.routes(table, runtime.service))
+    tasks = await _limited(runtime.service, quotas)
+    return Composition(runtime, standalone.routes(table, runtime.service), tasks)
+
+
+async def _limited(service: Service, quotas: MemoryQuotas) -> Sequence[Task]:
+    """Count what pods have of quotas; the tasks that go on with it, none without a quota."""
+    if not quotas.all():
+        return ()
+    for each in quotas.all():
+        service.quotas.put(each)
+    reconciler = QuotaReconciler(service, quotas)
+    await reconciler.round()
+    return (reconciler.run(),)
 
 
 def open_store(setting: str) -> Store:

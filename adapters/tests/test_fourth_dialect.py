@@ -32,12 +32,13 @@ from adapters.sidecar.observe.decision_log import logger
 from adapters.sidecar.reconcile.node_resources import amounts
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.standalone.cluster import LocalCluster, routes
-from adapters.sidecar.standalone.seed import StaticInventory, seed
+from adapters.sidecar.standalone.seed import seed
 from adapters.sidecar.tests.builders import Json, a_pod, body, read_pod, review
 from adapters.sidecar.web.app import App
 from adapters.sidecar.web.tests.calls import call
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 
 KUBE = KubeNode(Metadata(name="n1", annotations={CARDS: "a-0=1000,a-1=8000"}))
@@ -54,8 +55,9 @@ async def a_service(table: LocalCluster) -> App:
     settings = service_settings.read(None, {"DRAGOMAN_STORE": "memory"})
     log, store = logger("error", "json"), open_store("memory")
     runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
-    dialects = runtime.service.pod_requests.dialects
-    assert await seed(StaticInventory([KUBE]), table.pods(), store, dialects) == []
+    node, problems = read_node(KUBE, None, runtime.service.pod_requests.dialects)
+    assert problems == ()
+    await seed([NodeLedger.of(node)], store)
     await runtime.load()
     return runtime.app(routes(table, runtime.service))
 

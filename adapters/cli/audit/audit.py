@@ -45,7 +45,7 @@ def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> Au
     order = {rule: position for position, rule in enumerate(RULES)}
     found = [
         _placed(finding, manifests)
-        for finding in _findings(manifests, fleet)
+        for finding in _findings(fleet)
         if finding.rule.id not in ignored
     ]
     return AuditReport(
@@ -66,14 +66,14 @@ def in_namespace(report: AuditReport, namespace: str) -> AuditReport:
     return replace(report, findings=tuple(kept))
 
 
-def _findings(manifests: Manifests, fleet: Fleet) -> Iterator[Finding]:
+def _findings(fleet: Fleet) -> Iterator[Finding]:
     yield from (Finding(RULES["node-description"], problem) for problem in fleet.problems)
     for name, state in fleet.nodes.items():
         yield from node_findings(name, state, fleet)
         if name in fleet.agents.nodes:
             yield from container_findings(state, fleet.agents.nodes[name])
     yield from _quota_findings(fleet)
-    for name in sorted(manifests.ledgers.keys() - fleet.nodes.keys()):
+    for name in fleet.unused_ledgers:
         text = "no node has its name"
         yield Finding(RULES["ledger-without-node"], text, node=name)
     for pod in fleet.pods.values():

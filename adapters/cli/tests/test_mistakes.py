@@ -71,6 +71,22 @@ def test_an_empty_folder() -> None:
     assert result.stderr == "dragoman: manifests: no .json, .yaml, .yml file in this folder\n"
 
 
+@pytest.mark.parametrize("text", ["", "\n \n", "# nothing\n---\n", "---  # nothing\n---\n\t\n"])
+@pytest.mark.parametrize("form", [(), ("-o", "json"), ("--strict",)])
+def test_a_translation_of_nothing(text: str, form: tuple[str, ...]) -> None:
+    result = invoke("translate", "--to", "hami", *form, stdin=text)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "dragoman: stdin: contains no manifest\n"
+
+
+@pytest.mark.parametrize("text", ["kind: Pod\n", "---\n{}\n", "# a\n  - b\n"])
+def test_a_translation_of_anything_else_is_the_text(text: str) -> None:
+    result = invoke("translate", "--to", "hami", stdin=text)
+
+    assert (result.exit_code, result.stdout) == (0, text)
+
+
 WORDS = {
     "shedule": "No such command 'shedule'. Did you mean 'schedule'?",
     "schedule --filenam x": "No such option: --filenam (Possible options: --filename)",
@@ -141,7 +157,7 @@ def test_a_service_that_cannot_start(words: str, monkeypatch: pytest.MonkeyPatch
     assert result.stderr.count("\n") == 1
 
 
-def test_a_quota_that_the_service_would_not_obey() -> None:
+def test_a_quota_that_the_service_cannot_obey() -> None:
     quota = {
         "apiVersion": "dragoman.dev/v1alpha1",
         "kind": "ShareQuota",
@@ -152,8 +168,9 @@ def test_a_quota_that_the_service_would_not_obey() -> None:
     result = invoke("serve", "-f", "-", stdin=stream(node(), quota))
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(
-        "dragoman: stdin:2: the service obeys a ShareQuota in a cluster"
+    assert result.stderr == (
+        "dragoman: stdin:2: metadata.name: 'dragoman': a namespace has one ShareQuota, named"
+        " quota\n"
     )
 
 

@@ -1,5 +1,6 @@
 """Translates the pods of a text to a dialect, and finds what is lost."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,9 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.request_writer import RequestWriter
 from adapters.wire.kube import Pod
 from core.requests.request import Request
+
+_HAS_CONTENT = re.compile(r"^(?!---[ \t]*(?:#.*)?$)[ \t]*[^\s#]", re.MULTILINE)
+"""A line that is neither blank, a comment nor a separator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,11 @@ def translate(source: Source, target: str, cards: CardFacts) -> Translation:
         cards: of the cluster.
 
     Raises:
-        InputError: the text cannot be parsed; or a pod is invalid, cannot be written in the
-            target's words, or demands cards that the target does not describe.
+        InputError: the text has no document or cannot be parsed; or a pod is invalid, cannot be
+            written in the target's words, or demands cards that the target does not describe.
     """
+    if not _HAS_CONTENT.search(source.text):
+        raise InputError(source.name, "contains no manifest")
     translator = _Translator(target, cards)
     text = changed(source, translator)
     return Translation(text, target, tuple(translator.pods))

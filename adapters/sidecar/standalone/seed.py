@@ -1,19 +1,16 @@
-"""Writes ledgers for an inventory that comes from files."""
+"""Writes the ledgers of an inventory that comes from files."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import time_ns
 
-from adapters.dialects.adoption.adopt import adopt, may_use_cards
-from adapters.dialects.dialect import Dialect
-from adapters.dialects.merge import read_node
 from adapters.sidecar.decide.ports import MILLISECOND
 from adapters.stores.store import Conflict, Store
-from adapters.wire.kube import DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.kube import Pod
 from adapters.wire.ledger import LedgerRecordError
-from core.hardware.node import Node
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 
 ATTEMPTS = 20
 """Writes of one ledger that may lose to another writer."""
@@ -24,71 +21,50 @@ class StaticInventory:
     """The content of the files.
 
     Attributes:
-        nodes: all of them.
-        devices: by the name of their node.
+        ledgers: of all nodes, with everything that is allocated.
         pods: bound ones have their cards, the others wait to be scheduled.
+        quotas: of namespaces; what their pods have is counted by the ledgers.
+        problems: what could not be read or is inconsistent, as sentences.
     """
 
-    nodes: Sequence[KubeNode] = ()
-    devices: Mapping[str, DeviceObject] = field(default_factory=dict)
+    ledgers: Sequence[NodeLedger] = ()
     pods: Sequence[Pod] = ()
+    quotas: Sequence[Quota] = ()
+    problems: Sequence[str] = ()
 
 
-async def seed(
-    inventory: StaticInventory, pods: Sequence[Pod], store: Store, dialects: Sequence[Dialect]
-) -> list[str]:
-    """Write a ledger for each node, and adopt the allocations of bound pods.
-
-    Allocations that the store already has stay.
-
-    Args:
-        inventory: the nodes and devices.
-        pods: with their uids.
-        store: that is written.
-        dialects: all of them.
-
-    Returns:
-        what could not be read or is inconsistent, as sentences.
+async def seed(ledgers: Sequence[NodeLedger], store: Store) -> None:
+    """Write ledgers; allocations that the store already has stay.
 
     Raises:
         LedgerRecordError: a record of the store cannot be read.
         OSError: the store did not answer.
     """
-    found: list[str] = []
-    for kube in inventory.nodes:
-        name = kube.metadata.name
-        node, problems = read_node(kube, inventory.devices.get(name), dialects)
-        found += [f"node {name}: {problem}" for problem in problems]
-        here = [pod for pod in pods if pod.spec.node_name == name and may_use_cards(pod)]
-        await _write(store, node, here, dialects)
-    known = {kube.metadata.name for kube in inventory.nodes}
-    found += [
-        f"pod {full_name(pod)}: is bound to {pod.spec.node_name}, which is not among the input"
-        for pod in pods
-        if may_use_cards(pod) and pod.spec.node_name not in known
-    ]
-    return found
+    for ledger in ledgers:
+        await _write(ledger, store)
 
 
-async def _write(
-    store: Store, node: Node, pods: Sequence[Pod], dialects: Sequence[Dialect]
-) -> None:
+async def _write(given: NodeLedger, store: Store) -> None:
     for _ in range(ATTEMPTS):
-        stored = await store.read(node.name)
-        ledger = NodeLedger.of(node) if stored is None else stored.ledger
-        if ledger.node != node:
-            ledger = ledger.with_node(node)
-        for pod in pods:
-            allocation = adopt(pod, node, dialects)
-            if allocation is not None and pod.metadata.uid not in ledger.allocations:
-                ledger = ledger.adopt(allocation)
-        if stored is not None and ledger is stored.ledger:
-            return
+        stored = await store.read(given.node.name)
         before = None if stored is None else stored.ledger
+        ledger = given if before is None else _joined(before, given)
+        if ledger is before:
+            return
         ledger = metered(ledger, before, time_ns() // MILLISECOND)
         try:
             await store.write(ledger, stored.version if stored else None)
         except Conflict:
             continue
         return
-    raise LedgerRecordError(f"the ledger of node {node.name} changes all the time")
+    raise LedgerRecordError(f"the ledger of node {given.node.name} changes all the time")
+
+
+def _joined(ledger: NodeLedger, given: NodeLedger) -> NodeLedger:
+    """A ledger with the node and the allocations of another one that it lacks."""
+    if ledger.node != given.node:
+        ledger = ledger.with_node(given.node)
+    for uid, allocation in given.allocations.items():
+        if uid not in ledger.allocations:
+            ledger = ledger.adopt(allocation)
+    return ledger
