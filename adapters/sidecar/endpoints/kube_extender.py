@@ -15,7 +15,7 @@ from adapters.sidecar.decide.preemption import choose
 from adapters.sidecar.decide.scores import spread
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.outcomes import ERRORS, failed, unless_invalid
-from adapters.wire import extender
+from adapters.wire import extender, extender_answer
 from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs, NodeItems
 from adapters.wire.kube import Pod, full_name
@@ -65,11 +65,13 @@ class KubeExtender:
             problem = f"none of the {len(names)} nodes has a ledger here"
             unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
             self._decision_log.record(unknown)
-            return extender.filter_names(b"[]", error=problem)
+            return extender_answer.filter_names(b"[]", error=problem)
         pod_request = self._read("filter", pod)
         if isinstance(pod_request, DialectError):
-            text = extender.node_texts(names.strings(), [str(pod_request)], repeat(0, len(names)))
-            return _none_fits(args, (extender.NO_NODES, text))
+            text = extender_answer.node_texts(
+                names.strings(), [str(pod_request)], repeat(0, len(names))
+            )
+            return _none_fits(args, (extender_answer.NO_NODES, text))
         if pod_request is None:
             return _fitting(args, names, np.ones(len(names), np.bool_))
         fits = await self._service.feasibility.fitting(pod_request, names)
@@ -91,12 +93,12 @@ class KubeExtender:
         names = _names(args)
         pod_request = self._read("prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
-            return extender.priorities(names, repeat(0, len(names)))
+            return extender_answer.priorities(names, repeat(0, len(names)))
         ranks = self._service.feasibility.ranks(pod_request, names)
         self._recorder.ranked(pod_request, names, ranks)
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
-        scores = spread(ranks, extender.MAX_SCORE).tolist()
-        return extender.priorities(names, scores)
+        scores = spread(ranks, extender_answer.MAX_SCORE).tolist()
+        return extender_answer.priorities(names, scores)
 
     async def bind(self, content: bytes) -> bytes:
         """Allocate cards to the pod and bind it; an error keeps it unbound."""
@@ -109,7 +111,7 @@ class KubeExtender:
             self._bind_ended.set()
         self._service.expected_pods.discard(decision.uid)
         self._decision_log.record(decision)
-        return extender.binding_result(decision.text)
+        return extender_answer.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
         """For each node, the pods that must be evicted so that the pod fits.
@@ -121,9 +123,9 @@ class KubeExtender:
         pod = _named(args.pod)
         pod_request = self._read("preempt", pod)
         if isinstance(pod_request, DialectError):
-            return extender.preemption_result({})
+            return extender_answer.preemption_result({})
         if pod_request is None:
-            return extender.preemption_result(args.proposals)
+            return extender_answer.preemption_result(args.proposals)
         victims = await choose(self._service, pod_request, args.proposals)
         outcome = Outcome.FITS if victims else Outcome.REFUSED
         self._decision_log.record(
@@ -134,7 +136,7 @@ class KubeExtender:
                 nodes_evaluated=len(args.proposals),
             )
         )
-        return extender.preemption_result(victims)
+        return extender_answer.preemption_result(victims)
 
     async def _bind(self, content: bytes) -> DecisionRecord:
         args = extender.read_binding(content)
@@ -182,8 +184,8 @@ class KubeExtender:
         resolvable = rejections.where(unresolvable=False)
         unresolvable = rejections.where(unresolvable=True)
         return (
-            extender.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
-            extender.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
+            extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
+            extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
         )
 
     def _has_no_ledger(self, names: NameList) -> bool:
@@ -212,12 +214,12 @@ def _names(args: ExtenderArgs) -> NameList:
 def _fitting(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
     """The nodes that fit, in the form of the request."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(names.json_array(fits))
-    return extender.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())))
+        return extender_answer.filter_names(names.json_array(fits))
+    return extender_answer.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())))
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
     """Why no node fits, in the form of the request."""
     if args.node_names is not None or args.nodes is None:
-        return extender.filter_names(b"[]", *rejected)
-    return extender.filter_nodes((), *rejected)
+        return extender_answer.filter_names(b"[]", *rejected)
+    return extender_answer.filter_nodes((), *rejected)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire import extender
+from adapters.wire import extender_answer
 from adapters.wire.body import BodyError
 from adapters.wire.extender import read_preemption
 
@@ -46,6 +46,8 @@ def test_arguments_without_a_pod_are_rejected() -> None:
 def test_the_text_of_each_node_is_json(nodes: list[tuple[str, bool]]) -> None:
     texts = ['a "quoted" text', "ein längerer\n"]
 
-    found = extender.node_texts([name for name, _ in nodes], texts, [one for _, one in nodes])
+    found = extender_answer.node_texts(
+        [name for name, _ in nodes], texts, [one for _, one in nodes]
+    )
 
     assert (json.loads(found) or {}) == {name: texts[one] for name, one in nodes}
