@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.sidecar.background_tasks import Tasks
 from adapters.sidecar.certificates.tls_context import (
     CertificateFiles,
     ServingCertificate,
@@ -22,7 +23,7 @@ from adapters.sidecar.certificates.tls_context import (
 )
 from adapters.sidecar.compose import Composition, Task, in_cluster, without_cluster
 from adapters.sidecar.observe.decision_log import Logger, logger
-from adapters.sidecar.runtime import ServiceRuntime, Tasks, limits_of
+from adapters.sidecar.runtime import ServiceRuntime
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.standalone.seed import StaticInventory
 from adapters.sidecar.web import server
@@ -172,7 +173,7 @@ def _http_servers(
         options.announce(address)
 
     webhooks = app.restricted_to(WEBHOOK_PATHS)
-    limits = limits_of(settings)
+    limits = settings.limits.ports
     return [
         server.server(
             webhooks if port.webhooks_only else app,

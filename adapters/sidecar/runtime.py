@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
@@ -36,7 +36,6 @@ from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
 from adapters.sidecar.web.dashboard.routes import dashboard
-from adapters.sidecar.web.limits import MIB, PortLimits
 from adapters.sidecar.web.routes import exposition, people, schedulers
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
@@ -153,7 +152,7 @@ class ServiceRuntime:
             ("GET", "/metrics/usage"): exposition(self._usage_metrics),
             **(more or {}),
         }
-        budget = BodyBudget(limits_of(self._settings).body_bytes, monotonic)
+        budget = BodyBudget(self._settings.limits.ports.body_bytes, monotonic)
         return App(routes, self.decision_log, budget)
 
     def configure(self, settings: Settings) -> None:
@@ -265,49 +264,6 @@ class ServiceRuntime:
         if families:
             families += self._namespaces.families()
         return await self._compressor.compress(first, families) if gzip else plain(first, families)
-
-
-@dataclass(slots=True)
-class Tasks:
-    """Tasks that run until they are stopped; the error of one is logged and stops the service."""
-
-    log: Logger
-    running: list["asyncio.Task[Any]"] = field(default_factory=list)
-
-    def start(self, work: Coroutine[Any, Any, Any], failed: Callable[[], None]) -> None:
-        """Start a task.
-
-        Args:
-            work: of the task.
-            failed: called when the task ends with an error.
-        """
-
-        def ended(task: "asyncio.Task[Any]") -> None:
-            if not task.cancelled() and task.exception() is not None:
-                self.log.error("task.failed", exc_info=task.exception())
-                failed()
-
-        task = asyncio.create_task(work)
-        task.add_done_callback(ended)
-        self.running.append(task)
-
-    async def stop(self) -> None:
-        """Cancel all tasks and wait for their end."""
-        for task in self.running:
-            task.cancel()
-        await asyncio.gather(*self.running, return_exceptions=True)
-
-
-def limits_of(settings: Settings) -> PortLimits:
-    """The limits of the HTTP ports."""
-    limits = settings.limits
-    return PortLimits(
-        limits.connections,
-        limits.head_seconds,
-        limits.body_seconds,
-        limits.response_seconds,
-        limits.body_mib * MIB,
-    )
 
 
 def settle() -> None:

@@ -1,20 +1,15 @@
 """The service in a Kubernetes cluster: its store, its ports, and the tasks that feed them."""
 
 import asyncio
-import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
-from adapters.cluster.api.error import NOT_FOUND, ClusterError
-from adapters.cluster.api.kubeconfig import SERVICE_ACCOUNT, choose
-from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
+from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
 from adapters.cluster.objects.claims import ClaimClient
@@ -31,6 +26,7 @@ from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import NodeLocks, NoLocks
 from adapters.sidecar.decide.service import Service
+from adapters.sidecar.in_cluster.access import check_served, credentials
 from adapters.sidecar.in_cluster.pod_waker import PodWaker
 from adapters.sidecar.in_cluster.ports import (
     ClusterBinder,
@@ -51,7 +47,7 @@ from adapters.sidecar.reconcile.requeue import PodRequeuer
 from adapters.sidecar.reconcile.shadows import ShadowPublisher
 from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
-from adapters.sidecar.settings import Settings, SettingsError
+from adapters.sidecar.settings import Settings
 from adapters.sidecar.tls_settings import Managed
 from adapters.sidecar.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
@@ -78,7 +74,7 @@ class InCluster:
         self._settings = settings
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        self._client = KubeClient(_credentials(settings.kubeconfig))
+        self._client = KubeClient(credentials(settings.kubeconfig))
         self._pods = PodClient(self._client)
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
@@ -173,38 +169,12 @@ class InCluster:
         )
 
     async def check(self) -> None:
-        """Check that the API server serves NodeLedgers; if it does not answer, log that.
-
-        Where claims count and it does not serve their API, log that too: there are none to see.
+        """Check that the API server serves what this service needs.
 
         Raises:
             SettingsError: the custom resource definition is not installed.
         """
-        try:
-            await self._client.get(NODE_LEDGERS.collection(), {"limit": "1"})
-        except ClusterError as error:
-            if error.status == NOT_FOUND:
-                raise SettingsError(
-                    "store: 'kubernetes': the cluster does not know NodeLedgers;"
-                    " install configs/crd/nodeledgers.yaml"
-                ) from error
-            self._log.warning("cluster.unreachable", text=str(error))
-            return
-        if self._settings.dra.claims:
-            await self._check_claims()
-
-    async def _check_claims(self) -> None:
-        try:
-            found = await self._client.find(DEVICE_CLASSES.collection(), {"limit": "1"})
-        except ClusterError as error:
-            self._log.warning("cluster.unreachable", text=str(error))
-            return
-        if found is None:
-            self._log.warning(
-                "dra.unavailable",
-                text="dra.claims: the API server does not serve resource.k8s.io/v1, so that no"
-                " ResourceClaim is seen: use Kubernetes 1.34 or later, with this API on",
-            )
+        await check_served(self._client, self._log, claims=self._settings.dra.claims)
 
     async def close(self) -> None:
         """Close the store and the connections."""
@@ -321,18 +291,3 @@ async def _until_adopted(service: Service, cache: ClusterCache) -> None:
     while service.readiness.awaited != {Sync.ADOPTION} or unadopted(service, cache):
         await asyncio.sleep(0.1)
     service.readiness.mark_synced(Sync.ADOPTION)
-
-
-def _credentials(kubeconfig: Path | None) -> KubeCredentials:
-    """Those of the settings' file, else of our pod, else of the files that kubectl reads.
-
-    Raises:
-        SettingsError: there are none, or they cannot be used.
-    """
-    try:
-        if kubeconfig is not None or SERVICE_ACCOUNT in os.environ:
-            return load(KubeconfigSource(kubeconfig))
-        return load(choose(None, None, os.environ, Path.home()).source)
-    except ClusterError as error:
-        problem = error.message.replace("--kubeconfig", "the setting kubeconfig")
-        raise SettingsError(f"store: 'kubernetes': {problem.partition('; pass one')[0]}") from error
