@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import yaml
 
-from adapters.cli.doctor import objects
+from adapters.cli.doctor import objects, programs
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap
 
@@ -100,12 +100,12 @@ class Observed:
     now: int
     version: str = ""
     unreadable: dict[str, str] = field(default_factory=dict)
-    pods: tuple[objects.ProgramPod, ...] = ()
+    pods: tuple[programs.ProgramPod, ...] = ()
     nodes: tuple[objects.ProgramNode, ...] = ()
     namespaces: tuple[objects.Named, ...] = ()
     services: tuple[objects.KubeService, ...] = ()
-    deployments: tuple[objects.Workload, ...] = ()
-    daemon_sets: tuple[objects.Workload, ...] = ()
+    deployments: tuple[programs.Workload, ...] = ()
+    daemon_sets: tuple[programs.Workload, ...] = ()
     webhooks: tuple[objects.WebhookConfiguration, ...] = ()
     ledgers: tuple[objects.LedgerState, ...] = ()
     definition: objects.Definition | None = None
@@ -121,11 +121,11 @@ class Observed:
         """Installations of the service."""
         return [self._release(each) for each in self.deployments if _is(each, SERVICE)]
 
-    def agents(self) -> list[objects.Workload]:
+    def agents(self) -> list[programs.Workload]:
         """DaemonSets of the node agent."""
         return [each for each in self.daemon_sets if _is(each, AGENT)]
 
-    def _release(self, deployment: objects.Workload) -> Installation:
+    def _release(self, deployment: programs.Workload) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
         settings = _settings(found)
@@ -139,7 +139,7 @@ class Observed:
         )
 
 
-def _is(workload: objects.Workload, component: str) -> bool:
+def _is(workload: programs.Workload, component: str) -> bool:
     found = objects.labels(workload)
     runs = {each.image_name for each in workload.spec.template.spec.containers}
     ours = found.get(_NAME) == NAME or any(name.startswith(NAME) for name in runs)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from adapters.cli.doctor import objects
+from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.checks.claims import reads_claims
 from adapters.cli.doctor.checks.permissions import needed
 from adapters.cli.doctor.observed import Account, HttpAnswer, Installation, Observed, Permission
@@ -93,12 +93,12 @@ class _Reader:
         seen = self.seen
         decoder = msgspec.json.Decoder(objects.Version)
         seen.version = read(decoder, await self._client.get("/version")).git_version
-        seen.pods = await self._list(PODS, objects.ProgramPod)
+        seen.pods = await self._list(PODS, programs.ProgramPod)
         seen.nodes = await self._list(NODES, objects.ProgramNode)
         seen.namespaces = await self._list(_NAMESPACES, objects.Named)
         seen.services = await self._list(_SERVICES, objects.KubeService)
-        seen.deployments = await self._list(_DEPLOYMENTS, objects.Workload)
-        seen.daemon_sets = await self._list(_DAEMON_SETS, objects.Workload)
+        seen.deployments = await self._list(_DEPLOYMENTS, programs.Workload)
+        seen.daemon_sets = await self._list(_DAEMON_SETS, programs.Workload)
         seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
         seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
         for name in sorted({name for name, _ in registry.documents()}):

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from adapters.cli.configure.scheduler import Scheduler
-from adapters.cli.doctor.objects import ProgramContainer, ProgramPod
+from adapters.cli.doctor.programs import ProgramContainer, ProgramPod
 
 _FLAGS = {
     Scheduler.KUBE: "--config",

@@ -7,8 +7,9 @@ from msgspec import UNSET
 
 from adapters.cli.configure.resources import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramNode, ProgramPod, Workload
+from adapters.cli.doctor.objects import ProgramNode
 from adapters.cli.doctor.observed import AGENT, Observed
+from adapters.cli.doctor.programs import ProgramPod, Workload
 
 CHECK = "agents"
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import has
 from adapters.cli.doctor.observed import Observed
+from adapters.cli.doctor.programs import has
 
 CHECK = "cluster"
 OLDEST = (1, 30)

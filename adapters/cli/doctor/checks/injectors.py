@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from adapters.cli.doctor.finding import CheckResult, ok, warning
-from adapters.cli.doctor.objects import Workload
 from adapters.cli.doctor.observed import Observed
+from adapters.cli.doctor.programs import Workload
 
 CHECK = "injectors"
 

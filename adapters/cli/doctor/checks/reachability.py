@@ -3,8 +3,9 @@
 from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.doctor.finding import CheckResult, error, warning
-from adapters.cli.doctor.objects import KubeService, ProgramPod
+from adapters.cli.doctor.objects import KubeService
 from adapters.cli.doctor.observed import Observed
+from adapters.cli.doctor.programs import ProgramPod
 
 CHECK = "schedulers"
 

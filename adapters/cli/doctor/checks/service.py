@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod
 from adapters.cli.doctor.observed import SERVICE, HttpAnswer, Installation, Observed
+from adapters.cli.doctor.programs import ProgramPod
 
 CHECK = "service"
 

@@ -7,8 +7,9 @@ import msgspec
 
 from adapters.cli.configure.resources import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod, Webhook, WebhookConfiguration, labels
+from adapters.cli.doctor.objects import Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
+from adapters.cli.doctor.programs import ProgramPod
 from adapters.wire.budget import Selector, matches
 
 CHECK = "webhooks"
