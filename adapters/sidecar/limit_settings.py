@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import Field
 
 from adapters.sidecar.section import Section
-from adapters.sidecar.web.limits import MIB, PortLimits
 
 
 class LimitSettings(Section):
@@ -26,14 +25,3 @@ class LimitSettings(Section):
     body_seconds: Annotated[int, Field(ge=1, le=600)] = 30
     response_seconds: Annotated[int, Field(ge=1, le=600)] = 30
     body_mib: Annotated[int, Field(ge=16, le=16_384, alias="bodyMiB")] = 256
-
-    @property
-    def ports(self) -> PortLimits:
-        """The same as the ports take them."""
-        return PortLimits(
-            self.connections,
-            self.head_seconds,
-            self.body_seconds,
-            self.response_seconds,
-            self.body_mib * MIB,
-        )

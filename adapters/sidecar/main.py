@@ -28,6 +28,7 @@ from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
 from adapters.sidecar.standalone.seed import StaticInventory
 from adapters.sidecar.web import server
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.limits import PortLimits
 from adapters.sidecar.web.routes import WEBHOOK_PATHS
 from adapters.wire.ledger import LedgerRecordError
 
@@ -173,7 +174,7 @@ def _http_servers(
         options.announce(address)
 
     webhooks = app.restricted_to(WEBHOOK_PATHS)
-    limits = settings.limits.ports
+    limits = PortLimits.of(settings.limits)
     return [
         server.server(
             webhooks if port.webhooks_only else app,

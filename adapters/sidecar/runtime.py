@@ -36,6 +36,7 @@ from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
 from adapters.sidecar.web.dashboard.routes import dashboard
+from adapters.sidecar.web.limits import PortLimits
 from adapters.sidecar.web.routes import exposition, people, schedulers
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
@@ -152,7 +153,7 @@ class ServiceRuntime:
             ("GET", "/metrics/usage"): exposition(self._usage_metrics),
             **(more or {}),
         }
-        budget = BodyBudget(self._settings.limits.ports.body_bytes, monotonic)
+        budget = BodyBudget(PortLimits.of(self._settings.limits).body_bytes, monotonic)
         return App(routes, self.decision_log, budget)
 
     def configure(self, settings: Settings) -> None:

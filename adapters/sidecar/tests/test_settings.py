@@ -20,7 +20,7 @@ def test_the_example_settings_are_valid(tmp_path: Path) -> None:
 
 
 def test_the_default_limits_are_those_of_the_server() -> None:
-    assert Settings().limits.ports == PortLimits()
+    assert PortLimits.of(Settings().limits) == PortLimits()
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     found = settings_module.read(file, environment)
 
     assert found.hold_seconds == 9
-    assert found.limits.ports.body_bytes == 512 << 20
+    assert PortLimits.of(found.limits).body_bytes == 512 << 20
     assert found.policy.node is not None
     assert (found.policy.node.value, found.policy.topology_aware) == ("binpack", True)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from adapters.sidecar.limit_settings import LimitSettings
+
 KIB = 1 << 10
 MIB = 1 << 20
 
@@ -43,3 +45,14 @@ class PortLimits:
     body_seconds: float = 30
     response_seconds: float = 30
     body_bytes: int = 256 * MIB
+
+    @classmethod
+    def of(cls, settings: LimitSettings) -> "PortLimits":
+        """Those of the settings."""
+        return cls(
+            settings.connections,
+            settings.head_seconds,
+            settings.body_seconds,
+            settings.response_seconds,
+            settings.body_mib * MIB,
+        )
