@@ -20,12 +20,13 @@ def differences(world: World) -> list[str]:
         for uid, held in world.witness.holders(node).items():
             row = rows.get(uid, {})
             blocked = {one.card for one in held} & present <= set(row.get("blocked", ()))
-            if held and not ("unread" in row and blocked) and _held(held) != _granted(row):
-                found.append(f"{held[0].pod} on {node}: {_held(held)}, ledger {row}")
+            if held and not ("unread" in row and blocked) and shares(held) != granted(row):
+                found.append(f"{held[0].pod} on {node}: {shares(held)}, ledger {row}")
     return found
 
 
-def _held(held: Sequence[Held]) -> Shares:
+def shares(held: Sequence[Held]) -> Shares:
+    """What a pod holds, to be compared with ``granted``."""
     return sorted(
         (one.card, one.memory, one.compute)
         if one.part is None
@@ -34,7 +35,8 @@ def _held(held: Sequence[Held]) -> Shares:
     )
 
 
-def _granted(row: Object) -> Shares:
+def granted(row: Object) -> Shares:
+    """What an allocation of a ledger grants, to be compared with ``shares``."""
     return sorted(
         (grant["card"], grant["memory"] // MIB, grant["compute"])
         if "slice" not in grant

@@ -7,9 +7,9 @@ from e2e.adversary.rules import Held, slice_named
 from e2e.adversary.wanted import Part, Wanted, wanted
 from e2e.harness.cluster.api import Object
 from e2e.harness.names import ALLOCATED
-from e2e.harness.oracles.from_annotations import METAX, VOLCANO, Share, shares_of_pod
+from e2e.harness.oracles.from_annotations import HAMI, METAX, VOLCANO, Share, shares_of_pod
 
-RECORDS = {"volcano": VOLCANO, "koordinator": ALLOCATED, "metax": METAX}
+RECORDS = {"volcano": VOLCANO, "koordinator": ALLOCATED, "metax": METAX, "hami": HAMI}
 """By dialect, the annotation that the node's components of the ecosystem read."""
 
 

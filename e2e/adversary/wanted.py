@@ -1,7 +1,8 @@
 """What a pod requests, read from the API server's object by rules of the adversary's own.
 
-Only the forms that ``pods`` writes. Sources: Volcano's vGPU guide, Koordinator's guide "GPU Share
-With HAMi", MetaX's manual 7.3; the sums are those of ``docs/dialects``.
+Only the forms that ``pods`` and ``e2e/harness/workloads/storm.py`` write. Sources: Volcano's vGPU
+guide, Koordinator's guide "GPU Share With HAMi", MetaX's manual 7.3, HAMi v2.10's README; the sums
+are those of ``docs/dialects``.
 """
 
 from dataclasses import dataclass
@@ -84,6 +85,8 @@ def wanted(pod: Object) -> Wanted | None:
         limited = any(part.compute < FULL for part in parts)
         qos = texts.get(QOS, "best-effort") if limited and not online else None
         return Wanted("metax", parts, task_class, qos)
+    if "nvidia.com/gpumem" in names or "nvidia.com/gpumem-percentage" in names:
+        return Wanted("hami", tuple(map(_hami, amounts)))
     return None
 
 
@@ -107,6 +110,17 @@ def _metax(limits: Object, *, online: bool) -> Part:
     if online:  # takes the compute of offline tasks
         return Part(1, memory, None, 0, exclusive=False)
     return Part(1, memory, None, compute, compute == FULL)
+
+
+def _hami(limits: Object) -> Part:
+    count, compute = int(limits["nvidia.com/gpu"]), int(limits.get("nvidia.com/gpucores", 0))
+    if "nvidia.com/gpumem" in limits:
+        memory = _number(limits["nvidia.com/gpumem"])
+        return Part(count, memory, None, compute, compute == FULL)
+    percent = int(limits["nvidia.com/gpumem-percentage"])
+    if percent == FULL and not compute:  # a whole card
+        compute = FULL
+    return Part(count, None, percent, compute, compute == FULL)
 
 
 def _number(text: str) -> int:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from e2e.harness.processes.run import REPOSITORY, run
-from e2e.kind import product_images
+from e2e.kind import image_store, product_images
 from e2e.kind.cluster import NETWORK, ClusterError, cluster
 from e2e.kind.engine import Engine, EngineError, NoEngineError, engine
 from e2e.kind.node_image import node_image
@@ -45,6 +45,7 @@ def main(words: list[str]) -> int:
             image = node_image(found)
             say(f"node image: {image}")
             product_images.provide_base(found)
+            image_store.remove_others(found, image)
             kubeconfig = this.folder / "kubeconfig"
             with cluster(found, image, kubeconfig) as nodes:
                 say(f"cluster: {', '.join(sorted(nodes))}")

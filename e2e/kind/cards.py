@@ -51,12 +51,9 @@ def install(node: str) -> None:
 
 
 def add_devices(node: str) -> None:
-    """Put device nodes of the guides' cards on a node: eight of NVIDIA's, and MetaX's."""
-    names = [
-        *(f"nvidia{index}" for index in range(8)),
-        *(f"card{index}" for index in range(8)),
-        "mxcd",
-    ]
+    """Put device nodes of the guides' cards on a node: NVIDIA's and MetaX's."""
+    prefixes = ("nvidia", "card")
+    names = [*(f"{prefix}{index}" for prefix in prefixes for index in range(8)), "mxcd"]
     lines = [f"test -c /dev/{name} || mknod -m 666 /dev/{name} c 1 3" for name in names]
     subprocess.run(["docker", "exec", node, "bash", "-ec", "\n".join(lines)], check=True)
 

@@ -67,14 +67,18 @@ def scratch(
     return image
 
 
+def debian_name(part: str) -> str:
+    """Name of the image of a Debian root of the test bed."""
+    return f"{PREFIX}/{part}-root:{cache.place(components()[part]).name.rpartition('-')[2]}"
+
+
 def debian(engine: Engine, part: str) -> str:
     """Import a Debian root of the test bed once, and return the image's name.
 
     Raises:
         EngineError: it cannot be imported.
     """
-    place = cache.place(components()[part])
-    image = f"{PREFIX}/{part}-root:{place.name.rpartition('-')[2]}"
+    place, image = cache.place(components()[part]), debian_name(part)
     if engine.has(image):
         return image
     words = ["tar", "--create", f"--directory={place / ROOT}", "."]

@@ -19,6 +19,7 @@ PARTS = (
     *("volcano", "koordinator"),
 )
 BUSYBOX = f"{images.PREFIX}/busybox:1"
+BASE = f"{images.PREFIX}/node-base:1"
 WORKLOAD = "busybox:1.37"
 """The image of the quickstart's pods; the program is the test bed's."""
 GUIDES = ("nvidia/cuda:9.0-devel", "nvidia/cuda:11.8.0-base-ubuntu22.04", "ubuntu:22.04")
@@ -107,12 +108,11 @@ def _base(engine: Engine) -> str:
         (context / "kind" / "version").write_text(version())
         shutil.rmtree(context / "LICENSES")
         root = images.debian(engine, "node")
-        image = f"{images.PREFIX}/node-base:1"
         engine.docker(
             *("build", f"--file={HERE / 'Dockerfile'}", f"--build-arg=ROOT={root}"),
-            *(f"--tag={image}", context),
+            *(f"--tag={BASE}", context),
         )
-    return image
+    return BASE
 
 
 def kubeadm_images(engine: Engine) -> list[str]:

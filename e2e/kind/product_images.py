@@ -12,6 +12,12 @@ HERE = Path(__file__).parent / "product"
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
+def name() -> str:
+    """Of the image that our own engine has under the base image's name."""
+    root = images.debian_name("python")
+    return f"{images.PREFIX}/python:{images.digest(root, HERE / 'Dockerfile', TRUSTED)}"
+
+
 def provide_base(engine: Engine) -> None:
     """Give our own engine Debian's Python under the base image's name; others fetch it.
 
@@ -20,14 +26,12 @@ def provide_base(engine: Engine) -> None:
     """
     if not engine.own:
         return
-    root = images.debian(engine, "python")
-    dockerfile = HERE / "Dockerfile"
-    image = f"{images.PREFIX}/python:{images.digest(root, dockerfile, TRUSTED)}"
+    root, image = images.debian(engine, "python"), name()
     if not engine.has(image):
         with TemporaryDirectory(prefix="dragoman-kind-") as context:
             shutil.copy2(TRUSTED, Path(context) / TRUSTED.name)
             engine.docker(
-                *("build", f"--file={dockerfile}", f"--build-arg=ROOT={root}"),
+                *("build", f"--file={HERE / 'Dockerfile'}", f"--build-arg=ROOT={root}"),
                 *(f"--tag={image}", context),
             )
     engine.docker("tag", image, BASE)

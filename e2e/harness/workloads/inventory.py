@@ -1,4 +1,4 @@
-"""Nodes with cards, described in any of the three dialects, created by the thousand.
+"""Nodes with cards, described in any dialect, created by the thousand.
 
 The words are written here as the ecosystems' own node components write them and not taken from
 the product, so that a test can find out whether the product reads them.
@@ -126,6 +126,30 @@ def metax(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
     return DialectRecords(
         annotations={"metax-tech.com/node-gpu-devices": json.dumps(written)},
         resources={"metax-tech.com/sgpu": str(slots * len(cards))},
+    )
+
+
+def hami(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
+    """As HAMi's device plugin registers cards.
+
+    Source: HAMi v2.10 pkg/device/devices.go, DeviceInfo. A Go field that is zero is not written.
+    """
+    devices = [
+        {"id": card.uuid}
+        | ({"index": index} if index else {})
+        | {
+            "count": slots,
+            "devmem": card.memory,
+            "devcore": 100,
+            "type": f"NVIDIA-{card.model}",
+            "mode": "hami-core",
+            "health": card.healthy,
+        }
+        for index, card in enumerate(cards)
+    ]
+    return DialectRecords(
+        annotations={"hami.io/node-nvidia-register": json.dumps(devices)},
+        resources={"nvidia.com/gpu": str(slots * len(cards))},
     )
 
 

@@ -60,6 +60,12 @@ def random_pod(random: Random, kind: str, name: str, scheduler: str) -> Object:
         case "metax":
             asked = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": str(compute or 15)}
             asked |= {"metax-tech.com/vmemory": random.choice(("1", "4", "500Mi", "20"))}
+        case "hami":
+            memory = {"nvidia.com/gpumem": str(random.choice((2000, 8000, 20000)))}
+            if random.random() < 0.5:
+                memory = {"nvidia.com/gpumem-percentage": str(random.choice((5, 10, 25, 50, FULL)))}
+            asked = {"nvidia.com/gpu": str(random.choice((1, 1, 1, 2)))} | memory
+            asked |= {"nvidia.com/gpucores": str(compute)} if compute else {}
         case _:
             asked = {"nvidia.com/gpu": str(random.choice((1, 1, 2)))}
     return pod(name, scheduler, dict(asked))
