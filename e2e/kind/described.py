@@ -54,7 +54,7 @@ def described(
     device: Mapping[str, Any] | None,
     whole: str | None = None,
 ) -> Iterator[None]:
-    """A node with cards, for the length of a block.
+    """A node with cards, for the length of a block; then what it said before.
 
     Args:
         node: its name.
@@ -62,6 +62,8 @@ def described(
         device: Koordinator's object for it, with the name of any node; None for none.
         whole: how many whole cards MetaX's device plugin states; None for none.
     """
+    found = get(f"node {node}")["metadata"]
+    before = {kind: {k: found[kind].get(k) for k in each} for kind, each in metadata.items()}
     try:
         _patch(node, metadata)
         _state(node, whole)
@@ -71,7 +73,7 @@ def described(
         yield
     finally:
         _state(node, None)
-        _patch(node, {kind: dict.fromkeys(each) for kind, each in metadata.items()})
+        _patch(node, before)
         sh(f"kubectl delete devices.scheduling.koordinator.sh --ignore-not-found {node}")
         eventually(60, lambda: "cards" not in get(f"nodeledger {node}")["spec"])
 
