@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.node.grants import LedgerGrants
@@ -56,7 +57,10 @@ class Preparer:
     equipment: Callable[[], Equipment]
     cards: Callable[[], Mapping[str, str]]
     prepared: PreparedClaims
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary[str, asyncio.Lock]
+    )
+    """By uid of a claim that is prepared or removed now: one that waits delays no other."""
 
     async def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         """Prepare a claim; one that is prepared already stays as it is.
@@ -67,7 +71,7 @@ class Preparer:
             GrantError: the claim cannot be used, and why.
             OSError: the API server did not answer, or the node lacks something.
         """
-        async with self._one_at_a_time:
+        async with self._lock(ref):
             found = self.prepared.read(ref.uid)
             return await self._prepare(ref) if found is None else found
 
@@ -77,8 +81,11 @@ class Preparer:
         Raises:
             OSError: the file cannot be removed.
         """
-        async with self._one_at_a_time:
+        async with self._lock(ref):
             self.prepared.remove(ref.uid)
+
+    def _lock(self, ref: ClaimRef) -> asyncio.Lock:
+        return self._locks.setdefault(ref.uid, asyncio.Lock())
 
     async def _prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         claim = await self._claim(ref.namespace, ref.name)

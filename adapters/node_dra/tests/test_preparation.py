@@ -200,6 +200,25 @@ def test_a_claim_waits_for_the_ledger(node: DriverNode) -> None:
     assert len(asyncio.run(scenario())) == 1
 
 
+def test_a_claim_that_waits_for_the_ledger_delays_no_other_claim(node: DriverNode) -> None:
+    late = node.add_claim("late", grant(1, 8))
+    ready = node.add_claim("ready", grant(0, 8))
+    node.add_pod(main=[{"name": "ready"}], beside=[{"name": "late"}])
+    node.commit(ready, grant(0, 8))
+
+    async def scenario() -> tuple[PreparedDevice, ...]:
+        preparer = node.preparer()
+        waiting = asyncio.ensure_future(preparer.prepare(late))
+        await asyncio.sleep(0)
+        found = await preparer.prepare(ready)
+        assert not waiting.done()
+        node.commit(late, grant(1, 8))
+        await waiting
+        return found
+
+    assert len(asyncio.run(scenario())) == 1
+
+
 def test_a_share_of_an_over_allocated_card_is_refused(node: DriverNode) -> None:
     """Without the arbiter a scheduler allocates what a pod of another dialect has."""
     ref = one_share(node)
