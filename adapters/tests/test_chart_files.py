@@ -1,5 +1,6 @@
 """The chart's copies of our files and lists equal the originals; the tests need no helm."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,16 @@ def test_the_definitions_of_kinds_are_those_in_configs(kind: str) -> None:
     source = ROOT / "configs" / "crd" / f"{kind}.yaml"
 
     assert (FILES / f"{kind}.yaml").read_text() == source.read_text()
+
+
+def test_the_icon_is_that_of_the_dashboard() -> None:
+    (icon,) = ROOT.glob("adapters/sidecar/web/dashboard/static/icon.svg")
+    kind, _, content = yaml.safe_load((FILES.parent / "Chart.yaml").read_text())["icon"].partition(
+        ","
+    )
+
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(content) == icon.read_bytes().strip()
 
 
 def test_the_alerts_are_those_in_configs() -> None:
