@@ -3,6 +3,3 @@
 It publishes the node's cards as ResourceSlices and prepares the claims of pods for the kubelet. It
 reuses the agent's rooms; the agent never imports it, and so stays without gRPC.
 """
-
-DRIVER = "gpu.dragoman.dev"
-"""The driver's name, in ResourceSlices, claims, and the kubelet's folders."""

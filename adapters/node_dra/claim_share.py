@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.claims import Claim
-from adapters.node_dra import DRIVER
 from adapters.wire.dra import DeviceResult
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Grant

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.node_dra import DRIVER
+from adapters.dialects.dra import DRIVER
 from core.hardware import mig_catalog
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Geometry, Slice

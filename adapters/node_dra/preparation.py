@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.node.grants import LedgerGrants
 from adapters.node.injection.adjustment import Equipment, plan_share
@@ -19,7 +20,6 @@ from adapters.node.injection.prepared import (
     edits_of,
 )
 from adapters.node.nri.model import NriContainer, PodSandbox
-from adapters.node_dra import DRIVER
 from adapters.node_dra.claim_server import ClaimSource
 from adapters.node_dra.claim_share import GrantedDevice, NotCommittedError, granted_devices
 from adapters.node_dra.prepared import PreparedClaims, PreparedDevice

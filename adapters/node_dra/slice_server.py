@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from adapters.dialects.dra import DRIVER
 from adapters.node.apiserver.api import ApiError, lines, send
 from adapters.node.apiserver.credentials import AgentCredentials
-from adapters.node_dra import DRIVER
 from adapters.node_dra.devices import Json
 
 COLLECTION = "/apis/resource.k8s.io/v1/resourceslices"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adapters.node_dra import DRIVER
+from adapters.dialects.dra import DRIVER
 from adapters.node_dra.devices import CardDevices, Json
 
 MAX_DEVICES = 64

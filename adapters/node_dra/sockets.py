@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc.aio
 
+from adapters.dialects.dra import DRIVER
 from adapters.node.log import log_event
-from adapters.node_dra import DRIVER
 from adapters.node_dra.plugin import VERSIONS, add_plugin
 from adapters.node_dra.preparation import Preparer
 from adapters.node_dra.proto import registration_pb2, registration_pb2_grpc

@@ -105,6 +105,8 @@ class ExactRequest(Wire, frozen=True, gc=False):
     allocation_mode: str | None = None
     count: int | None = None
     capacity: CapacityRequirements | None = None
+    admin_access: bool | None = None
+    tolerations: tuple[dict[str, Any], ...] | None = None
 
 
 class Alternative(ExactRequest, frozen=True, gc=False):
@@ -122,10 +124,11 @@ class ClaimRequest(Wire, frozen=True, gc=False):
 
 
 class ClaimDevices(Wire, frozen=True, gc=False):
-    """What a claim requests; constraints are only counted."""
+    """What a claim requests; the parameters of drivers are only counted."""
 
     requests: tuple[ClaimRequest, ...] | None = None
     constraints: tuple[dict[str, Any], ...] | None = None
+    config: tuple[dict[str, Any], ...] | None = None
 
 
 class ClaimSpec(Wire, frozen=True, gc=False):

@@ -25,7 +25,10 @@ class TranslationFormat(Enum):
 
 
 def translate(
-    target: Annotated[str, typer.Option("--to", metavar="DIALECT", help="Such as volcano.")],
+    target: Annotated[
+        str,
+        typer.Option("--to", metavar="DIALECT", help="Such as volcano; dra for ResourceClaims."),
+    ],
     filename: Annotated[
         str, typer.Option("-f", "--filename", metavar="FILE", help="Or - for standard input.")
     ] = STDIN,
@@ -46,7 +49,7 @@ def translate(
         ),
     ] = TranslationFormat.TEXT,
 ) -> None:
-    """Translate pods and pod templates of a manifest to another dialect.
+    """Translate pods and pod templates of a manifest to another dialect, or to claims.
 
     Prints the manifest, and on standard error what the translation does not keep. Everything else
     of the manifest stays as it is.
@@ -55,8 +58,8 @@ def translate(
 
     Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
     """
+    from adapters.cli.translate.dialect_words import targets
     from adapters.cli.translate.output import as_report, as_table
-    from adapters.cli.translate.translation import targets
     from adapters.cli.translate.translation import translate as translated
     from adapters.dialects.losses import CardFacts
 

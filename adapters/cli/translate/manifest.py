@@ -1,11 +1,13 @@
 """The documents of a text: parsed, and written back where they changed.
 
-Documents without a resource of a dialect are not parsed and stay as they are, byte by byte.
+Documents without a resource of a dialect and without a claim are not parsed and stay as they are,
+byte by byte.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Any, Protocol
 
 from adapters.cli.input.source import InputError, InputLocation, Source
@@ -13,11 +15,19 @@ from adapters.cli.yaml_text import dump, load, split
 from adapters.dialects import registry
 
 
+class DocumentFate(Enum):
+    """What became of a document."""
+
+    KEPT = "kept"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
 class DocumentChange(Protocol):
     """What is done with each document."""
 
-    def apply(self, content: Any, place: str) -> bool:
-        """Change a document; whether it did.
+    def apply(self, content: Any, place: str) -> DocumentFate:
+        """Change a document; what became of it.
 
         Args:
             content: the document.
@@ -29,8 +39,15 @@ class DocumentChange(Protocol):
         """Check a changed document, as it reads from its text."""
         ...
 
+    def added(self) -> Sequence[object]:
+        """Documents that belong behind the one that was checked last."""
+        ...
+
 
 _SPACE = re.compile(r"\s*")
+_OF_CLAIMS = ("resourceClaim", "ResourceClaim")
+"""What a document with a claim, or of a pod with one, contains."""
+
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
@@ -38,8 +55,8 @@ def changed(source: Source, change: DocumentChange) -> str:
     """The text of a source with changed documents.
 
     Raises:
-        InputError: a document with a resource of a dialect is neither YAML nor JSON; or ``change``
-            raises it.
+        InputError: a document with a resource of a dialect or a claim is neither YAML nor JSON; or
+            ``change`` raises it.
     """
     try:
         parts = _json(source.text, change, source.name) or _yaml(source, change)
@@ -56,12 +73,15 @@ def changed(source: Source, change: DocumentChange) -> str:
 def _yaml(source: Source, change: DocumentChange) -> Iterator[str]:
     end = 0
     for before, text, _ in split(source.text):
-        yield source.text[end : len(before)]
+        found = _yaml_document(text, source.name, before.count("\n"), change)
+        if found is not None:
+            yield source.text[end : len(before)]
+            yield found
         end = len(before) + len(text)
-        yield _yaml_document(text, source.name, before.count("\n"), change)
 
 
-def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str:
+def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str | None:
+    """The text of a document; None where it was removed."""
     if not _concerned(text):
         return text
 
@@ -69,11 +89,12 @@ def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> s
         return InputLocation(name, line + row)
 
     content, layout = load(text, location)
-    if not change.apply(content, str(location(1))):
-        return text
+    outcome = change.apply(content, str(location(1)))
+    if outcome is not DocumentFate.CHANGED:
+        return text if outcome is DocumentFate.KEPT else None
     after = dump(content, layout)
     change.check(load(after, location)[0])
-    return after
+    return "---\n".join((after, *(dump(each, layout) for each in change.added())))
 
 
 def _json(text: str, change: DocumentChange, name: str) -> list[str]:
@@ -99,10 +120,15 @@ def _json(text: str, change: DocumentChange, name: str) -> list[str]:
     for (space, content, start), end in zip(documents, ends, strict=True):
         original = text[start:end]
         location = InputLocation(name, text.count("\n", 0, start) + 1)
-        did = _concerned(original) and change.apply(content, str(location))
-        if did:
+        outcome = DocumentFate.KEPT
+        if _concerned(original):
+            outcome = change.apply(content, str(location))
+        if outcome is DocumentFate.CHANGED:
             change.check(content)
-        parts += [space, _json_text(content, original) if did else original]
+            texts = (_json_text(each, original) for each in (content, *change.added()))
+            original = "\n".join(texts)
+        if outcome is not DocumentFate.REMOVED:
+            parts += [space, original]
     return [*parts, text[place:]]
 
 
@@ -118,4 +144,4 @@ def _after_space(text: str, start: int) -> int:
 
 
 def _concerned(text: str) -> bool:
-    return any(resource in text for resource in registry.resources())
+    return any(word in text for word in (*registry.resources(), *_OF_CLAIMS))

@@ -29,6 +29,15 @@ def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
             yield from pods_in(value, f"{path}[{index}]")
 
 
+def objects(content: Any) -> Iterator[tuple[str, Any]]:
+    """The objects of a document, each with its path: the items of a list, or the document."""
+    items = content.get("items") if isinstance(content, dict) else None
+    if isinstance(items, list) and str(content.get("kind")).endswith("List"):
+        yield from ((f"items[{index}]", item) for index, item in enumerate(items))
+    else:
+        yield "", content
+
+
 def as_pod(content: dict[str, Any], place: str) -> Pod:
     """The pod that a mapping describes.
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from adapters.dialects.dra import DRA
+from adapters.dialects.dra import DRA, DRIVER
 from adapters.node.grants import LedgerGrants
 from adapters.node.injection.adjustment import Equipment
 from adapters.node.injection.profiles import HamiCore, VendorProfile
-from adapters.node_dra import DRIVER
 from adapters.node_dra.preparation import ClaimRef, Preparer
 from adapters.node_dra.prepared import PreparedClaims
 from adapters.node_dra.tests.cards import card

@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from adapters.node_dra import DRIVER
+from adapters.dialects.dra import DRIVER
 from adapters.node_dra.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.cli.input.source import InputError, Source
-from adapters.cli.translate.translation import targets, translate
+from adapters.cli.translate.dialect_words import targets
+from adapters.cli.translate.translation import translate
 from adapters.dialects.losses import CardFacts
 
 EXAMPLE = (Path(__file__).parents[4] / "docs" / "cli" / "translate.yaml").read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adapters.cli.translate.dialect_words import targets
 from adapters.cli.translate.tests.builders import HAMI, KOORDINATOR, SHARE, pod, report, run, spec
-from adapters.cli.translate.translation import targets
 from adapters.dialects import registry
 from adapters.dialects.tests.acme import INFO as ACME
 from adapters.dialects.tests.acme import RESOURCE, registered
@@ -152,5 +152,5 @@ def test_a_dialect_without_a_writer_is_named() -> None:
     assert "cannot be translated" in result.stderr
 
 
-def test_every_dialect_of_the_registry_is_a_target() -> None:
-    assert targets() == list(registry.names())
+def test_every_dialect_of_the_registry_and_claims_are_targets() -> None:
+    assert targets() == [*registry.names(), "dra"]

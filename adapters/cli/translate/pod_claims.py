@@ -1,0 +1,124 @@
+"""The claims of a pod: found, written and removed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from adapters.cli.input.source import InputError
+from adapters.cli.translate.claim_objects import CLAIM, ClaimObjects, references
+from adapters.cli.yaml_text import Body, plain
+from adapters.dialects.dra.claim_requests import is_own
+from adapters.wire.dra import ClaimSpec
+from adapters.wire.dra_pod import ClaimingContainer
+
+Json = dict[str, Any]
+
+
+def claims_of(
+    pod: Mapping[str, Any], namespace: str, known: ClaimObjects, place: str
+) -> dict[str, ClaimSpec]:
+    """The claim of our driver that each container has, by the container's name.
+
+    Raises:
+        InputError: a container has several, or two containers or pods have one.
+    """
+    entries = {entry: key for key, entry in references(pod, namespace, place)}
+    own = {
+        entry: key
+        for entry, key in entries.items()
+        if key in known.specs and is_own(known.specs[key])
+    }
+    found: dict[str, ClaimSpec] = {}
+    users: dict[str, str] = {}
+    for name, used in _uses(pod, place):
+        if used not in own:
+            continue
+        if name in found:
+            raise InputError(place, f"container {name}: has several claims; one can be translated")
+        if used in users:
+            problem = f"is of the containers {users[used]} and {name}; no share is of two"
+            raise InputError(place, f"spec.resourceClaims[{used}]: {problem}")
+        found[name], users[used] = known.specs[own[used]], name
+    for entry in own.keys() - users.keys():
+        raise InputError(place, f"spec.resourceClaims[{entry}]: no container uses it")
+    for entry, (kind, _, claim) in own.items():
+        if kind == CLAIM and (known.users[own[entry]] > 1 or "kind" not in pod):
+            problem = f"claim {claim} is of several pods; no share is"
+            raise InputError(place, f"spec.resourceClaims[{entry}]: {problem}")
+    return found
+
+
+def unknown_claim(
+    pod: Mapping[str, Any], namespace: str, known: ClaimObjects, place: str
+) -> str | None:
+    """A claim or a template that a pod names and the text lacks; None where it has all."""
+    for (kind, space, name), _ in references(pod, namespace, place):
+        if (kind, space, name) not in known.specs:
+            return f"the {kind} {'/'.join(each for each in (space, name) if each)}"
+    return None
+
+
+def write_claims(pod: Json, templates: Mapping[str, str]) -> None:
+    """Give containers claims.
+
+    Args:
+        pod: or a template of one.
+        templates: the template of its claim, by the container's name.
+    """
+    spec = pod["spec"]
+    entries = spec.get("resourceClaims")
+    if entries is None:
+        spec["resourceClaims"] = entries = []
+    taken = {str(each.get("name")) for each in entries}
+    for container in _containers(pod):
+        name = str(container.get("name"))
+        if name in templates:
+            entry = name
+            while entry in taken:
+                entry += "-share"
+            taken.add(entry)
+            entries.append({"name": entry, "resourceClaimTemplateName": templates[name]})
+            resources = container.get("resources")
+            if resources is None:
+                container["resources"] = resources = Body()
+            resources["claims"] = [*(resources.get("claims") or ()), {"name": entry}]
+
+
+def remove_claims(pod: Json, namespace: str, known: ClaimObjects, place: str) -> None:
+    """Remove the claims of our driver from a pod."""
+    spec = pod["spec"]
+    own = {
+        entry
+        for key, entry in references(pod, namespace, place)
+        if key in known.specs and is_own(known.specs[key])
+    }
+    _keep(spec, "resourceClaims", own)
+    for container in _containers(pod):
+        resources = container.get("resources") or {}
+        if resources.get("claims"):
+            _keep(resources, "claims", own)
+
+
+def _keep(content: Json, field: str, gone: set[str]) -> None:
+    left = [each for each in content[field] if each.get("name") not in gone]
+    if left:
+        content[field] = left
+    else:
+        del content[field]
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[Json]:
+    spec = pod["spec"]
+    yield from (*(spec.get("initContainers") or ()), *spec["containers"])
+
+
+def _uses(pod: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
+    """The name of each container with the name of each entry that it uses."""
+    for content in _containers(pod):
+        try:
+            container = msgspec.convert(plain(content), ClaimingContainer)
+        except msgspec.ValidationError as error:
+            raise InputError(place, str(error)) from error
+        for use in container.resources.claims or ():
+            yield container.name, use.name
