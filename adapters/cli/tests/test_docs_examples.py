@@ -13,12 +13,14 @@ from adapters.cli.main import app
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "cli").glob("*.md"))
 
+OTHER_PAGES = (ROOT / "docs" / "schedule.md", ROOT / "docs" / "schedulers" / "README.md")
+
 NEED_A_CLUSTER = ("doctor",)
 """Commands that read no files; e2e runs them."""
 
 EXAMPLES = [
     pytest.param(*example, id=example[0])
-    for page in PAGES
+    for page in (*PAGES, *OTHER_PAGES)
     for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
     for example in re.findall(r"^\$ dragoman (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 ]

@@ -65,7 +65,9 @@ def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCred
         port = int(environment["KUBERNETES_SERVICE_PORT"])
         context = ssl.create_default_context(cafile=str(account / "ca.crt"))
     except (KeyError, ValueError, OSError) as error:
-        raise CredentialsError(f"not in a pod with a service account: {error!r}") from error
+        problem = f"not in a pod with a service account: {_text(error)}"
+        remedy = "set ledger.kubeconfig, or ledger.file"
+        raise CredentialsError(f"{problem}; {remedy}") from error
     return AgentCredentials(host, port, context, account / "token")
 
 
@@ -82,7 +84,17 @@ def of_kubeconfig(path: Path) -> AgentCredentials:
         user = _named(content, "users", context["user"])["user"]
         return _credentials(path.parent, cluster, user)
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise CredentialsError(f"{path}: {error!r}") from error
+        raise CredentialsError(f"{path}: {_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"{error.args[0]} is missing"
+        case OSError():
+            return str(error.strerror or error)
+        case _:
+            return str(error)
 
 
 def _named(content: Any, kind: str, name: str) -> Any:

@@ -163,4 +163,15 @@ def _bound(pod: Pod, node: str, added: Mapping[str, str], added_labels: Mapping[
 
 
 def _shown(pod: Pod) -> object:
-    return msgspec.to_builtins(pod)
+    return _present(msgspec.to_builtins(pod))
+
+
+def _present(value: object) -> object:
+    """A value without the fields that are not set."""
+    match value:
+        case dict():
+            return {key: _present(each) for key, each in value.items() if each is not None}
+        case list() | tuple():
+            return [_present(each) for each in value]
+        case _:
+            return value

@@ -193,8 +193,10 @@ def test_a_pod_without_a_service_account_has_no_credentials(tmp_path: Path) -> N
     inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
     for environment in ({}, inside, inside | {"KUBERNETES_SERVICE_PORT": "x"}):
-        with pytest.raises(CredentialsError, match="not in a pod"):
+        with pytest.raises(CredentialsError, match="not in a pod") as caught:
             of_pod(environment, tmp_path)
+        assert "Error(" not in str(caught.value)
+        assert str(caught.value).endswith("; set ledger.kubeconfig, or ledger.file")
 
 
 def test_a_token_is_read_for_each_request(tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ def test_an_unusable_kubeconfig_is_rejected(
     with pytest.raises(CredentialsError, match=problem):
         of_kubeconfig(path)
     path.write_text("{}")
-    with pytest.raises(CredentialsError):
+    with pytest.raises(CredentialsError, match="current-context is missing"):
         of_kubeconfig(path)
 
 

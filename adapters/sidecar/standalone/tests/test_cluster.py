@@ -41,6 +41,8 @@ def test_pods_are_created_bound_and_deleted_without_a_cluster() -> None:
     assert [one.status for one in got if one] == [201, 200, 200, 200, 200, 404, 404, 404, 400]
     assert got[4] is not None
     assert got[4].json == {"deleted": "default/x", "freed": ["n1"]}
+    assert got[2] is not None
+    assert b"null" not in got[2].content
 
 
 def test_concurrent_clients_over_allocate_nothing() -> None:
