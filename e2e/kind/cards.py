@@ -1,6 +1,7 @@
 """Stand-ins of cards on the cluster's nodes: device nodes, HAMi-core's library, a list of cards."""
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -10,6 +11,8 @@ MEMORY_MIB = 24576
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
 # Empty in effect: the workload's one static program loads no library.
 PRELOAD = "/usr/local/vgpu/ld.so.preload"
+LISTED = "/etc/dragoman/described.yaml"
+"""A list of cards that annotations describe too."""
 DEVICES = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 
 
@@ -51,11 +54,20 @@ def install(node: str) -> None:
 
 
 def add_devices(node: str) -> None:
-    """Put device nodes of the guides' cards on a node: NVIDIA's and MetaX's."""
-    prefixes = ("nvidia", "card")
+    """Put device nodes of the guides' cards on a node: NVIDIA's, of MIG instances, and MetaX's."""
+    prefixes = ("nvidia", "nvidia-cap", "card")
     names = [*(f"{prefix}{index}" for prefix in prefixes for index in range(8)), "mxcd"]
     lines = [f"test -c /dev/{name} || mknod -m 666 /dev/{name} c 1 3" for name in names]
     subprocess.run(["docker", "exec", node, "bash", "-ec", "\n".join(lines)], check=True)
+
+
+def write_list(node: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put a list of cards on a node, for an agent that reads ``LISTED``."""
+    subprocess.run(
+        ["docker", "exec", "--interactive", node, "cp", "/dev/stdin", LISTED],
+        input=yaml.safe_dump({"cards": list(rows)}).encode(),
+        check=True,
+    )
 
 
 def register(node: str) -> str:

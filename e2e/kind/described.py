@@ -1,5 +1,6 @@
 """Nodes whose cards annotations and Devices describe; the agents list none."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,21 @@ def use_ledgers_cards(workers: Sequence[str]) -> None:
         none = "--subresource=status --type=merge -p '{\"status\": null}'"
         sh(f"kubectl patch nodeledger {node} {none}")
     eventually(60, lambda: all("cards" not in row["spec"] for row in get("nodeledgers")))
+
+
+def use_lists(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """The agents list these cards, by node, and do not report them: the ledgers' are the same."""
+    for node, listed in rows.items():
+        cards.write_list(node, listed)
+    # Other annotations of the agents' pods, and so other pods: an agent reads at its start.
+    version = hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:8]
+    source = f"--set node.inventory.source=file --set node.inventory.file={cards.LISTED}"
+    sh(f"{UPGRADE} {source} --set-string node.podAnnotations.listed={version}", timeout=300)
+
+
+def use_no_lists() -> None:
+    """The agents list no cards again."""
+    sh(f"{UPGRADE} --set node.inventory.source=none --set node.inventory.file=", timeout=300)
 
 
 def use_agents_cards() -> None:

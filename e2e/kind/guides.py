@@ -4,13 +4,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
 from e2e.harness.cluster.api import Object
+from e2e.harness.oracles.expected import instance_uuid
 from e2e.harness.processes.run import REPOSITORY
-from e2e.kind.described import WHOLE, described
-from e2e.kind.shell import sh
+from e2e.kind.described import WHOLE, described, use_lists
+from e2e.kind.shell import get, sh
 
 CONFIGS = REPOSITORY / "configs"
 MIB = 2**20
@@ -43,6 +45,7 @@ def staged(found: Sequence[Object], workers: Sequence[str]) -> Iterator[dict[str
     nodes = dict(zip(workers, (row["metadata"]["name"] for row in rows), strict=False))
     devices = {row["metadata"]["name"]: row for row in of_kind(found, "Device")}
     with ExitStack() as stack:
+        stack.enter_context(_layouts(found))
         for worker, row in zip(nodes, rows, strict=True):
             said = {kind: row["metadata"].get(kind) or {} for kind in ("annotations", "labels")}
             device, whole = (
@@ -51,6 +54,19 @@ def staged(found: Sequence[Object], workers: Sequence[str]) -> Iterator[dict[str
             )
             stack.enter_context(described(worker, said, device, whole))
         yield nodes
+
+
+def list_if_cut(workers: Sequence[str]) -> None:
+    """List the workers' cards for their agents, if some are cut into MIG instances."""
+    records = {worker: get(f"nodeledger {worker}")["spec"] for worker in workers}
+    rows = [card for record in records.values() for card in record.get("cards", ())]
+    if any(card.get("mode") == "mig" for card in rows):
+        use_lists(
+            {
+                worker: [_card(record, card) for card in record.get("cards", ())]
+                for worker, record in records.items()
+            }
+        )
 
 
 def look(name: str, container: str) -> Inside:
@@ -66,3 +82,42 @@ def minors(found: Sequence[Object], node: str) -> list[str]:
     """The cards of a guide's node by the number that Koordinator calls them."""
     rows = [row for row in of_kind(found, "Device") if row["metadata"]["name"] == node]
     return [card["id"] for row in rows for card in row["spec"]["devices"]]
+
+
+@contextmanager
+def _layouts(found: Sequence[Object]) -> Iterator[None]:
+    """The MIG layouts that a guide's nodes have, which are those of ``configs``."""
+    file = CONFIGS / "mig-geometries.yaml"
+    name = yaml.safe_load(file.read_text())["metadata"]["name"]
+    if all(row["metadata"]["name"] != name for row in of_kind(found, "ConfigMap")):
+        yield
+        return
+    sh(f"kubectl apply -f {file}")
+    try:
+        yield
+    finally:
+        sh(f"kubectl delete -f {file}")
+
+
+def _card(record: Object, card: Object) -> dict[str, Any]:
+    """A row of an agent's list; a card in MIG mode has the instances of its first layout.
+
+    Where instances are made one by one, as HAMi's device plugin does it, the list has each that
+    may be made.
+    """
+    row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
+    row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
+    if "geometry" in card:
+        geometry = record["geometries"][card["geometry"]]
+        layouts = geometry["layouts"] if geometry.get("mixed") else geometry["layouts"][:1]
+        row["instances"] = [
+            {
+                "profile": part["profile"],
+                "start": part["start"],
+                "uuid": instance_uuid(card["uuid"], part),
+                "devices": [f"/dev/nvidia{card['index']}", f"/dev/nvidia-cap{part['start']}"],
+            }
+            for layout in layouts
+            for part in layout["slices"]
+        ]
+    return row

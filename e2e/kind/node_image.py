@@ -16,13 +16,18 @@ from e2e.testbed.versions import ROOT, GoComponent, components
 HERE = Path(__file__).parent / "node"
 PARTS = (
     *("node", "kind", "kubernetes", "etcd", "coredns", "containerd", "busybox"),
-    *("volcano", "koordinator"),
+    *("volcano", "koordinator", "policy"),
 )
 BUSYBOX = f"{images.PREFIX}/busybox:1"
 BASE = f"{images.PREFIX}/node-base:1"
+POLICY = f"{images.PREFIX}/policy:1"
+"""Enforces NetworkPolicies on a node (e2e/kind/node/network.yaml)."""
 WORKLOAD = "busybox:1.37"
 """The image of the quickstart's pods; the program is the test bed's."""
-GUIDES = ("nvidia/cuda:9.0-devel", "nvidia/cuda:11.8.0-base-ubuntu22.04", "ubuntu:22.04")
+GUIDES = (
+    *("nvidia/cuda:9.0-devel", "nvidia/cuda:11.8.0-base-ubuntu22.04"),
+    *("ubuntu:22.04", "ubuntu:24.04"),
+)
 """The images of the guides' pods (configs/examples); the program is the same."""
 
 # Where each program of the node image comes from, and where it is.
@@ -49,9 +54,9 @@ APPLETS = (
     "true",
     "wget",
 )
-# Programs of a Debian root that kube-proxy calls.
+# Programs of a Debian root that kube-proxy and the enforcer of NetworkPolicies call.
 NETFILTER = ("usr/sbin/xtables-nft-multi", "usr/sbin/nft")
-# An image for each command; kube-proxy's and pause's are made apart.
+# An image for each command; those that call the packet filter, and pause's, are made apart.
 PLAIN = {
     "kube-apiserver": "kubernetes",
     "kube-controller-manager": "kubernetes",
@@ -116,7 +121,7 @@ def _base(engine: Engine) -> str:
 
 
 def kubeadm_images(engine: Engine) -> list[str]:
-    """Import what ``kubeadm config images list`` names, and busybox; returns the names."""
+    """Import what ``kubeadm config images list`` names, and ours; returns the names."""
     configuration = (cache.asset("kind", "node") / "etc/containerd/config.toml").read_text()
     sandbox = re.search(r'sandbox_image = "(.+)"', configuration)
     kubeadm = cache.binary("kubernetes", "kubeadm")
@@ -129,7 +134,8 @@ def kubeadm_images(engine: Engine) -> list[str]:
     busybox: dict[str, Path | str] = {"bin/busybox": cache.binary("busybox", "busybox")}
     busybox |= {"bin/bash": HERE / "bash"} | {f"bin/{applet}": "busybox" for applet in APPLETS}
     images.scratch(engine, BUSYBOX, busybox, ["/bin/sleep", "2147483647"])
-    names = [BUSYBOX, WORKLOAD, *GUIDES]
+    names = [BUSYBOX, WORKLOAD, *GUIDES, POLICY]
+    _with_netfilter(engine, POLICY, cache.binary("policy", "policy"))
     for workload in (WORKLOAD, *GUIDES):
         engine.docker("tag", BUSYBOX, workload)
     if sandbox:
@@ -140,7 +146,7 @@ def kubeadm_images(engine: Engine) -> list[str]:
         if program == "pause":
             engine.docker("tag", BUSYBOX, name)
         elif program == "kube-proxy":
-            _kube_proxy(engine, name)
+            _with_netfilter(engine, name, cache.binary("kubernetes", "kube-proxy"))
         else:
             part = PLAIN[program]
             # CoreDNS is started by its image's command, the others by kubeadm's.
@@ -172,12 +178,12 @@ def koordinator_images(engine: Engine) -> list[str]:
     ]
 
 
-def _kube_proxy(engine: Engine, name: str) -> None:
-    """kube-proxy, with iptables and nft and their libraries from the node's Debian root."""
+def _with_netfilter(engine: Engine, name: str, program: Path) -> None:
+    """A program, with iptables and nft and their libraries from the node's Debian root."""
     root = cache.place(components()["node"]) / ROOT
     modules = sorted((root / "usr/lib").glob("*-linux-gnu/xtables/*.so"))
     files: dict[str, Path | str] = {
-        "usr/local/bin/kube-proxy": cache.binary("kubernetes", "kube-proxy"),
+        f"usr/local/bin/{program.name}": program,
         **{link: f"usr/{link}" for link in ("bin", "lib", "lib64", "sbin")},
     }
     programs = [root / path for path in NETFILTER]
@@ -196,7 +202,7 @@ def _kube_proxy(engine: Engine, name: str) -> None:
     for file in ("etc/protocols", "etc/services"):
         if (root / file).exists():
             files[file] = root / file
-    images.scratch(engine, name, files, ["/usr/local/bin/kube-proxy"])
+    images.scratch(engine, name, files, [f"/usr/local/bin/{program.name}"])
 
 
 # Until the daemon that it has just started answers.

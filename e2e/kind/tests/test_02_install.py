@@ -75,10 +75,12 @@ def test_webhooks_have_the_authority_of_the_managed_certificate() -> None:
 
 def test_kubeadms_scheduler_runs_with_what_configure_prints(tmp_path: Path) -> None:
     (block,) = [each for each in blocks(SCHEDULER) if "clusterIP" in each]
+    (admitting,) = [each for each in blocks(SCHEDULER) if "extraClients" in each]
     assert static_pod.CONFIGURATION in block
     file = tmp_path / "kube-scheduler.yaml"
     sh(block.replace(static_pod.CONFIGURATION, str(file)))
 
+    sh(admitting)
     static_pod.configure(file.read_text())
 
     eventually(120, lambda: static_pod.is_ready(configured=True))

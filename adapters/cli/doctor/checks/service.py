@@ -8,6 +8,10 @@ from adapters.cli.doctor.observed import SERVICE, HttpAnswer, Installation, Obse
 from adapters.cli.doctor.programs import ProgramPod
 
 CHECK = "service"
+_UNREACHED = "error trying to reach service"
+"""Said by kube-apiserver where its proxy cannot connect to a Service's pods.
+
+Source: kubernetes staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go."""
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:
@@ -22,41 +26,51 @@ def check(seen: Observed) -> Iterator[CheckResult]:
             "helm install dragoman charts/dragoman, as docs/install.md says",
         )
     for release in releases:
-        yield from _replicas(seen, release)
-        yield from _readiness(seen, release)
+        ready, wanted = _replicas(seen, release)
+        yield _stated(release, ready, wanted)
+        yield _readiness(seen, release, runs=ready >= wanted > 0)
 
 
-def _replicas(seen: Observed, release: Installation) -> Iterator[CheckResult]:
+def _replicas(seen: Observed, release: Installation) -> tuple[int, int]:
     own = (release.namespace, release.name)
     metas = ((each.metadata.namespace, each.metadata.name) for each in seen.deployments)
     found = seen.deployments[list(metas).index(own)]
-    ready, wanted = found.status.ready_replicas, found.spec.replicas
+    return found.status.ready_replicas, found.spec.replicas
+
+
+def _stated(release: Installation, ready: int, wanted: int) -> CheckResult:
     text = f"{ready} of {wanted} replicas of {release} are ready"
     if ready >= wanted > 0:
-        yield ok(CHECK, text)
-        return
+        return ok(CHECK, text)
     remedy = f"kubectl -n {release.namespace} describe pods, and the log of the service"
-    yield error(CHECK, text, remedy) if ready == 0 else warning(CHECK, text, remedy)
+    return error(CHECK, text, remedy) if ready == 0 else warning(CHECK, text, remedy)
 
 
-def _readiness(seen: Observed, release: Installation) -> Iterator[CheckResult]:
+def _readiness(seen: Observed, release: Installation, *, runs: bool) -> CheckResult:
+    """What ``/readyz`` answers; ``runs``: all replicas are ready, which their kubelets ask."""
     status, text = seen.ready.get(str(release), HttpAnswer(0, "not asked"))
     text = " ".join(text.split())
     if status == HTTPStatus.OK:
-        yield ok(CHECK, f"the API server reaches {release}, which is ready")
-    elif status == HTTPStatus.FORBIDDEN:
-        yield warning(
+        return ok(CHECK, f"the API server reaches {release}, which is ready")
+    if status == HTTPStatus.FORBIDDEN:
+        return warning(
             CHECK,
             f"whether {release} answers is not known: {text}",
             "run doctor as a user that may get services/proxy",
         )
-    else:
-        yield error(
+    if runs and (not status or _UNREACHED in text):
+        return warning(
             CHECK,
-            f"/readyz of {release} through the API server: {status or 'no answer'} {text}",
-            "see what it waits for; without an answer, check its pods, and that NetworkPolicies let"
-            " the API server reach port http",
+            f"the API server does not reach port http of {release}, which is ready: {text}",
+            "where a kube-scheduler runs on the control plane's network, admit its nodes by"
+            " networkPolicy.extraClients (docs/schedulers/kube-scheduler.md)",
         )
+    return error(
+        CHECK,
+        f"/readyz of {release} through the API server: {status or 'no answer'} {text}",
+        "see what it waits for; without an answer, check its pods, and that NetworkPolicies let"
+        " the API server reach port http",
+    )
 
 
 def _is_sidecar(pod: ProgramPod) -> bool:

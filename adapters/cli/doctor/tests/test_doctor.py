@@ -77,6 +77,11 @@ def not_ready(cluster: SoundCluster) -> None:
     cluster.ready = (503, b"waits for the first list of: ledgers\n")
 
 
+def closed_port(cluster: SoundCluster) -> None:
+    text = "error trying to reach service: dial tcp 10.244.1.7:9595: i/o timeout"
+    cluster.ready = (503, {"kind": "Status", "message": text})
+
+
 def of_webhooks(cluster: SoundCluster) -> list[Object]:
     webhooks: list[Object] = cluster.find("mutatingwebhookconfigurations")["webhooks"]
     return webhooks
@@ -209,6 +214,7 @@ def unreadable_settings(cluster: SoundCluster) -> None:
         (no_replica, ERROR, "0 of 2 replicas of dragoman-system/dragoman"),
         (one_replica, WARNING, "1 of 2 replicas of dragoman-system/dragoman"),
         (not_ready, ERROR, "503 waits for the first list of: ledgers"),
+        (closed_port, WARNING, "does not reach port http of dragoman-system/dragoman, which is ready"),
         (one_webhook, ERROR, "has no webhook bindings.dragoman.dev"),
         (ignoring, WARNING, "pods.dragoman.dev has failurePolicy Ignore"),
         (holding_up, WARNING, "bindings.dragoman.dev has failurePolicy Fail"),
@@ -267,6 +273,14 @@ def test_a_renamed_resource_that_the_chart_covers_is_no_finding() -> None:
     renamed_and_covered(cluster)
 
     assert cluster.problems() == []
+
+
+def test_a_port_without_an_answer_is_an_error_where_a_replica_is_not_ready() -> None:
+    cluster = a_sound_cluster()
+    closed_port(cluster)
+    one_replica(cluster)
+
+    assert [each.level for each in cluster.problems()] == [WARNING, ERROR]
 
 
 def test_an_agent_that_is_not_ready_on_containerd_1_7_gets_the_remedy_for_nri() -> None:
