@@ -214,7 +214,11 @@ def unreadable_settings(cluster: SoundCluster) -> None:
         (no_replica, ERROR, "0 of 2 replicas of dragoman-system/dragoman"),
         (one_replica, WARNING, "1 of 2 replicas of dragoman-system/dragoman"),
         (not_ready, ERROR, "503 waits for the first list of: ledgers"),
-        (closed_port, WARNING, "does not reach port http of dragoman-system/dragoman, which is ready"),
+        (
+            closed_port,
+            WARNING,
+            "does not reach port http of dragoman-system/dragoman, which is ready",
+        ),
         (one_webhook, ERROR, "has no webhook bindings.dragoman.dev"),
         (ignoring, WARNING, "pods.dragoman.dev has failurePolicy Ignore"),
         (holding_up, WARNING, "bindings.dragoman.dev has failurePolicy Fail"),
