@@ -78,6 +78,7 @@ class Fleet:
         quotas: by namespace, as the objects have them.
         agents: what the node agents report; nothing where they were not asked.
         unused_ledgers: the names of NodeLedgers without a node.
+        unused_claims: uids of claims with devices that are reserved for nothing.
     """
 
     dialects: tuple[Dialect, ...]
@@ -87,6 +88,7 @@ class Fleet:
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     agents: AgentReports = NO_REPORTS
     unused_ledgers: tuple[str, ...] = ()
+    unused_claims: frozenset[str] = frozenset()
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""
@@ -147,6 +149,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         tuple(_problems(manifests, nodes)),
         _quotas(manifests),
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
+        unused_claims=reader.unused_claims,
     )
 
 
@@ -171,6 +174,7 @@ class _Reader:
             self._claims.put_slice(published)
         for claim, _ in manifests.claims.values():
             self._claims.put_claim(_with_claim_uid(claim))
+        self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:

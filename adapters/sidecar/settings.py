@@ -88,18 +88,27 @@ class DraSettings(Section):
         arbiter: whether each new allocation of a claim is committed to the ledger before the API
             server writes it, or rejected; needs ``claims``.
         shadows: whether shadow claims show schedulers what others have; needs ``claims``.
+        deallocate_unused: drivers whose claims are deallocated if they keep devices that no pod
+            uses; needs ``claims``.
+        unused_seconds: how long a claim must be unused.
     """
 
     claims: bool = False
     arbiter: bool = False
     shadows: bool = False
+    deallocate_unused: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
+    unused_seconds: Annotated[int, Field(ge=1, le=86400)] = 60
 
     @model_validator(mode="after")
     def _others_read_claims(self) -> "DraSettings":
         """An arbiter that does not see claims would release them."""
-        for name in ("arbiter", "shadows"):
-            if getattr(self, name) and not self.claims:
-                raise ValueError(f"dra.{name}: needs dra.claims: true")
+        needing = {
+            "arbiter": self.arbiter,
+            "shadows": self.shadows,
+            "deallocateUnused": self.deallocate_unused,
+        }
+        for name in (name for name, value in needing.items() if value and not self.claims):
+            raise ValueError(f"dra.{name}: needs dra.claims: true")
         return self
 
 

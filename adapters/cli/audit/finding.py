@@ -136,6 +136,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "Create the pod again; until then all cards that it may use count as in use.",
             ),
             Rule(
+                "claim-without-pod",
+                Severity.WARNING,
+                "a claim keeps cards and is reserved for no pod",
+                "Delete the claim if no pod will use it, or set dra.unused.enabled.",
+            ),
+            Rule(
                 "record-without-request",
                 Severity.WARNING,
                 "a pod has a record of cards and requests no share",

@@ -30,6 +30,9 @@ def node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding
     if state.unreadable is not None:
         yield Finding(RULES["unreadable-ledger"], state.unreadable, node=name)
     yield from (_of_problem(state, problem) for problem in _problems(state, fleet.dialects))
+    for uid in state.ledger.allocations.keys() & fleet.unused_claims:
+        claim = state.ledger.allocations[uid].pod
+        yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=claim)
     for pod in state.pods:
         yield from edited_record(pod, state.node, fleet.dialects)
         yield from record_without_request(pod, fleet.dialects)

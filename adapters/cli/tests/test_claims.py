@@ -1,5 +1,6 @@
 """Claims of Dynamic Resource Allocation in the input."""
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -115,3 +116,18 @@ def test_who_may_not_list_claims_is_warned(tmp_path: Path) -> None:
     assert problem.startswith(
         "cards that ResourceClaims have do not count: must list resourceclaims"
     )
+
+
+def test_a_claim_without_a_pod_is_a_finding() -> None:
+    used = a_claim("gpu-1", "used")
+    used["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+    things = (node(cards=2), a_slice(uuid(0), uuid(1)), a_claim("gpu-0"), used)
+
+    found = CliRunner().invoke(app, ["audit", "-f", "-", "-o", "json"], input=stream(*things))
+
+    lines = [
+        (each["rule"], each["pod"])
+        for each in json.loads(found.stdout)["findings"]
+        if each["rule"] == "claim-without-pod"
+    ]
+    assert lines == [("claim-without-pod", "team/c")]

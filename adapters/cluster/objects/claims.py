@@ -1,14 +1,16 @@
-"""Reads single ResourceClaims."""
+"""Reads and deallocates single ResourceClaims."""
 
 import msgspec
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import read
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import RESOURCE_CLAIMS
+from adapters.dialects.dra.claims import allocated
 from adapters.wire.dra import ResourceClaim
 from core.requests.pod_ref import PodRef
 
 _CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
+_OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
 class ClaimClient:
@@ -26,3 +28,29 @@ class ClaimClient:
         """
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
+
+    async def deallocate(self, claim: PodRef) -> bool:
+        """Remove the allocation of a claim that nothing uses; whether it had one.
+
+        No effect where the claim was deleted, is another one, or is reserved meanwhile.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
+        if body is None:
+            return False
+        live = allocated(read(_CLAIM, body))
+        if live is None or live.uid != claim.uid or live.is_reserved:
+            return False
+        # With its resourceVersion: a scheduler that reserves the claim now makes this a conflict.
+        found: dict[str, object] = read(_OBJECT, body)
+        replaced = {**found, "status": {}}
+        try:
+            path = RESOURCE_CLAIMS.path(claim.name, claim.namespace, "status")
+            await self._client.replace(path, replaced)
+        except ClusterError as error:
+            if error.status not in {NOT_FOUND, CONFLICT}:
+                raise
+            return False
+        return True

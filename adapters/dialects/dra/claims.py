@@ -37,6 +37,7 @@ class Claim:
         results: its devices, without those that it has for administration only.
         nodes: where its devices can be; None where the allocation does not say.
         pods: for which it is reserved.
+        is_reserved: for a pod, or for another consumer; where nothing is known, it is.
         unread: why its status cannot be decoded; None where it can.
     """
 
@@ -45,6 +46,7 @@ class Claim:
     results: tuple[DeviceResult, ...] = ()
     nodes: frozenset[str] | None = None
     pods: tuple[PodRef, ...] = ()
+    is_reserved: bool = True
     unread: str | None = None
 
 
@@ -74,6 +76,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
             for each in status.reserved_for or ()
             if each.resource == "pods"
         ),
+        bool(status.reserved_for),
     )
 
 

@@ -95,6 +95,10 @@ class ClaimCache:
         """
         return self._consumers.get(uid, frozenset())
 
+    def unused(self) -> Iterator[Claim]:
+        """Return the claims with devices that are reserved for nothing."""
+        return (claim for claim in self._by_name.values() if not claim.is_reserved)
+
     def put_class(self, item: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[item.metadata.name] = item

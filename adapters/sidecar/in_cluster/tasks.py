@@ -18,7 +18,6 @@ from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.node_lock import NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
-from adapters.cluster.objects.shadow_claims import ShadowClaimClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.sidecar.certificates.tls_context import CertificateText
@@ -27,6 +26,7 @@ from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import NodeLocks, NoLocks
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.access import check_served, credentials
+from adapters.sidecar.in_cluster.claim_controllers import ClaimControllers
 from adapters.sidecar.in_cluster.pod_waker import PodWaker
 from adapters.sidecar.in_cluster.ports import (
     ClusterBinder,
@@ -44,7 +44,6 @@ from adapters.sidecar.reconcile.node_resources import NodeResourcePublisher
 from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.reconcile.reporter import ReconcileReporter
 from adapters.sidecar.reconcile.requeue import PodRequeuer
-from adapters.sidecar.reconcile.shadows import ShadowPublisher
 from adapters.sidecar.reconcile.unbound import UnboundScanner
 from adapters.sidecar.runtime import Cluster, ServiceRuntime
 from adapters.sidecar.settings import Settings
@@ -84,6 +83,7 @@ class InCluster:
         self._ledgers = ClusterLedgerWatch(self._watches, agents)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
+        self._claim_controllers = ClaimControllers(self._client, self._cache.claims, settings, log)
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
@@ -127,11 +127,13 @@ class InCluster:
         runtime.staleness = self._ledgers.staleness
         leading = [reconciler.run, publisher.run, quotas.run]
         if self._settings.dra.shadows:
-            shadows = self._shadows(service)
+            shadows = self._claim_controllers.shadows(service)
             self._cache.subscribe(shadows.look_at)
             runtime.ledger_changed = partial(_each, (unbound.changed, shadows.look_at))
             runtime.ledger_deleted = partial(_each, (reconciler.look_at, shadows.look_at))
             leading.append(shadows.run)
+        if self._settings.dra.claims:
+            leading.append(self._claim_controllers.unused(runtime.metrics).run)
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
@@ -212,17 +214,6 @@ class InCluster:
             self._settings.publish,
             monotonic,
             self._warning("node_resources.write_failed"),
-        )
-
-    def _shadows(self, service: Service) -> ShadowPublisher:
-        namespace = self._settings.namespace
-        return ShadowPublisher(
-            service.ledgers,
-            self._cache.claims,
-            ShadowClaimClient(self._client, namespace),
-            namespace,
-            monotonic,
-            self._warning("shadow_claims.write_failed"),
         )
 
     def _election(self) -> Election:

@@ -120,6 +120,8 @@ EVERY = {
     "DRA_CLAIMS": "true",
     "DRA_ARBITER": "true",
     "DRA_SHADOWS": "true",
+    "DRA_DEALLOCATEUNUSED": "gpu.dragoman.dev",
+    "DRA_UNUSEDSECONDS": "5",
     "DECISIONS_RECORD": "i",
     "DECISIONS_RECORDMIB": "1",
     "LOG_FORMAT": "text",

@@ -104,7 +104,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
-            "resourceclaims/binding", "sharequotas/status",
+            "resourceclaims/binding", "resourceclaims/status", "sharequotas/status",
         },
     }  # fmt: skip
 

@@ -87,6 +87,9 @@ def _of_claims(release: Installation) -> Iterator[Permission]:
         for verb in ("get", "list", "watch"):
             for plural in ("resourceclaims", "resourceslices", "deviceclasses"):
                 yield Permission(verb, group, plural)
+    if setting(release, "deallocateUnused"):
+        yield Permission("update", group, "resourceclaims/status")
+        yield Permission("update", group, "resourceclaims/binding")
     if setting(release, "shadows"):
         own = release.namespace
         yield Permission("create", group, "resourceclaims", namespace=own)

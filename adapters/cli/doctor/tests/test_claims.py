@@ -8,7 +8,7 @@ from adapters.cli.doctor.tests.sound_cluster import SoundCluster, a_sound_cluste
 ERROR, WARNING = FindingLevel.ERROR, FindingLevel.WARNING
 
 
-def with_dra(**settings: bool) -> SoundCluster:
+def with_dra(**settings: object) -> SoundCluster:
     cluster = a_sound_cluster()
     data = cluster.find("configmaps")["data"]
     (file,) = (name for name in data if name.endswith("sidecar.yaml"))
@@ -73,3 +73,14 @@ def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
 
     assert found.level is WARNING
     assert "deviceclasses cannot be read" in found.text
+
+
+def test_rights_to_deallocate_claims_are_asked_for() -> None:
+    cluster = with_dra(claims=True, deallocateUnused=["gpu.dragoman.dev"])
+    assert cluster.problems() == []
+    cluster.forbidden.add(("update", "resourceclaims"))
+
+    texts = [found.text for found in cluster.problems()]
+
+    for part in ("status", "binding"):
+        assert any(f"update resourceclaims/{part}.resource.k8s.io" in text for text in texts)

@@ -1,0 +1,67 @@
+"""The leader's controllers of ResourceClaims."""
+
+from time import monotonic
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.objects.claims import ClaimClient
+from adapters.cluster.objects.shadow_claims import ShadowClaimClient
+from adapters.sidecar.cluster_state.claim_cache import ClaimCache
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.observe.decision_log import Logger
+from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.reconcile.shadows import ShadowPublisher
+from adapters.sidecar.reconcile.unused_claims import UnusedClaims
+from adapters.sidecar.settings import Settings
+
+
+class ClaimControllers:
+    """Makes the controllers of one service."""
+
+    def __init__(
+        self, client: KubeClient, claims: ClaimCache, settings: Settings, log: Logger
+    ) -> None:
+        """Make none yet.
+
+        Args:
+            client: of the API server.
+            claims: of the cluster.
+            settings: of the service.
+            log: of the service.
+        """
+        self._client = client
+        self._claims = claims
+        self._settings = settings
+        self._log = log
+
+    def shadows(self, service: Service) -> ShadowPublisher:
+        """Make the publisher of shadow claims."""
+        namespace = self._settings.namespace
+        return ShadowPublisher(
+            service.ledgers,
+            self._claims,
+            ShadowClaimClient(self._client, namespace),
+            namespace,
+            monotonic,
+            lambda node, text: self._log.warning(
+                "shadow_claims.write_failed", node=node, text=text
+            ),
+        )
+
+    def unused(self, metrics: Metrics) -> UnusedClaims:
+        """Make what counts and deallocates claims that no pod uses."""
+        settings = self._settings.dra
+        unused = UnusedClaims(
+            self._claims,
+            ClaimClient(self._client),
+            settings.deallocate_unused,
+            settings.unused_seconds,
+            monotonic,
+            lambda claim, text: self._log.warning("claims.unused", claim=claim, text=text),
+        )
+        metrics.gauge(
+            "dragoman_claims_unused",
+            "Claims that keep devices although no pod has used them for dra.unusedSeconds;"
+            " 0 where it does not lead.",
+            lambda: unused.count,
+        )
+        return unused
