@@ -11,7 +11,6 @@ from pathlib import Path
 
 from version import ROOT
 
-_BIN = Path(sys.executable).parent
 PLATFORMS = "linux/amd64,linux/arm64"
 IMAGES = ("service", "node")
 
@@ -39,10 +38,13 @@ def distributions(folder: Path, epoch: int) -> Path:
     return wheel
 
 
-def single_file(folder: Path, wheel: Path, version: str, epoch: int) -> None:
+def single_file(folder: Path, wheel: Path, version: str, epoch: int) -> Path:
     """The command with everything that it imports, for the Python and platform that build it.
 
     The packages are those of ``.venv``, which make installed from the lock with its hashes.
+
+    Returns:
+        its path.
     """
     platform = sysconfig.get_platform().replace("-", "_")
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -52,7 +54,8 @@ def single_file(folder: Path, wheel: Path, version: str, epoch: int) -> None:
             content.extractall(name)
         words = ("--venv-repository", ROOT / ".venv", "-r", ROOT / "requirements" / "run.txt")
         entry = ("--sources-directory", name, "--entry-point", "adapters.cli.main:main")
-        run(_BIN / "pex", *words, *entry, "--output-file", made, epoch=epoch)
+        run(sys.executable, "-m", "pex", *words, *entry, "--output-file", made, epoch=epoch)
+    return made
 
 
 def chart(folder: Path, epoch: int) -> None:

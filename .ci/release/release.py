@@ -1,6 +1,6 @@
 """Builds everything that a release consists of: ``make release``.
 
-    python .ci/release/release.py FOLDER [--images auto|require|skip]
+    python .ci/release/release.py FOLDER [--images auto|require|skip] [--url URL]
 
 The folder is emptied first. The same commit, lock and Python give the same wheel, sdist and bills.
 """
@@ -17,6 +17,7 @@ import artifacts
 from artifacts import ReleaseError
 from bill import bill
 from changes import ChangesError, changes
+from krew import plugin
 from version import ROOT, differing, version
 
 SUMS = "SHA256SUMS"
@@ -25,12 +26,13 @@ BILLS = {"dragoman": "run.txt", "dragoman-node": "node.txt"}
 """By program: the lock that it is installed from."""
 
 
-def build(folder: Path, images: str) -> None:
+def build(folder: Path, images: str, url: str) -> None:
     """Build all artifacts and their checksums.
 
     Args:
         folder: is emptied.
         images: ``auto`` builds them where an engine answers, ``require`` or fails, ``skip`` not.
+        url: of the folder from which krew downloads the plugin; empty where it is not known.
 
     Raises:
         ReleaseError: the checkout is not ready for a release, or a tool failed.
@@ -45,7 +47,8 @@ def build(folder: Path, images: str) -> None:
     folder.mkdir(parents=True)
     (folder / NOTES).write_text(notes)
     wheel = artifacts.distributions(folder, epoch)
-    artifacts.single_file(folder, wheel, number, epoch)
+    command = artifacts.single_file(folder, wheel, number, epoch)
+    plugin(folder, command, number, epoch, url)
     artifacts.chart(folder, epoch)
     for program, lock in BILLS.items():
         text = bill(
@@ -79,10 +82,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--images", choices=("auto", "require", "skip"), default="auto")
+    parser.add_argument("--url", default="", help="of the published files, for krew's manifest")
     options = parser.parse_args()
     folder = options.folder.resolve()
     try:
-        build(folder, options.images)
+        build(folder, options.images, options.url)
     except (ReleaseError, ChangesError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1

@@ -1,10 +1,12 @@
 """What ``make release`` is built from: one version, dated changes, locks, and the workflows."""
 
+import hashlib
 import importlib
 import json
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -99,6 +101,31 @@ def test_packages_of_other_platforms_are_not_in_the_bill(tmp_path: Path) -> None
     )
 
     assert list(module("bill").locked(lock)) == [("one", "1"), ("three", "3")]
+
+
+@pytest.mark.parametrize("url", ["", "https://files.example.com/v1.2.3/"])
+def test_the_manifest_of_krew_names_the_archive_that_was_built(tmp_path: Path, url: str) -> None:
+    command = tmp_path / "command"
+    command.write_text("#!/usr/bin/env python3.11\n")
+
+    module("krew").plugin(tmp_path, command, "1.2.3", 1_750_000_000, url)
+
+    text = (tmp_path / "krew-dragoman.yaml").read_text()
+    manifest = yaml.safe_load(text)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    (platform,) = manifest["spec"]["platforms"]
+    assert manifest["spec"]["version"] == "v1.2.3"
+    assert platform["uri"] == f"{url}{archive.name}"
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert platform["selector"]["matchLabels"]["os"] in archive.name
+    assert not re.search(r"\b[A-Z]+_[A-Z0-9]+\b|VERSION|PYTHON", text)
+    with tarfile.open(archive) as content:
+        packed = {each.name: each.mode for each in content}
+    assert packed.keys() == {each["from"] for each in platform["files"]}
+    assert packed[platform["bin"]] == 0o755
+    before = archive.read_bytes()
+    module("krew").plugin(tmp_path, command, "1.2.3", 1_750_000_000, url)
+    assert archive.read_bytes() == before
 
 
 def test_the_lock_of_the_tools_has_what_the_release_needs() -> None:

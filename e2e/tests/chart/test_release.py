@@ -1,5 +1,6 @@
 """``make release`` without images, which need an engine: what it makes is complete and runs."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.harness.cluster import chart
 from e2e.harness.processes.run import REPOSITORY
@@ -46,7 +48,7 @@ def test_every_artifact_has_a_checksum(release: Path) -> None:
     assert done.returncode == 0
     listed = {line.split("  ")[1] for line in sums}
     assert listed == {file.name for file in release.iterdir()} - {"SHA256SUMS"}
-    kinds = ("*.whl", "*.tar.gz", "*.pex", "*.tgz", "*.cdx.json", "RELEASE-NOTES.md")
+    kinds = ("*.whl", "dragoman-*.tar.gz", "*.pex", "*.tgz", "*.cdx.json", "RELEASE-NOTES.md")
     assert all(any(release.glob(kind)) for kind in kinds)
 
 
@@ -61,10 +63,31 @@ def test_the_single_file_runs_without_this_checkout(release: Path, tmp_path: Pat
     assert "pods placed" in placed.stdout, placed.stderr
 
 
+def test_the_archive_that_the_manifest_of_krew_names_is_the_plugin(
+    release: Path, tmp_path: Path
+) -> None:
+    manifest = yaml.safe_load((release / "krew-dragoman.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    archive = release / platform["uri"]
+    with tarfile.open(archive) as content:
+        content.extractall(tmp_path, filter="data")
+    bin_folder = tmp_path / "bin"  # krew's own, with a link to the plugin
+    bin_folder.mkdir()
+    (bin_folder / platform["bin"]).symlink_to(tmp_path / platform["bin"])
+    where = {"PEX_ROOT": str(tmp_path / "pex"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+
+    used = run(bin_folder / platform["bin"], "top", "--help", **where)
+    completed = run(tmp_path / "kubectl_complete-dragoman", "wha", **where)
+
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == platform["sha256"]
+    assert used.stdout.startswith("Usage: kubectl dragoman top [OPTIONS]"), used.stderr
+    assert completed.stdout == "whatif\n:4\n", completed.stderr
+
+
 def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:
     with zipfile.ZipFile(only(release, "*.whl")) as wheel:
         names = wheel.namelist()
-    with tarfile.open(only(release, "*.tar.gz")) as sdist:
+    with tarfile.open(only(release, "dragoman-*.tar.gz")) as sdist:
         sources = {name.partition("/")[2] for name in sdist.getnames()}
 
     packed = {name for name in names if ".dist-info/" not in name}
