@@ -82,15 +82,18 @@ class MonitorConfig(_Section, frozen=True):
 
 
 class DraSection(_Section, frozen=True):
-    """Folders of Dynamic Resource Allocation on the host.
+    """Dynamic Resource Allocation: our driver, and its folders on the host.
 
     Attributes:
         cdi: in which the runtime looks for files of the Container Device Interface.
         kubelet: its root folder.
+        conditions: whether schedulers bind a pod of a claim only when a condition says that the
+            ledger has the claim.
     """
 
     cdi: str = "/var/run/cdi"
     kubelet: str = "/var/lib/kubelet"
+    conditions: bool = False
 
 
 class HamiSection(_Section, frozen=True):

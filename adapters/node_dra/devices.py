@@ -6,10 +6,11 @@ its default: all memory, no reserved compute, one slot.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from adapters.dialects.dra import DRIVER
+from adapters.dialects.dra.conditions import COMMITTED, REJECTED
 from core.hardware import mig_catalog
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Geometry, Slice
@@ -61,6 +62,12 @@ def card_devices(card: Card) -> CardDevices | None:
             return CardDevices(card.uuid, (_whole(card),))
         case Mode.MIG:
             return _partitioned(card)
+
+
+def with_conditions(devices: CardDevices) -> CardDevices:
+    """The same devices, for which schedulers wait until the ledger has the claim."""
+    conditions = {"bindingConditions": [COMMITTED], "bindingFailureConditions": [REJECTED]}
+    return replace(devices, devices=tuple(each | conditions for each in devices.devices))
 
 
 def names_of_cards(cards: Iterable[CardDevices]) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from adapters.node.injection.profiles import VendorProfile
 from adapters.node.log import log_event
 from adapters.node.supervisor import supervise
 from adapters.node_dra.claim_server import ClaimServer
-from adapters.node_dra.devices import CardDevices, card_devices, names_of_cards
+from adapters.node_dra.devices import CardDevices, card_devices, names_of_cards, with_conditions
 from adapters.node_dra.preparation import Preparer
 from adapters.node_dra.prepared import PreparedClaims
 from adapters.node_dra.publisher import SlicePublisher
@@ -36,6 +36,7 @@ class NodeCards:
         grants: the ledger, whose cards have what other components say too.
         vendors: profiles; a vendor whose own components serve its pods has no devices.
         slots: places on a card that the ledger lacks.
+        conditions: whether schedulers wait until the ledger has a claim.
     """
 
     node: str
@@ -43,11 +44,15 @@ class NodeCards:
     grants: LedgerGrants
     vendors: Mapping[str, VendorProfile]
     slots: int
+    conditions: bool = False
 
     def pools(self) -> tuple[DevicePool, ...] | None:
         """The pools that should be published; None as long as ledger or hardware is not known."""
         ready = self.grants.known and (self.watcher.known or self.watcher.source is None)
-        return pools(self.node, self._devices()) if ready else None
+        if not ready:
+            return None
+        devices = self._devices()
+        return pools(self.node, map(with_conditions, devices) if self.conditions else devices)
 
     def cards(self) -> Mapping[str, str]:
         """The uuid of the card of each device, by the device's name."""
@@ -92,7 +97,7 @@ async def run(config: AgentConfig) -> None:
     grants = LedgerGrants()
     watcher = HardwareWatcher(hardware_source(config.inventory, name))
     watcher.read_first()
-    cards = NodeCards(name, watcher, grants, vendors, config.publish.slots)
+    cards = NodeCards(name, watcher, grants, vendors, config.publish.slots, config.dra.conditions)
     equipment = EquipmentSource(grants, vendors, lambda: watcher.hardware, cdi=True)
     preparer = Preparer(
         ClaimServer(credentials),

@@ -206,7 +206,8 @@ class SlicePublisher:
             f"the API server did not store {', '.join(missing[:3])} of a ResourceSlice, so that a"
             " card would be allocated as a whole or twice; nothing is published. dra.driver needs"
             " Kubernetes 1.36 or later, with the feature gates DRAConsumableCapacity,"
-            " DRAPartitionableDevices and DRADeviceTaints on, which is their default"
+            " DRAPartitionableDevices, DRADeviceTaints and DRADeviceBindingConditions on, which is"
+            " their default"
         )
 
 

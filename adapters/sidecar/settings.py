@@ -91,6 +91,8 @@ class DraSettings(Section):
         deallocate_unused: drivers whose claims are deallocated if they keep devices that no pod
             uses; needs ``claims``.
         unused_seconds: how long a claim must be unused.
+        conditions: whether claims of devices with our binding condition are committed after the
+            API server has written them; needs ``claims``.
     """
 
     claims: bool = False
@@ -98,6 +100,7 @@ class DraSettings(Section):
     shadows: bool = False
     deallocate_unused: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
     unused_seconds: Annotated[int, Field(ge=1, le=86400)] = 60
+    conditions: bool = False
 
     @model_validator(mode="after")
     def _others_read_claims(self) -> "DraSettings":
@@ -105,6 +108,7 @@ class DraSettings(Section):
         needing = {
             "arbiter": self.arbiter,
             "shadows": self.shadows,
+            "conditions": self.conditions,
             "deallocateUnused": self.deallocate_unused,
         }
         for name in (name for name, value in needing.items() if value and not self.claims):

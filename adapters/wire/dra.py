@@ -47,6 +47,7 @@ class SliceDevice(Wire, frozen=True, gc=False):
     allow_multiple_allocations: bool | None = None
     taints: tuple[dict[str, Any], ...] | None = None
     binding_conditions: tuple[str, ...] | None = None
+    binding_failure_conditions: tuple[str, ...] | None = None
 
 
 class CelSelector(Wire, frozen=True, gc=False):
@@ -176,6 +177,7 @@ class DeviceResult(Wire, frozen=True, gc=False):
     admin_access: bool | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Amount] | None = None
+    binding_conditions: tuple[str, ...] | None = None
 
 
 class DeviceAllocation(Wire, frozen=True, gc=False):
@@ -220,11 +222,29 @@ class ConsumerReference(Wire, frozen=True, gc=False):
     uid: str = ""
 
 
+class DeviceCondition(Wire, frozen=True, gc=False):
+    """What a driver, or another component, says about an allocated device."""
+
+    type: str = ""
+    status: str = ""
+
+
+class AllocatedDeviceStatus(Wire, frozen=True, gc=False):
+    """The state of one allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[DeviceCondition, ...] | None = None
+
+
 class ClaimStatus(Wire, frozen=True, gc=False):
     """Of a claim; without an allocation it has no device."""
 
     allocation: ClaimAllocation | None = None
     reserved_for: tuple[ConsumerReference, ...] | None = None
+    devices: tuple[AllocatedDeviceStatus, ...] | None = None
 
 
 class StatusOfClaim(Wire, frozen=True, gc=False):

@@ -1,13 +1,25 @@
-"""Reads and deallocates single ResourceClaims."""
+"""Reads and deallocates single ResourceClaims, and answers their schedulers."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from adapters.cluster.api import timestamps
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import allocated
-from adapters.wire.dra import ResourceClaim
+from adapters.dialects.dra.conditions import reported
+from adapters.wire.dra import DeviceResult, ResourceClaim
 from core.requests.pod_ref import PodRef
+
+
+class _StoredDevices(msgspec.Struct):
+    """``status.devices`` as it is stored, whatever its entries have."""
+
+    devices: list[dict[str, Any]] | None = None
+
 
 _CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
 _OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
@@ -54,3 +66,27 @@ class ClaimClient:
                 raise
             return False
         return True
+
+    async def report(
+        self, claim: ResourceClaim, devices: Sequence[DeviceResult], problem: str | None
+    ) -> None:
+        """Write whether the ledger has a claim into the conditions of its devices.
+
+        Args:
+            claim: as it was read; one that was changed since is not written.
+            devices: of its allocation.
+            problem: why the ledger cannot have it; None where it has it.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        metadata = claim.metadata
+        stored = msgspec.json.decode(claim.status, type=_StoredDevices).devices or []
+        body = {
+            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": {
+                "devices": reported(stored, devices, problem, timestamps.seconds(timestamps.now()))
+            },
+        }
+        path = RESOURCE_CLAIMS.path(metadata.name, metadata.namespace, "status")
+        await self._client.patch(path, body)

@@ -1,13 +1,17 @@
-"""Claims are deallocated, against a scripted server."""
+"""Claims are deallocated and answered, against a scripted server."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.claims import ClaimClient
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
+from adapters.dialects.dra.conditions import COMMITTED, awaiting
+from adapters.wire.dra import ClaimStatus
 from core.requests.pod_ref import PodRef
 
 PATH = "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims/c"
@@ -77,3 +81,40 @@ def test_a_claim_that_was_deleted_needs_nothing() -> None:
 def test_a_rejected_write_is_an_error() -> None:
     with pytest.raises(ClusterError, match="403"):
         deallocated(ok(UNUSED), refusal(403, {"kind": "Status", "code": 403}))
+
+
+WAITING = {
+    "request": "r",
+    "driver": "gpu.dragoman.dev",
+    "pool": "n1",
+    "device": "gpu-0",
+    "bindingConditions": [COMMITTED],
+}
+FOREIGN = {"driver": "net.example.com", "pool": "n1", "device": "eth0", "data": {"ip": "::1"}}
+ALLOCATED = {
+    "metadata": {"name": "c", "namespace": "team", "uid": "u", "resourceVersion": "7"},
+    "status": {"allocation": {"devices": {"results": [WAITING]}}, "devices": [FOREIGN]},
+}
+
+
+def test_the_answer_is_written_beside_what_others_say_and_only_into_what_was_read() -> None:
+    async def main() -> None:
+        async with serving(ok(ALLOCATED), ok({})) as server, client(server) as api:
+            claims = ClaimClient(api)
+            claim = await claims.get(PodRef("team", "c", "u"))
+            assert claim is not None
+            devices = awaiting(msgspec.json.decode(claim.status, type=ClaimStatus))
+            await claims.report(claim, devices, None)
+            _, written = server.requests
+
+        assert (written.method, written.path) == ("PATCH", f"{PATH}/status")
+        body: Any = written.json()
+        assert body["metadata"] == {"uid": "u", "resourceVersion": "7"}
+        assert list(body["status"]) == ["devices"]
+        foreign, ours = body["status"]["devices"]
+        assert foreign == FOREIGN
+        assert ours["device"] == "gpu-0"
+        assert [each["type"] for each in ours["conditions"]] == [COMMITTED]
+        assert datetime.fromisoformat(ours["conditions"][0]["lastTransitionTime"]).tzinfo
+
+    asyncio.run(main())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from adapters.dialects.dra.conditions import awaiting, is_rejected
 from adapters.wire.dra import (
     ClaimAllocation,
     ClaimStatus,
@@ -39,6 +40,8 @@ class Claim:
         pods: for which it is reserved.
         is_reserved: for a pod, or for another consumer; where nothing is known, it is.
         unread: why its status cannot be decoded; None where it can.
+        pending: whether its scheduler binds no pod before the ledger has the claim.
+        rejected: whether the scheduler knows that the ledger cannot have it.
     """
 
     uid: str
@@ -48,6 +51,8 @@ class Claim:
     pods: tuple[PodRef, ...] = ()
     is_reserved: bool = True
     unread: str | None = None
+    pending: bool = False
+    rejected: bool = False
 
 
 def allocated(claim: ResourceClaim) -> Claim | None:
@@ -76,7 +81,9 @@ def allocated(claim: ResourceClaim) -> Claim | None:
             for each in status.reserved_for or ()
             if each.resource == "pods"
         ),
-        bool(status.reserved_for),
+        is_reserved=bool(status.reserved_for),
+        pending=bool(awaiting(status)),
+        rejected=is_rejected(status),
     )
 
 

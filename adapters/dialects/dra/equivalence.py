@@ -86,11 +86,13 @@ def _words(claim: RequestedClaim, classes: Classes) -> frozenset[str] | None:
 
 
 def _is_like(device: SliceDevice, chosen: SliceDevice, words: frozenset[str]) -> bool:
-    if any(
-        each.taints or each.binding_conditions or each.consumes_counters
-        for each in (device, chosen)
-    ):
+    if any(each.taints or each.consumes_counters for each in (device, chosen)):
         return False
+    if (device.binding_conditions, device.binding_failure_conditions) != (
+        chosen.binding_conditions,
+        chosen.binding_failure_conditions,
+    ):
+        return False  # the scheduler has copied those of the chosen one into the claim
     if device.capacity != chosen.capacity:
         return False
     if device.allow_multiple_allocations != chosen.allow_multiple_allocations:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.dialects.dra.conditions import COMMITTED, REJECTED
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import CardLoad, Hardware
 from adapters.node.hardware.watcher import HardwareWatcher
@@ -48,6 +49,15 @@ def published(cards: NodeCards) -> list[dict[str, object]]:
 
 def test_nothing_is_published_before_the_ledger_is_known() -> None:
     assert node_cards(Source(card(0)), known=False).pools() is None
+
+
+def test_devices_have_the_conditions_that_the_service_writes() -> None:
+    cards = replace(node_cards(Source(card(0))), conditions=True)
+
+    (device,) = published(cards)
+
+    assert device["bindingConditions"] == [COMMITTED]
+    assert device["bindingFailureConditions"] == [REJECTED]
 
 
 def test_a_card_has_what_hardware_and_ledger_both_allow() -> None:

@@ -15,9 +15,9 @@ import msgspec
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError
-from adapters.dialects.dra.devices import Devices, means_cards
+from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
-from adapters.dialects.dra.holders import holding
+from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.claim_shares import with_shares
@@ -77,7 +77,7 @@ class ClaimAdmission:
             text = f"dragoman: {error}"
             return self._deny(review, replace(decision, cause="unclear", text=text))
         held = self._held(claim)
-        missing = self._without_ledger(claim)
+        missing = node_without_ledger(claim, self._service.ledgers, self._catalog.devices)
         if missing:
             text = f"dragoman: {missing} has no ledger yet"
             return self._deny(review, replace(decision, node=missing, cause="unclear", text=text))
@@ -85,7 +85,7 @@ class ClaimAdmission:
             self._record(replace(decision, outcome=Outcome.UNTOUCHED))
             return admission.allowed(review.uid)
         decision = replace(decision, node=held[0].node)
-        problem = _unclear(held)
+        problem = unclear(held)
         if problem is not None:
             return self._deny(review, replace(decision, cause="unclear", text=problem))
         try:
@@ -130,30 +130,7 @@ class ClaimAdmission:
         return None
 
     def _held(self, claim: Claim) -> tuple[Allocation, ...]:
-        """What the claim would hold, on each node of which it would hold a card."""
-        ledgers = self._service.ledgers
-        names = ledgers.inventory.names() if claim.nodes is None else sorted(claim.nodes)
-        devices = self._catalog.devices
-        found = (
-            holding(claim, ledger.node, devices)
-            for name in names
-            if (ledger := ledgers.ledger(name)) is not None
-        )
-        return tuple(each for each in found if each is not None)
-
-    def _without_ledger(self, claim: Claim) -> str:
-        """A node without a ledger of which the claim has a card; empty where there is none."""
-        devices = self._catalog.devices
-        for result in claim.results:
-            device = devices.get((result.driver, result.pool, result.device))
-            if (
-                device is not None
-                and device.card
-                and means_cards(device.driver)
-                and self._service.ledgers.ledger(device.node) is None
-            ):
-                return device.node
-        return ""
+        return holdings(claim, self._service.ledgers, self._catalog.devices)
 
     def _deny(self, review: AdmissionRequest, decision: DecisionRecord) -> bytes:
         self._record(replace(decision, outcome=Outcome.REFUSED))
@@ -172,11 +149,3 @@ def _before(review: AdmissionRequest) -> Claim | None:
     """The allocation that the claim has already: only its consumers can change any more."""
     old = bytes(review.old_object)
     return None if old in (b"", b"null") else allocated(body.read(old, _CLAIM))
-
-
-def _unclear(held: Sequence[Allocation]) -> str | None:
-    """Why the ledger cannot say what a claim takes; None where it can."""
-    if len(held) > 1:
-        nodes = ", ".join(each.node for each in held)
-        return f"dragoman: its devices may be cards of several nodes: {nodes}"
-    return None if held[0].unread is None else f"dragoman: {held[0].node}: {held[0].unread}"

@@ -9,6 +9,7 @@ from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.observe.metrics import Metrics
+from adapters.sidecar.reconcile.claim_conditions import ClaimConditions
 from adapters.sidecar.reconcile.shadows import ShadowPublisher
 from adapters.sidecar.reconcile.unused_claims import UnusedClaims
 from adapters.sidecar.settings import Settings
@@ -45,6 +46,16 @@ class ClaimControllers:
             lambda node, text: self._log.warning(
                 "shadow_claims.write_failed", node=node, text=text
             ),
+        )
+
+    def conditions(self, service: Service) -> ClaimConditions:
+        """Make what answers the schedulers that wait for the ledger."""
+        return ClaimConditions(
+            service,
+            self._claims,
+            ClaimClient(self._client),
+            monotonic,
+            lambda node, text: self._log.warning("claim_conditions.failed", node=node, text=text),
         )
 
     def unused(self, metrics: Metrics) -> UnusedClaims:

@@ -132,6 +132,10 @@ class InCluster:
             runtime.ledger_changed = partial(_each, (unbound.changed, shadows.look_at))
             runtime.ledger_deleted = partial(_each, (reconciler.look_at, shadows.look_at))
             leading.append(shadows.run)
+        if self._settings.dra.conditions:
+            conditions = self._claim_controllers.conditions(service)
+            self._cache.subscribe(conditions.look_at)
+            leading.append(conditions.run)
         if self._settings.dra.claims:
             leading.append(self._claim_controllers.unused(runtime.metrics).run)
         for name, watch in watches.items():

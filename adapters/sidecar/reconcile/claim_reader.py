@@ -94,7 +94,7 @@ class ClaimReader:
             return
         held = holding(claim, node, self._cache.claims.devices)
         found.bound[entry.uid] = ANYWHERE if held is None else node.name
-        if held is not None:
+        if held is not None and not claim.pending:
             found.held.append(held)
 
     def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:

@@ -122,6 +122,7 @@ EVERY = {
     "DRA_SHADOWS": "true",
     "DRA_DEALLOCATEUNUSED": "gpu.dragoman.dev",
     "DRA_UNUSEDSECONDS": "5",
+    "DRA_CONDITIONS": "true",
     "DECISIONS_RECORD": "i",
     "DECISIONS_RECORDMIB": "1",
     "LOG_FORMAT": "text",
@@ -146,7 +147,7 @@ def test_every_value_can_be_set_by_the_environment() -> None:
     assert all(said[name] != plain.get(name) for name in EVERY)
 
 
-@pytest.mark.parametrize("name", ["arbiter", "shadows"])
+@pytest.mark.parametrize("name", ["arbiter", "shadows", "conditions"])
 def test_what_is_done_about_claims_needs_that_they_are_read(tmp_path: Path, name: str) -> None:
     file = tmp_path / "sidecar.yaml"
     file.write_text(f"dra: {{{name}: true}}")

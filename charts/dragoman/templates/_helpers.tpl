@@ -60,7 +60,7 @@ grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- if .Values.dra.enabled }}
-dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}
+dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}, conditions: {{ .Values.dra.conditions.enabled }}
   {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}}
 {{- end }}
 {{- end }}
@@ -194,7 +194,7 @@ mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
 monitor:
   listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
 {{- if .Values.dra.driver.enabled }}
-dra: {cdi: {{ .Values.dra.driver.cdi }}, kubelet: {{ .Values.dra.driver.kubelet }}}
+dra: {cdi: {{ .Values.dra.driver.cdi }}, kubelet: {{ .Values.dra.driver.kubelet }}, conditions: {{ .Values.dra.conditions.enabled }}}
 {{- end }}
 exempt: {{ append .Values.node.exempt .Release.Namespace | uniq | toJson }}
 {{- with .Values.node.profiles }}

@@ -26,7 +26,8 @@ from e2e.harness.workloads.claims import (
 @pytest.fixture(scope="package")
 def plane(planes: Planes) -> Iterator[ControlPlane]:
     """A node with two cards that a slice describes, and two schedulers that have a cache each."""
-    switches = {name: {"enabled": True} for name in ("arbiter", "shadows", "unused")}
+    names = ("arbiter", "shadows", "unused", "driver", "conditions")
+    switches = {name: {"enabled": True} for name in names}
     with planes() as made:
         made = replace(made, values={"dra": {"enabled": True, **switches}})
         prepare(made)

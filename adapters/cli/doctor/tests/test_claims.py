@@ -65,6 +65,15 @@ def test_rights_that_shadow_claims_need_are_asked_for() -> None:
     assert "delete resourceclaims.resource.k8s.io in dragoman-system" in found.text
 
 
+def test_rights_that_conditions_need_are_asked_for() -> None:
+    cluster = with_dra(claims=True, conditions=True)
+    cluster.forbidden.add(("arbitrary-node:patch", "resourceclaims"))
+
+    (found,) = cluster.problems()
+
+    assert "arbitrary-node:patch resourceclaims/driver" in found.text
+
+
 def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
     cluster = with_dra(claims=True)
     cluster.refused.add("deviceclasses")

@@ -51,6 +51,13 @@ def test_no_device_stands_in_where_an_expression_may_distinguish_them(expression
     assert found(request={"selectors": [{"cel": {"expression": expression}}]}) == []
 
 
+def test_devices_with_the_same_binding_conditions_stand_in_for_each_other() -> None:
+    conditions = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+    one, other = (a_card_device(f"gpu-{i}", f"GPU-{i}") | conditions for i in range(2))
+
+    assert found(one, other) == ["gpu-1"]
+
+
 @pytest.mark.parametrize(
     "more",
     [
