@@ -47,6 +47,7 @@ def explain(
     Exit status: 0 the pod has its cards or fits, 1 it does not fit or its cards are unknown, 2 no
     such pod, bad input or no answer.
     """
+    from adapters.cli.collector import rare_collections
     from adapters.cli.explain import text
     from adapters.cli.explain.explanation import explain as explained
     from adapters.cli.fleet import read_fleet
@@ -55,7 +56,7 @@ def explain(
     from adapters.dialects.dialect import Defaults
 
     name = _name(words)
-    with bad_input():
+    with bad_input(), rare_collections():
         origin = Origin(filename or (), kubeconfig, context)
         chosen = namespace or origin.namespace()
         fleet = read_fleet(origin.read(), Defaults())

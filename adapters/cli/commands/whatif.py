@@ -50,6 +50,7 @@ def whatif(
 
     Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
     """
+    from adapters.cli.collector import rare_collections
     from adapters.cli.fleet import read_fleet
     from adapters.cli.input.manifests import manifests
     from adapters.cli.input.origin import Origin
@@ -66,7 +67,7 @@ def whatif(
             "pass a change: --pods, --add, --remove, --node-policy or --device-policy"
         )
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
-    with bad_input():
+    with bad_input(), rare_collections():
         found = Origin(filename or (), kubeconfig, context).read()
         coming = manifests(sources(pods, typer.get_binary_stream("stdin"))).pods if pods else {}
         now = read_fleet(found, Defaults())

@@ -42,8 +42,8 @@ class Document(Protocol):
         """
         ...
 
-    def items(self) -> "list[Document]":
-        """The items of a list.
+    def items(self) -> "Iterator[Document]":
+        """The items of a list, one after the other: that of a dump can have hundreds of MB.
 
         Raises:
             InputError: ``items`` is not a list.
@@ -80,15 +80,15 @@ class _Yaml:
         except msgspec.ValidationError as error:
             raise validation_error(error, self.location, self.node) from error
 
-    def items(self) -> list[Document]:
+    def items(self) -> Iterator[Document]:
         found = self.content.get("items")
         if found is None:
-            return []
+            return
         place = next((v for k, v in self.node.value if k.value == "items"), None)
         if not isinstance(found, list) or not isinstance(place, yaml.SequenceNode):
             raise InputError(self.location, "items must be a list")
-        pairs = zip(place.value, found, strict=True)
-        return [_yaml(self.location.file, node, content) for node, content in pairs]
+        for node, content in zip(place.value, found, strict=True):
+            yield _yaml(self.location.file, node, content)
 
 
 def _yaml(file: str, node: yaml.Node, content: object) -> Document:
@@ -131,21 +131,24 @@ class _Json:
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(self.location, f"is not JSON: {error}") from error
 
-    def items(self) -> list[Document]:
-        found = bytes(self.read(_Items).items)
-        if found in (b"", b"null"):
-            return []
-        if not found.startswith(b"["):
+    def items(self) -> Iterator[Document]:
+        found = self.read(_Items).items
+        begins = bytes(memoryview(found)[:_FOUND])
+        if begins in (b"", b"null"):
+            return
+        if not begins.startswith(b"["):
             raise InputError(self.location, "items must be a list")
-        members: list[Document] = []
-        line, seen, after = self.location.line, 0, self.raw.index(found)
+        line, seen, after = self.location.line, 0, self.raw.index(begins)
         for member in msgspec.json.decode(found, type=list[msgspec.Raw]):
             raw = bytes(member)
             start = self.raw.index(raw, after)
             line += self.raw.count(b"\n", seen, start)
             seen, after = start, start + len(raw)
-            members.append(_json(InputLocation(self.location.file, line), raw))
-        return members
+            yield _json(InputLocation(self.location.file, line), raw)
+
+
+_FOUND = 4096
+"""Bytes by which the beginning of a list is found again, for line numbers."""
 
 
 class _Items(msgspec.Struct, frozen=True):

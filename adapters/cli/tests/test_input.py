@@ -1,6 +1,7 @@
 """Sources of manifests: files, folders, standard input, YAML, JSON, lists."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,22 @@ def test_a_thousand_documents_are_read() -> None:
 
     assert len(placed("-f", "-", stdin=f"# YAML\n{yaml}")) == 1000
     assert len(placed("-f", "-", stdin=stream(*nodes, *pods))) == 1000
+
+
+def test_a_dump_is_read_in_less_than_twice_its_own_size_more() -> None:
+    items = [pod(f"p{n}", metadata={"managedFields": ["f" * 4000]}) for n in range(2000)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=4)
+    tracemalloc.start()
+    try:
+        found = manifests([Source("dump", text, named=True)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(found.pods) == 2000
+    line = found.pods["default/p1999"][1].line
+    assert '"name": "p1999"' in "".join(text.splitlines()[line - 1 : line + 4])
+    assert peak < 2 * len(text)
 
 
 def test_every_object_is_found_by_its_name() -> None:

@@ -52,7 +52,9 @@ READING = PARSED | {
 }  # fmt: skip
 """Also what reads a cluster from files."""
 
-LISTS = READING | {"rich", "adapters.cli.output", "adapters.cli.view", "orjson"}
+LISTS = READING | {
+    "rich", "adapters.cli.collector", "adapters.cli.output", "adapters.cli.view", "orjson",
+}  # fmt: skip
 TRANSLATES = PARSED | {
     "adapters.cli.output", "adapters.cli.translate", "adapters.cli.yaml_text", "adapters.dialects",
     "adapters.wire", "core", "msgspec", "orjson", "ruamel", "yaml",
