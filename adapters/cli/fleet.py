@@ -193,7 +193,9 @@ class _Reader:
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
         claims = self._claims.holding(node)
-        bound = {**self._bound, **{held.uid: name for held in claims}}
+        bound = self._bound
+        if claims:
+            bound = {**bound, **{held.uid: name for held in claims}}
         view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)

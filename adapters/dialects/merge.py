@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.wire.hardware import NodeHardware
@@ -105,12 +106,18 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
         numa=next((card.numa for card in cards if card.numa is not None), None),
         links=_links(cards),
-        dialects=frozenset().union(*(card.dialects for card in cards)),
+        dialects=_union(tuple(card.dialects for card in cards)),
         names=tuple(dict.fromkeys(name for card in cards for name in card.names)),
         geometry=next(
             (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
         ),
     ), problems
+
+
+@lru_cache(maxsize=64)
+def _union(sets: tuple[frozenset[str], ...]) -> frozenset[str]:
+    """All members; one object for all cards of which the same dialects report."""
+    return frozenset().union(*sets)
 
 
 def _agent_description(agent: NodeHardware) -> NodeDescription:

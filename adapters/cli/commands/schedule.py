@@ -95,8 +95,9 @@ def schedule(
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy), topology_aware)
     with rare_collections():
         with bad_input():
-            found = manifests(sources(names, sys.stdin.buffer))
-            run = started(found, RunOptions(defaults, parse_time(at), explain, progress))
+            options = RunOptions(defaults, parse_time(at), explain, progress)
+            # No name for the manifests: what the run does not need of them is freed.
+            run = started(manifests(sources(names, sys.stdin.buffer)), options)
         _write(run, output)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)

@@ -100,6 +100,12 @@ JSON_CASES = {
         "Node a is a duplicate",
     ),
     "items that are no list": ('{"kind":"List","items":{}}', 1, "items must be a list"),
+    "a member of a list in a list": (
+        '{"kind":"List","items":[\n{"kind":"NodeList","items":[\n{"metadata":{"name":"a"}},\n'
+        '{"metadata":{"name":7}}]}]}',
+        4,
+        "name",
+    ),
     "an item that is a number": ('{"kind":"List","items":[\n1]}', 2, "a manifest is a mapping"),
     "a number between documents": ('{"kind":"List"}\n7', 2, "a manifest is a mapping"),
     "a duplicate item of a list": (

@@ -83,6 +83,16 @@ def test_cards_of_different_dialects_are_separate_cards_of_one_node() -> None:
     ]
 
 
+def test_cards_of_which_the_same_dialects_report_share_the_set_of_them() -> None:
+    entries = [f"{uuid},10,81920,NVIDIA-A100,true,hami-core" for uuid in (A, B)]
+    node, _ = read_node(KubeNode(Metadata("n", annotations=volcano(*entries))), None, ALL)
+
+    first, second = node.cards
+
+    assert first.dialects == {"volcano"}
+    assert first.dialects is second.dialects
+
+
 def test_rounding_is_not_a_difference_and_the_most_precise_memory_counts() -> None:
     node, problems = described(
         volcano(f"{A},10,1023,NVIDIA-x,true,hami-core"), device(A, 0, "1048000Ki")
