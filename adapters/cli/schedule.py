@@ -1,7 +1,8 @@
 """Places the pending pods of the input on the cards of the input, one after another."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from adapters.cli.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.candidates import Candidates
@@ -24,6 +25,7 @@ from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
+from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, template_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.hardware.node import Node
@@ -105,6 +107,8 @@ class Run:
         )
         self.complete = not self.over_allocated
         self._quotas = NamespaceQuotas(fleet)
+        self._requests = AlikePods(fleet.dialects)
+        self._advice_by_template: dict[bytes, tuple[str, ...]] = {}
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
@@ -131,18 +135,20 @@ class Run:
         """The line of a pod that is already bound."""
         name = pod.spec.node_name or ""
         if not may_use_cards(pod):
-            return replace(_ended(pod), node=name)
+            return _ended(pod, node=name)
         state = self.fleet.nodes.get(name)
         if state is None:
             text = f"already bound to {name}, which is not among the input"
             self._of_bound.append(f"pod {full_name(pod)}: {text}")
-            return replace(_line(pod, PodResult.BOUND, text), node=name)
+            return _line(pod, PodResult.BOUND, text, node=name)
         adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
-            return replace(_line(pod, PodResult.SKIPPED, NO_REQUEST), node=name)
+            return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=name)
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
-        return replace(
-            _line(pod, PodResult.BOUND, text),
+        return _line(
+            pod,
+            PodResult.BOUND,
+            text,
             dialect=None if adopted.dialect == UNKNOWN else adopted.dialect,
             node=name,
             containers=_shares(adopted.grants, state.node),
@@ -157,25 +163,40 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        self._of_pending += [
-            f"pod {full_name(pod)}: {text}" for text in advice(pod, self.fleet.dialects)
-        ]
-        dialect: Dialect | None = None
+        self._of_pending += [f"pod {full_name(pod)}: {text}" for text in self._advice(pod)]
+        try:
+            found = self._requests.read(pod)
+        except DialectError as error:
+            return _line(pod, PodResult.INVALID, str(error), dialect=self._dialect_name(pod))
+        if found is None:
+            return _line(pod, PodResult.SKIPPED, NO_REQUEST)
+        self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
+        return self._place(pod, found.dialect, found.request)
+
+    def _advice(self, pod: Pod) -> tuple[str, ...]:
+        """Advice for the author of a pod; computed once for pods alike but for name and uid."""
+        template = template_of(pod)
+        known = self._advice_by_template.get(template)
+        if known is None:
+            if len(self._advice_by_template) >= TEMPLATES:
+                self._advice_by_template.clear()
+            known = self._advice_by_template[template] = advice(pod, self.fleet.dialects)
+        return known
+
+    def _dialect_name(self, pod: Pod) -> str | None:
+        """The dialect of a pod whose request is invalid; None where it mixes several."""
         try:
             dialect = dialect_of(pod, self.fleet.dialects)
-            if dialect is None:
-                return _line(pod, PodResult.SKIPPED, NO_REQUEST)
-            request = dialect.read_request(pod)
-        except DialectError as error:
-            name = None if dialect is None else dialect.name
-            return replace(_line(pod, PodResult.INVALID, str(error)), dialect=name)
-        self._of_pending += [f"pod {request.pod}: {note}" for note in request.notes]
-        return replace(self._place(pod, dialect, request), dialect=dialect.name)
+        except DialectError:
+            return None
+        return None if dialect is None else dialect.name
 
     def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
         allocation = state.ledger.allocations[pod.metadata.uid]
-        return replace(
-            _line(pod, PodResult.BOUND, "has its cards, and its Binding is not written yet"),
+        return _line(
+            pod,
+            PodResult.BOUND,
+            "has its cards, and its Binding is not written yet",
             dialect=allocation.dialect,
             node=state.node.name,
             containers=_shares(allocation.grants, state.node),
@@ -189,18 +210,20 @@ class Run:
         reasons = _texts(request, decision.reasons).followed_by(choice.excluded)
         if placement is None:
             causes = filter(None, (decision.summary(), choice.summary()))
-            line = _line(pod, PodResult.REJECTED, "; ".join(causes))
-            return replace(line, reasons=reasons)
+            summary = "; ".join(causes)
+            return _line(pod, PodResult.REJECTED, summary, dialect=dialect.name, reasons=reasons)
         node = self.fleet.nodes[placement.node].node
         allocation = Allocation.of(request, placement)
         refusal = self._quotas.take(allocation, node)
         if refusal is not None:
-            return _line(pod, PodResult.REJECTED, refusal)
+            return _line(pod, PodResult.REJECTED, refusal, dialect=dialect.name)
         result = dialect.write_result(pod, request, placement, node, self.options.now)
-        ledger = self.inventory.ledger(node.name).reserve(allocation)
-        self.inventory.put(ledger.commit(request.uid))
-        return replace(
-            _line(pod, PodResult.PLACED, decision.summary()),
+        self.inventory.put(self.inventory.ledger(node.name).allocate(allocation))
+        return _line(
+            pod,
+            PodResult.PLACED,
+            decision.summary(),
+            dialect=dialect.name,
             node=node.name,
             containers=_shares(placement.grants, node),
             annotations=result.annotations,
@@ -221,6 +244,17 @@ class Run:
                 yield CardLine(card, use.memory, use.compute, sharers)
 
 
+class _More(TypedDict, total=False):
+    """Fields of a ``PodLine`` that only some pods have."""
+
+    dialect: str | None
+    node: str | None
+    containers: Mapping[str, tuple[ShareLine, ...]]
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    reasons: NodeTexts
+
+
 def _holder(state: NodeState, name: str) -> str:
     """What holds the allocation of a name: a pod, or a claim."""
     held = state.ledger.allocations.values()
@@ -228,13 +262,14 @@ def _holder(state: NodeState, name: str) -> str:
     return "ResourceClaim" if is_claim else "pod"
 
 
-def _line(pod: Pod, result: PodResult, summary: str) -> PodLine:
+def _line(pod: Pod, result: PodResult, summary: str, **more: Unpack[_More]) -> PodLine:
     ref = pod_ref(pod)
-    return PodLine(ref.namespace, ref.name, ref.uid, None, result, summary)
+    more.setdefault("dialect", None)
+    return PodLine(ref.namespace, ref.name, ref.uid, result=result, summary=summary, **more)
 
 
-def _ended(pod: Pod) -> PodLine:
-    return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})")
+def _ended(pod: Pod, node: str | None = None) -> PodLine:
+    return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})", node=node)
 
 
 def _texts(request: Request, reasons: NodeReasons) -> NodeTexts:

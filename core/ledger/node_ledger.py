@@ -101,7 +101,7 @@ class NodeLedger:
                 usages = tuple(use.minus(uid) for use in usages)
         ledger = NodeLedger(self.node, MappingProxyType({}), usages, version, fences)
         for allocation in allocations[len(kept) :]:
-            ledger = ledger._with(allocation)
+            ledger = ledger._with(allocation, shares_of(allocation))
         return replace(ledger, allocations=MappingProxyType(by_uid))
 
     def reserve(self, allocation: Allocation) -> "NodeLedger":
@@ -117,8 +117,9 @@ class NodeLedger:
         if earlier is not None and earlier.state is AllocationState.COMMITTED:
             raise LedgerError(f"pod {allocation.pod} already holds cards of {self.node.name}")
         base = self if earlier is None else self.release(allocation.uid)
-        base._check(allocation)
-        return base._with(allocation)._next(self)
+        shares = shares_of(allocation)
+        base._check(allocation, shares)
+        return base._with(allocation, shares)._next(self)
 
     def allocate(self, allocation: Allocation) -> "NodeLedger":
         """Reserve and commit in one change, in place of what the pod had here before.
@@ -175,7 +176,7 @@ class NodeLedger:
 
     def adopt(self, allocation: Allocation) -> "NodeLedger":
         """Add an existing allocation, whether it fits or not, in place of the pod's earlier one."""
-        return self.release(allocation.uid)._with(allocation)._next(self)
+        return self.release(allocation.uid)._with(allocation, shares_of(allocation))._next(self)
 
     def expire(self, now: int) -> "NodeLedger":
         """Remove every reservation that has expired by a time."""
@@ -193,7 +194,7 @@ class NodeLedger:
         """The same allocations on the node with other cards: added, removed or changed ones."""
         ledger = replace(NodeLedger.of(node), fences=self.fences)
         for allocation in self.allocations.values():
-            ledger = ledger._with(allocation)
+            ledger = ledger._with(allocation, shares_of(allocation))
         return ledger._next(self)
 
     def fence(self, namespace: str) -> int:
@@ -258,8 +259,7 @@ class NodeLedger:
             if (cause := conflict_between(left, right)) is not None
         ]
 
-    def _with(self, allocation: Allocation) -> "NodeLedger":
-        shares = shares_of(allocation)
+    def _with(self, allocation: Allocation, shares: Mapping[str, CardShare]) -> "NodeLedger":
         usages = tuple(
             use.plus(shares[card.uuid]) if card.uuid in shares else use
             for card, use in zip(self.node.cards, self.usages, strict=True)
@@ -275,11 +275,11 @@ class NodeLedger:
     def _next(self, earlier: "NodeLedger") -> "NodeLedger":
         return replace(self, version=earlier.version + 1)
 
-    def _check(self, allocation: Allocation) -> None:
+    def _check(self, allocation: Allocation, shares: Mapping[str, CardShare]) -> None:
         positions = {card.uuid: position for position, card in enumerate(self.node.cards)}
         for uuid in contested_cards(allocation):
             raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
-        for uuid, share in shares_of(allocation).items():
+        for uuid, share in shares.items():
             if uuid not in positions:
                 raise LedgerError(f"node {self.node.name} has no card {uuid}")
             card, use = self.node.cards[positions[uuid]], self.usages[positions[uuid]]

@@ -144,8 +144,10 @@ def _reasons(pod: PodLine) -> list[str]:
 def _groups(reasons: NodeTexts) -> list[tuple[str, str]]:
     """Each text with the names of its nodes, that of the most nodes first."""
     nodes: dict[str, list[str]] = {}
-    for node, text in reasons.items():
-        nodes.setdefault(text, []).append(node)
+    used = dict.fromkeys(reasons.ids)
+    by_id = {number: nodes.setdefault(reasons.texts[number], []) for number in used}
+    for number, name in zip(reasons.ids, reasons.names, strict=True):
+        by_id[number].append(name)
     ordered = sorted(nodes.items(), key=lambda item: -len(item[1]))
     return [(text, named(names)) for text, names in ordered]
 

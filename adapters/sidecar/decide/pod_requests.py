@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name
@@ -15,6 +17,14 @@ CACHED_PODS = 20_000
 CACHED_CHARACTERS = 64 << 20
 """Characters of their annotations and labels together. A pod may have 256 KiB of them, and a
 scheduler sends any number of pods; a common pod with a share has less than 1 KiB."""
+
+TEMPLATES = 128
+"""Templates of pods that are kept; the least recently used one is evicted first."""
+
+LONGEST_TEMPLATE = 16 << 10
+"""Bytes; a pod of a longer one is read each time."""
+
+_encoder = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +52,42 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
     return None if dialect is None else PodRequest(pod, dialect, dialect.read_request(pod))
 
 
-class PodRequestCache:
-    """Reads pods, and caches what they request by uid.
+class AlikePods:
+    """Reads pods, once where they are alike but for name and uid, as those of a workload are.
 
-    The pods of a workload are alike but for name and uid, and come one after the other: a pod like
-    the one before is not read, as a request depends on name and uid in no other way
-    (``Dialect.read_request``).
+    A request depends on name and uid in no other way (``Dialect.read_request``).
     """
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
+        self._dialects = dialects
+        self._by_template: OrderedDict[bytes, PodRequest] = OrderedDict()
+
+    def read(self, pod: Pod) -> PodRequest | None:
+        """What a pod requests; None where it requests no share.
+
+        Raises:
+            DialectError: the request is invalid.
+        """
+        template = template_of(pod)
+        known = self._by_template.get(template)
+        if known is not None:
+            self._by_template.move_to_end(template)
+            request = replace(known.request, uid=pod.metadata.uid, pod=full_name(pod))
+            return PodRequest(pod, known.dialect, request)
+        found = read(pod, self._dialects)
+        if found is not None and len(template) <= LONGEST_TEMPLATE:
+            self._by_template[template] = found
+            if len(self._by_template) > TEMPLATES:
+                self._by_template.popitem(last=False)
+        return found
+
+
+class PodRequestCache:
+    """Reads pods, and caches what they request by uid."""
+
+    def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._latest: PodRequest | None = None
+        self._alike = AlikePods(self._dialects)
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
         self._characters = 0
 
@@ -64,7 +99,7 @@ class PodRequestCache:
     def configure(self, dialects: Sequence[Dialect]) -> None:
         """Read all pods by a new policy from now on, those in the cache too."""
         self._dialects = tuple(dialects)
-        self._latest = None
+        self._alike = AlikePods(self._dialects)
         pods = [each.pod for each in self._by_uid.values()]
         self._by_uid.clear()
         self._characters = 0
@@ -85,8 +120,7 @@ class PodRequestCache:
         if cached is not None and cached.pod == pod:
             self._by_uid.move_to_end(uid)
             return cached
-        pod_request = self._like_latest(pod) or read(pod, self._dialects)
-        self._latest = pod_request or self._latest
+        pod_request = self._alike.read(pod)
         if pod_request is not None and uid:
             self.forget(uid)
             self._by_uid[uid] = pod_request
@@ -94,14 +128,6 @@ class PodRequestCache:
             while len(self._by_uid) > CACHED_PODS or self._characters > CACHED_CHARACTERS:
                 self.forget(next(iter(self._by_uid)))
         return pod_request
-
-    def _like_latest(self, pod: Pod) -> PodRequest | None:
-        """The request of the pod that was read last, for another one like it."""
-        latest = self._latest
-        if latest is None or not _alike(pod, latest.pod):
-            return None
-        request = replace(latest.request, uid=pod.metadata.uid, pod=full_name(pod))
-        return PodRequest(pod, latest.dialect, request)
 
     def get(self, uid: str) -> PodRequest | None:
         """What a pod requested when it was last read."""
@@ -114,15 +140,10 @@ class PodRequestCache:
             self._characters -= _characters(forgotten.pod)
 
 
-def _alike(one: Pod, other: Pod) -> bool:
-    """Whether two pods differ at most in name, uid, status, and what no dialect reads."""
-    mine, others = one.metadata, other.metadata
-    return (
-        mine.namespace == others.namespace
-        and mine.labels == others.labels
-        and mine.annotations == others.annotations
-        and one.spec == other.spec
-    )
+def template_of(pod: Pod) -> bytes:
+    """Equal for pods that differ at most in name, uid, status, and what no dialect reads."""
+    about = pod.metadata
+    return _encoder.encode((about.namespace, about.labels, about.annotations, pod.spec))
 
 
 def _characters(pod: Pod) -> int:

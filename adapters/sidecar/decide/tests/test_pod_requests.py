@@ -1,13 +1,21 @@
 """The cache of what pods request: bounded by pods and by their text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from adapters.dialects.dialect import DialectError
-from adapters.sidecar.decide.pod_requests import CACHED_CHARACTERS, PodRequestCache, read
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.sidecar.decide.pod_requests import (
+    CACHED_CHARACTERS,
+    LONGEST_TEMPLATE,
+    TEMPLATES,
+    AlikePods,
+    PodRequest,
+    PodRequestCache,
+    read,
+)
 from adapters.sidecar.tests.builders import DIALECTS, a_pod, a_service, run
 from adapters.wire.kube import Pod
 
@@ -100,6 +108,38 @@ def test_a_pod_like_the_one_before_is_not_read(monkeypatch: pytest.MonkeyPatch) 
     assert (second.request.uid, second.request.pod) == ("uid-second", "default/second")
     with pytest.raises(AssertionError, match="was read"):
         cache.read(msgspec.convert(a_pod("third", annotations={KEY: "x"}), Pod))
+
+
+def test_pods_of_workloads_that_come_in_turns_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[str] = []
+
+    def counted(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
+        reads.append(pod.metadata.name)
+        return read(pod, dialects)
+
+    monkeypatch.setattr("adapters.sidecar.decide.pod_requests.read", counted)
+    pods, workloads = AlikePods(DIALECTS), TEMPLATES + 1
+
+    for replica in range(2):
+        for workload in (*range(TEMPLATES), *range(TEMPLATES)):
+            pods.read(a_long_pod(f"{workload}-{replica}", str(workload)))
+    assert reads == [f"{workload}-0" for workload in range(TEMPLATES)]
+
+    for replica in range(2):
+        for workload in range(workloads):
+            pods.read(a_long_pod(f"{workload}-{replica}", str(workload)))
+    assert len(reads) > 2 * TEMPLATES
+
+
+def test_a_pod_of_a_long_template_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = AlikePods(DIALECTS)
+    assert pods.read(a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
+
+    monkeypatch.setattr("adapters.sidecar.decide.pod_requests.read", lambda *_: None)
+
+    assert pods.read(a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
 
 
 def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:
