@@ -13,16 +13,18 @@ from adapters.wire.kube import Amount, Metadata, Text, Wire
 
 
 class ServicePort(Wire, frozen=True, gc=False):
-    """Of a Service."""
+    """Of a Service; ``target_port`` is the number or the name of its pods' port."""
 
     name: str = ""
     port: int = 0
+    target_port: int | str = 0
 
 
 class ServiceSpec(Wire, frozen=True, gc=False):
     """Of a Service."""
 
     cluster_ip: str = field(default="", name="clusterIP")
+    selector: Text | None = None
     ports: tuple[ServicePort, ...] | None = None
 
 

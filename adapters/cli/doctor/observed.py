@@ -7,6 +7,7 @@ from typing import NamedTuple
 import yaml
 
 from adapters.cli.doctor import objects, programs
+from adapters.cli.doctor.network_policies import NetworkPolicy
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap
 
@@ -107,6 +108,7 @@ class Observed:
     deployments: tuple[programs.Workload, ...] = ()
     daemon_sets: tuple[programs.Workload, ...] = ()
     webhooks: tuple[objects.WebhookConfiguration, ...] = ()
+    network_policies: tuple[NetworkPolicy, ...] = ()
     ledgers: tuple[objects.LedgerState, ...] = ()
     definition: objects.Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None

@@ -5,6 +5,8 @@ Source: k8s.io/api core/v1 and apps/v1 types.go.
 
 from collections.abc import Iterator
 
+from msgspec import field
+
 from adapters.wire.kube import Metadata, Resources, Wire
 
 
@@ -100,9 +102,11 @@ class Condition(Wire, frozen=True, gc=False):
 
 
 class ProgramStatus(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """Of a pod; ``host_ip`` is the address of its node."""
 
     phase: str = ""
+    host_ip: str = field(default="", name="hostIP")
+    pod_ip: str = field(default="", name="podIP")
     conditions: tuple[Condition, ...] | None = None
 
 

@@ -11,6 +11,7 @@ import msgspec
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.checks.claims import reads_claims
 from adapters.cli.doctor.checks.permissions import needed
+from adapters.cli.doctor.network_policies import NetworkPolicy
 from adapters.cli.doctor.observed import Account, HttpAnswer, Installation, Observed, Permission
 from adapters.cli.doctor.scheduler_pods import scheduler_pods
 from adapters.cluster.api.client import KubeClient
@@ -37,6 +38,7 @@ _NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 _SERVICES = Resource("", "v1", "services")
 _DEPLOYMENTS = Resource("apps", "v1", "deployments")
 _DAEMON_SETS = Resource("apps", "v1", "daemonsets")
+_NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 _DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 _REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 
@@ -100,6 +102,7 @@ class _Reader:
         seen.deployments = await self._list(_DEPLOYMENTS, programs.Workload)
         seen.daemon_sets = await self._list(_DAEMON_SETS, programs.Workload)
         seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
+        seen.network_policies = await self._list(_NETWORK_POLICIES, NetworkPolicy)
         seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
         for name in sorted({name for name, _ in registry.documents()}):
             selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")

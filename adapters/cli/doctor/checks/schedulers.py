@@ -13,6 +13,9 @@ from adapters.cli.input.source import InputError, Source
 
 CHECK = "schedulers"
 
+_NOT_SURE = FindingLevel.WARNING
+"""Of an address that may be reached all the same."""
+
 
 def check(seen: Observed) -> Iterator[CheckResult]:
     """A finding or more for each scheduler; replicas of one with the same configuration are one."""
@@ -102,5 +105,5 @@ def _configuration(seen: Observed, found: SchedulerPod, source: Source) -> Itera
         )
     if problem is not None:
         yield problem
-    elif outcome.before == outcome.after:
+    if outcome.before == outcome.after and (problem is None or problem.level is _NOT_SURE):
         yield ok(CHECK, f"{who} asks Dragoman at {urlsplit(url).netloc}")

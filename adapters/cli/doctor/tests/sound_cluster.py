@@ -63,7 +63,8 @@ class SoundCluster:
         return next(each for each in self.objects[plural] if each["metadata"]["name"] == name)
 
     def add(self, thing: Object) -> Object:
-        self.objects.setdefault(f"{thing['kind'].lower()}s", []).append(thing)
+        plural = f"{thing['kind'].lower()}s".replace("policys", "policies")
+        self.objects.setdefault(plural, []).append(thing)
         return thing
 
     def findings(self) -> list[CheckResult]:

@@ -327,7 +327,7 @@ def test_without_an_installation_the_remedy_is_to_install() -> None:
 ALL = (
     "pods", "nodes", "namespaces", "services", "deployments", "daemonsets", "secrets",
     "mutatingwebhookconfigurations", "nodeledgers", "customresourcedefinitions", "configmaps",
-    "subjectaccessreviews", "proxy", "dryRun",
+    "networkpolicies", "subjectaccessreviews", "proxy", "dryRun",
 )  # fmt: skip
 
 
@@ -421,6 +421,34 @@ def test_a_scheduler_on_the_hosts_network_needs_an_address_that_the_host_knows()
 
     assert "whose DNS does not know dragoman.dragoman-system.svc" in found.text
     assert "--url http://10.96.7.7:9595" in found.remedy
+
+
+AT_THE_PORT = "NetworkPolicies of dragoman-system (dragoman) do not admit"
+
+
+def test_a_scheduler_whose_namespace_no_network_policy_admits_is_found() -> None:
+    cluster = only()
+    pod = add_scheduler(cluster, Scheduler.KOORD)
+    pod["metadata"]["namespace"] = "elsewhere"
+    cluster.find("configmaps", "koord-scheduler")["metadata"]["namespace"] = "elsewhere"
+
+    (found,) = texts(cluster)
+
+    assert found == (WARNING, f"{AT_THE_PORT} elsewhere/koord-scheduler at port 9595")
+
+
+def test_a_scheduler_on_the_hosts_network_is_admitted_by_the_address_of_its_node() -> None:
+    cluster = only()
+    options = ConfigureOptions(url="http://10.96.7.7:9595")
+    pod = add_scheduler(cluster, Scheduler.KUBE, options, hostNetwork=True)
+    pod["status"]["hostIP"] = "172.18.0.4"
+
+    (found,) = texts(cluster)
+    assert found == (WARNING, f"{AT_THE_PORT} kube-system/kube-scheduler at port 9595")
+
+    (rule, _) = cluster.find("networkpolicies")["spec"]["ingress"]
+    rule["from"].append({"ipBlock": {"cidr": "172.18.0.4/32"}})
+    assert texts(cluster) == []
 
 
 @pytest.mark.parametrize(
