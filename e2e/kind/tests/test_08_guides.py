@@ -4,7 +4,8 @@ The guides' cards take the place of those that the agents state: what nodes' com
 on the workers, and the agents have no list. The images behind the guides' names are the test bed's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,16 +27,55 @@ MIG = ("volcano-mig", "volcano-scheduling", "hami-mig")
 """Last: for these the agents have a list of the cards, with their MIG instances."""
 
 
+MIXED = {name: [(10240, 25)] for name in ("volcano-lab", "koord-lab", "metax-lab")}
+"""Of the mixed guide, the pods that share one card of all dialects."""
+
+
 def test_the_agents_leave_the_cards_to_the_ledgers(workers: list[str]) -> None:
     use_ledgers_cards(workers)
 
 
+def test_pods_of_three_dialects_share_the_card_of_the_mixed_guide(workers: list[str]) -> None:
+    found = [row for row in documents("mixed") if row["metadata"]["name"] in {"lab-1", *MIXED}]
+
+    with bound(found, MIXED, workers):
+        (card,) = used()
+        assert used()[card] == 3 * 10240 * MIB
+
+
+def test_a_namespace_has_no_more_than_the_quota_of_the_guide(workers: list[str]) -> None:
+    found = documents("quota")
+    sh("kubectl create namespace ml")
+    with staged(found, workers):
+        *first, last = of_kind(found, "Pod")
+        create(*of_kind(found, "ShareQuota"), *first)
+        wait_for("pod/half-a-card pod/two-halves", "--namespace=ml", "--for=condition=Ready")
+        create(last)
+
+        events = "get events --namespace=ml --field-selector=involvedObject.name=one-more"
+        eventually(60, lambda: "cards 0.5 short (1.5 of 2 used)" in sh(f"kubectl {events}"))
+        eventually(60, lambda: "1.5 of 2 " in sh("kubectl get sharequotas --all-namespaces"))
+        assert "nodeName" not in get("pod one-more", "--namespace=ml")["spec"]
+        sh("kubectl delete pod --all --namespace=ml --grace-period=1 --timeout=90s")
+        eventually(60, lambda: used() == {})
+    sh("kubectl delete namespace ml --timeout=90s")
+
+
 @pytest.mark.parametrize("guide", [*(name for name in GUIDES if name not in MIG), *MIG])
 def test_every_pod_of_the_guide_goes_the_whole_way(guide: str, workers: list[str]) -> None:
-    found = documents(guide)
+    with bound(documents(guide), GUIDES[guide], workers) as pods:
+        if guide in RECORD_CHECKS:
+            RECORD_CHECKS[guide](pods)
+
+
+@contextmanager
+def bound(
+    found: Sequence[Object], amounts: Mapping[str, list[tuple[int, int]]], workers: Sequence[str]
+) -> Iterator[dict[str, Object]]:
+    """A guide's pods, by name, while they run on the workers; their records are right."""
     pods = of_kind(found, "Pod")
     names = [row["metadata"]["name"] for row in pods]
-    assert sorted(names) == sorted(GUIDES[guide])
+    assert sorted(names) == sorted(amounts)
     with staged(found, workers) as nodes:
         list_if_cut(workers)
         for row in pods:
@@ -47,14 +87,11 @@ def test_every_pod_of_the_guide_goes_the_whole_way(guide: str, workers: list[str
             wait_for(f"pod/{name}", "--for=condition=PodScheduled", seconds=60)
         wait_for("pod", *names, "--for=condition=Ready", seconds=120)
 
-        bound = {row["metadata"]["name"]: row for row in get("pods")}
+        running = {row["metadata"]["name"]: row for row in get("pods")}
         for worker, described in nodes.items():
-            mine = [bound[name] for name in names if bound[name]["spec"]["nodeName"] == worker]
-            check(
-                get(f"nodeledger {worker}")["spec"], minors(found, described), mine, GUIDES[guide]
-            )
-        if guide in RECORD_CHECKS:
-            RECORD_CHECKS[guide]({name: bound[name] for name in names})
+            mine = [running[name] for name in names if running[name]["spec"]["nodeName"] == worker]
+            check(get(f"nodeledger {worker}")["spec"], minors(found, described), mine, amounts)
+        yield running
 
         sh(f"kubectl delete pod --grace-period=1 --timeout=90s {' '.join(names)}")
         eventually(60, lambda: used() == {})
