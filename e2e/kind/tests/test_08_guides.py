@@ -53,7 +53,9 @@ def test_a_namespace_has_no_more_than_the_quota_of_the_guide(workers: list[str])
         create(last)
 
         events = "get events --namespace=ml --field-selector=involvedObject.name=one-more"
-        eventually(60, lambda: "cards 0.5 short (1.5 of 2 used)" in sh(f"kubectl {events}"))
+        eventually(
+            60, lambda: "quota of namespace ml: memory 4 GiB short" in sh(f"kubectl {events}")
+        )
         eventually(60, lambda: "1.5 of 2 " in sh("kubectl get sharequotas --all-namespaces"))
         assert "nodeName" not in get("pod one-more", "--namespace=ml")["spec"]
         sh("kubectl delete pod --all --namespace=ml --grace-period=1 --timeout=90s")
