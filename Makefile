@@ -48,8 +48,8 @@ version: .venv/.stamp  ## write the version of pyproject.toml wherever it is rep
 	$(BIN)/python .ci/release/version.py --write
 	$(BIN)/pytest --quiet --rewrite-golden e2e/tests/chart/test_chart.py
 
-release: .venv/.stamp  ## build what is published, in dist; IMAGES=auto|require|skip, URL=
-	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES) --url=$(URL)
+release: .venv/.stamp  ## build what is published, in dist; IMAGES=auto|require|skip, URL=, PROJECT=
+	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES) --url=$(URL) --project=$(PROJECT)
 
 testbed:  ## build the real components for e2e into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build

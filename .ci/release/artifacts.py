@@ -58,13 +58,23 @@ def single_file(folder: Path, wheel: Path, version: str, epoch: int) -> Path:
     return made
 
 
-def chart(folder: Path, epoch: int) -> None:
+def chart(folder: Path, epoch: int, project: str = "") -> None:
     """The chart's package, by the helm of the path or of the test bed.
+
+    Args:
+        folder: in which it is put.
+        epoch: the time that it states.
+        project: address of the project, its ``home`` and ``sources``; empty for none.
 
     Raises:
         ReleaseError: there is no helm.
     """
-    run(_helm(), "package", ROOT / "charts" / "dragoman", "--destination", folder, epoch=epoch)
+    with tempfile.TemporaryDirectory() as name:
+        copied = shutil.copytree(ROOT / "charts" / "dragoman", Path(name) / "dragoman")
+        if project:
+            with (copied / "Chart.yaml").open("a") as file:
+                file.write(f"home: {project}\nsources: [{project}]\n")
+        run(_helm(), "package", copied, "--destination", folder, epoch=epoch)
 
 
 def images(folder: Path, version: str, epoch: int) -> None:

@@ -1,6 +1,6 @@
 """Builds everything that a release consists of: ``make release``.
 
-    python .ci/release/release.py FOLDER [--images auto|require|skip] [--url URL]
+    python .ci/release/release.py FOLDER [--images auto|require|skip] [--url URL] [--project URL]
 
 The folder is emptied first. The same commit, lock and Python give the same wheel, sdist and bills.
 """
@@ -26,13 +26,14 @@ BILLS = {"dragoman": "run.txt", "dragoman-node": "node.txt"}
 """By program: the lock that it is installed from."""
 
 
-def build(folder: Path, images: str, url: str) -> None:
+def build(folder: Path, images: str, url: str, project: str) -> None:
     """Build all artifacts and their checksums.
 
     Args:
         folder: is emptied.
         images: ``auto`` builds them where an engine answers, ``require`` or fails, ``skip`` not.
         url: of the folder from which krew downloads the plugin; empty where it is not known.
+        project: address of the project, for the chart; empty where it is not known.
 
     Raises:
         ReleaseError: the checkout is not ready for a release, or a tool failed.
@@ -49,7 +50,7 @@ def build(folder: Path, images: str, url: str) -> None:
     wheel = artifacts.distributions(folder, epoch)
     command = artifacts.single_file(folder, wheel, number, epoch)
     plugin(folder, command, number, epoch, url)
-    artifacts.chart(folder, epoch)
+    artifacts.chart(folder, epoch, project)
     for program, lock in BILLS.items():
         text = bill(
             ROOT / "requirements" / lock, program, number, datetime.fromtimestamp(epoch, UTC)
@@ -83,10 +84,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--images", choices=("auto", "require", "skip"), default="auto")
     parser.add_argument("--url", default="", help="of the published files, for krew's manifest")
+    parser.add_argument("--project", default="", help="address of the project, for the chart")
     options = parser.parse_args()
     folder = options.folder.resolve()
     try:
-        build(folder, options.images, options.url)
+        build(folder, options.images, options.url, options.project)
     except (ReleaseError, ChangesError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1

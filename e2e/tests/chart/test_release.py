@@ -16,6 +16,7 @@ from e2e.harness.processes.run import REPOSITORY
 
 pytestmark = pytest.mark.timeout(300)
 
+PROJECT = "https://git.example.com/dragoman"
 EXAMPLE = REPOSITORY / "configs" / "examples" / "mixed.yaml"
 
 
@@ -30,7 +31,8 @@ def run(*words: str | Path, **environment: str) -> "subprocess.CompletedProcess[
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     script = REPOSITORY / ".ci" / "release" / "release.py"
-    done = run(sys.executable, script, folder, "--images=skip", PYTHONPATH=str(REPOSITORY))
+    words = ("--images=skip", f"--project={PROJECT}")
+    done = run(sys.executable, script, folder, *words, PYTHONPATH=str(REPOSITORY))
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -103,3 +105,11 @@ def test_the_chart_package_renders_as_the_chart_does(release: Path) -> None:
 
     source = chart.helm("template", "dragoman", chart.CHART, "--kube-version=1.33.0")
     assert rendered == source
+
+
+def test_the_chart_package_names_its_project(release: Path) -> None:
+    found = yaml.safe_load(chart.helm("show", "chart", only(release, "*.tgz")))
+
+    assert (found["home"], found["sources"]) == (PROJECT, [PROJECT])
+    assert found["icon"]
+    assert found["maintainers"]
