@@ -119,6 +119,40 @@ class Predicted(Wire, tag="predicate", tag_field="record", frozen=True, omit_def
     refusal: str | None = None
 
 
+class Scored(Wire, tag="score", tag_field="record", frozen=True, omit_defaults=True):
+    """Scores of nodes for vc-scheduler, by name, from 0 to ``most``."""
+
+    pod: str
+    time: str
+    scores: dict[str, int] = msgspec.field(default_factory=dict)
+    most: int = 0
+    refusal: str | None = None
+
+
+class Preempted(Wire, tag="preempt", tag_field="record", frozen=True, omit_defaults=True):
+    """The pods to evict from a node so that a pod fits, or why that does not help.
+
+    Attributes:
+        pod: its key.
+        time: RFC 3339.
+        node: its name.
+        priority: of the pod; candidates of lower priority are evicted.
+        candidates: uids of the pods that may be evicted.
+        protected: uids of those that a budget protects.
+        victims: the answer, uids; none where the pod fits already.
+        reason: the answer, where evictions do not help.
+    """
+
+    pod: str
+    time: str
+    node: str = ""
+    priority: int = 0
+    candidates: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    victims: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class Held(Wire, tag="allocate", tag_field="record", frozen=True, omit_defaults=True):
     """Cards that a plan of vc-scheduler reserves, or the reason why it gets none."""
 
@@ -159,7 +193,10 @@ class CardsReserved(CardsCommitted, tag="reserve", tag_field="record", frozen=Tr
     """Cards that a commit reserves before it writes, or the reason why there are none."""
 
 
-Decision = Filtered | Rejected | Ranked | Predicted | Held | CardsCommitted | CardsReserved
+Choice = Filtered | Rejected | Ranked | Predicted | Scored
+"""Of nodes."""
+
+Decision = Choice | Preempted | Held | CardsCommitted | CardsReserved
 Line = Began | PolicyInForce | PodSeen | NodesSeen | LedgerSeen | LedgerGone | Decision
 
 ENCODER = msgspec.json.Encoder()

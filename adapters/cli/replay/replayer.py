@@ -8,6 +8,7 @@ from adapters.dialects.registry import dialects
 from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.rejections import reject
+from adapters.sidecar.decide.scores import scaled
 from adapters.wire import ledger as ledgers
 from adapters.wire import recording
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
@@ -16,6 +17,7 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
+from core.feasibility.preempt import victims
 from core.feasibility.refused import RefusedEvaluation
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Placement
@@ -138,35 +140,62 @@ class Replayer:
                 return dict(zip(self._names, line.ranks, strict=True))
             case recording.Predicted():
                 return line.reason
+            case recording.Scored():
+                return line.scores
+            case recording.Preempted():
+                return self._evicting(line.node, line.reason or line.victims)
             case recording.Held() | recording.CardsCommitted():
                 return line.reason or line.grants
 
     def _answer(self, line: recording.Decision, pod: PodRequest) -> Answer:
         match line:
-            case recording.Filtered():
-                evaluation = self._evaluation(pod, line.refusal)
-                fits = evaluation.fitting(self._inventory.rows(self._names))
-                return tuple(n for n, yes in zip(self._names, fits, strict=True) if yes)
-            case recording.Rejected():
-                evaluation = self._evaluation(pod, line.refusal)
-                rows = self._inventory.rows(self._names)
-                return reject(evaluation, self._names, evaluation.groups(rows)).texts()
-            case recording.Ranked():
-                evaluation = self._evaluation(pod, line.refusal)
-                ranks = evaluation.ranks(self._inventory.rows(self._names))
-                return dict(zip(self._names, ranks.tolist(), strict=True))
-            case recording.Predicted():
-                evaluation = self._evaluation(pod, line.refusal)
-                rejection = None if evaluation.fits(line.node) else evaluation.rejection(line.node)
-                return "" if rejection is None else rejection.reason.text()
+            case recording.Preempted():
+                request = replace(pod.request, priority=line.priority)
+                ledger = self._ledger(line.node)
+                found = victims(request, ledger, line.candidates, line.protected)
+                return self._evicting(
+                    line.node,
+                    found.text() if isinstance(found, Reason) else [each.uid for each in found],
+                )
             case recording.Held():
-                ledger = self._inventory.get(line.node)
-                if ledger is None:
-                    raise ReplayError(f"no line before it has the ledger of {line.node}")
-                return _given(fit(pod.request, ledger))
+                return _given(fit(pod.request, self._ledger(line.node)))
             case recording.CardsCommitted():
                 chosen = choose_cards(pod.request, _facts(line))
                 return _given(chosen.placement if isinstance(chosen, Committed) else chosen)
+            case _:
+                return self._choice(line, pod)
+
+    def _choice(self, line: recording.Choice, pod: PodRequest) -> Answer:
+        evaluation = self._evaluation(pod, line.refusal)
+        match line:
+            case recording.Filtered():
+                fits = evaluation.fitting(self._inventory.rows(self._names))
+                return tuple(n for n, yes in zip(self._names, fits, strict=True) if yes)
+            case recording.Rejected():
+                rows = self._inventory.rows(self._names)
+                return reject(evaluation, self._names, evaluation.groups(rows)).texts()
+            case recording.Ranked():
+                ranks = evaluation.ranks(self._inventory.rows(self._names))
+                return dict(zip(self._names, ranks.tolist(), strict=True))
+            case recording.Predicted():
+                rejection = None if evaluation.fits(line.node) else evaluation.rejection(line.node)
+                return "" if rejection is None else rejection.reason.text()
+            case recording.Scored():
+                return scaled({n: evaluation.values(n) for n in line.scores}, line.most)
+
+    def _ledger(self, node: str) -> NodeLedger:
+        ledger = self._inventory.get(node)
+        if ledger is None:
+            raise ReplayError(f"no line before it has the ledger of {node}")
+        return ledger
+
+    def _evicting(self, node: str, answer: str | Sequence[str]) -> str:
+        """In words: which pods a node evicts, or why that does not help."""
+        if isinstance(answer, str):
+            return f"{node}: {answer}"
+        held = self._ledger(node).allocations
+        pods = [held[uid].pod if uid in held else uid for uid in answer]
+        return f"{node}: evicts {', '.join(pods) or 'no pod'}"
 
     def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
         found = self._cache.evaluate(pod.request, self._inventory, self._unreadable)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.recorder import PreemptionFacts, Victims
 from adapters.sidecar.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal
@@ -42,7 +43,12 @@ async def choose(
         ledger = service.ledgers.ledger(node)
         if ledger is not None:
             candidates = await _candidates(service, pod_request, ledger)
-            evicted = _victims(pod_request, ledger, proposal, candidates, budgets)
+            protected = _protected(proposal, candidates, budgets)
+            request = pod_request.request
+            fewest = victims(request, ledger, candidates.keys(), protected)
+            facts = PreemptionFacts(ledger, request.priority, candidates, protected)
+            service.ports.recorder.preempted(pod_request, facts, fewest)
+            evicted = _evicted(ledger, proposal, candidates, budgets, fewest)
             if evicted[0]:
                 chosen[node] = evicted
     return chosen
@@ -71,29 +77,32 @@ async def _candidates(
     return candidates
 
 
-def _victims(
-    pod_request: PodRequest,
+def _protected(
+    proposal: Proposal, candidates: Mapping[str, Pod], budgets: Sequence[Budget] | None
+) -> frozenset[str]:
+    proposed, violated = proposal
+    if budgets is None:  # only the scheduler's count is known
+        return frozenset(proposed if violated >= len(proposed) else ())
+    violating = violations([*candidates.values()], budgets)
+    return frozenset(uid for uid, violates in zip(candidates, violating, strict=True) if violates)
+
+
+def _evicted(
     ledger: NodeLedger,
     proposal: Proposal,
     candidates: Mapping[str, Pod],
     budgets: Sequence[Budget] | None,
+    fewest: Victims,
 ) -> Proposal:
     proposed, violated = proposal
     without_cards = [uid for uid in proposed if uid not in ledger.allocations]
-    if budgets is None:  # only the scheduler's count is known
-        protected = frozenset(proposed if violated >= len(proposed) else ())
-    else:
-        violating = violations([*candidates.values()], budgets)
-        protected = frozenset(
-            uid for uid, violates in zip(candidates, violating, strict=True) if violates
-        )
-    fewest = victims(pod_request.request, ledger, candidates=candidates.keys(), protected=protected)
     if isinstance(fewest, Reason):
         return (), 0
     if not fewest:  # the pod does not lack cards
         return proposed, violated
     evicted = [*without_cards, *(victim.uid for victim in reversed(fewest))]
     if budgets is None:
+        protected = _protected(proposal, candidates, budgets)
         most = len(without_cards) + sum(victim.uid in protected for victim in fewest)
         return evicted, min(violated, most)
     violated_now = sum(violations([candidates[victim.uid] for victim in fewest], budgets))

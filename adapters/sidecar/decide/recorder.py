@@ -1,5 +1,7 @@
 """Where decisions are recorded with all that they depend on, so that they can be replayed."""
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from adapters.dialects.dialect import Defaults, Documents
@@ -10,8 +12,29 @@ from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.rejections import NodeRejections
 from adapters.wire.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers
-from core.requests.grant import Placement
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
 from core.requests.reason import Reason
+
+Victims = Sequence[Allocation] | Reason
+"""Allocations to evict, none where the pod fits already; or why evictions do not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionFacts:
+    """What victims depend on beside the pod.
+
+    Attributes:
+        ledger: of the node.
+        priority: of the pod.
+        candidates: uids of the pods that may be evicted.
+        protected: uids of those that a budget protects.
+    """
+
+    ledger: NodeLedger
+    priority: int
+    candidates: Collection[str]
+    protected: Collection[str] = ()
 
 
 class Recorder(Protocol):
@@ -43,6 +66,14 @@ class Recorder(Protocol):
 
     def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
         """Whether a node fits; the reason is empty where it does."""
+        ...
+
+    def scored(self, pod: PodRequest, scores: Mapping[str, int], most: int) -> None:
+        """Scores of nodes, from 0 to ``most``."""
+        ...
+
+    def preempted(self, pod: PodRequest, facts: PreemptionFacts, answer: Victims) -> None:
+        """Which pods a node evicts, or why that does not help."""
         ...
 
     def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
@@ -80,6 +111,12 @@ class NoRecorder:
         """Nothing."""
 
     def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
+        """Nothing."""
+
+    def scored(self, pod: PodRequest, scores: Mapping[str, int], most: int) -> None:
+        """Nothing."""
+
+    def preempted(self, pod: PodRequest, facts: PreemptionFacts, answer: Victims) -> None:
         """Nothing."""
 
     def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:

@@ -14,6 +14,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.sidecar.decide.decisions import main_cause, refused
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import SECOND, DecisionRecord, Outcome
+from adapters.sidecar.decide.recorder import PreemptionFacts
 from adapters.sidecar.decide.scores import scaled
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.outcomes import unless_invalid
@@ -86,6 +87,7 @@ class VolcanoExtender:
             return volcano.prioritize_result(dict.fromkeys(names, 0))
         evaluation = self._service.evaluate(pod_request)
         scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
+        self._recorder.scored(pod_request, scores, MOST_SCORE)
         return volcano.prioritize_result(scores)
 
     async def allocate(self, content: bytes) -> bytes:
@@ -217,6 +219,8 @@ class VolcanoExtender:
                 lacks_cards = True
                 continue
             found = victims(request, ledger, uids)
+            facts = PreemptionFacts(ledger, ABOVE_ALL, uids)
+            self._recorder.preempted(pod_request, facts, found)
             if isinstance(found, Reason):
                 lacks_cards = True
                 continue

@@ -1,6 +1,6 @@
 """Records decisions in a file of JSON lines, which ``dragoman replay`` reads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from adapters.sidecar.decide.card_choice import CommitFacts, Committed
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
-from adapters.sidecar.decide.recorder import NoRecorder, Recorder
+from adapters.sidecar.decide.recorder import NoRecorder, PreemptionFacts, Recorder, Victims
 from adapters.sidecar.decide.rejections import NodeRejections
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.wire import ledger as ledgers_of
@@ -107,6 +107,34 @@ class FileRecorder:
         key, time = self._known(pod)
         self._write(recording.Predicted(key, time, node, reason, self._refusal(pod)))
 
+    def scored(self, pod: PodRequest, scores: Mapping[str, int], most: int) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        key, time = self._known(pod)
+        self._write(recording.Scored(key, time, {**scores}, most, self._refusal(pod)))
+
+    def preempted(self, pod: PodRequest, facts: PreemptionFacts, answer: Victims) -> None:
+        """As in ``Recorder``."""
+        if self._file is None:
+            return
+        key, time = self._known(pod)
+        node = facts.ledger.node.name
+        if self._written.get(node) is not facts.ledger:  # it changed while candidates were read
+            self._put_ledger(node, facts.ledger)
+            self._written[node], self._revision = facts.ledger, -1
+        line = recording.Preempted(
+            key,
+            time,
+            node,
+            facts.priority,
+            tuple(facts.candidates),
+            tuple(facts.protected),
+            () if isinstance(answer, Reason) else tuple(each.uid for each in answer),
+            answer.text() if isinstance(answer, Reason) else "",
+        )
+        self._write(line)
+
     def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
         """As in ``Recorder``."""
         if self._file is None:
@@ -188,14 +216,15 @@ class FileRecorder:
         for node, ledger in now.items():
             if node in self._written and self._written[node] is ledger:
                 continue
-            self._write(
-                recording.LedgerGone(node, unreadable=True)
-                if ledger is None
-                else recording.LedgerSeen(
-                    node, msgspec.Raw(ledgers_of.encode(ledger)), _reserved(ledger)
-                )
-            )
+            if ledger is None:
+                self._write(recording.LedgerGone(node, unreadable=True))
+            else:
+                self._put_ledger(node, ledger)
         self._written = now
+
+    def _put_ledger(self, node: str, ledger: NodeLedger) -> None:
+        encoded = msgspec.Raw(ledgers_of.encode(ledger))
+        self._write(recording.LedgerSeen(node, encoded, _reserved(ledger)))
 
     def _turn_over(self) -> None:
         self.close()

@@ -13,6 +13,7 @@ import pytest
 from adapters.cli.demo.schedulers import (
     RejectionError,
     SchedulerClient,
+    kube_preempt,
     kube_scheduler,
     vc_scheduler,
 )
@@ -50,9 +51,30 @@ def history(folder: Path, seed: int) -> Path:
                 pod = client.create(renamed(dice.choice(models), f"pod-{step}"))
                 pods.append(full_name(pod))
                 by = vc_scheduler if dice.random() < 0.5 else kube_scheduler
-                by(client, pod, dice.sample(nodes, dice.randint(1, len(nodes))))
+                asked = dice.sample(nodes, dice.randint(1, len(nodes)))
+                try:
+                    by(client, pod, asked)
+                except RejectionError:
+                    above = important(pod)
+                    evict_for_volcano(client, above)
+                    kube_preempt(client, above, asked)
         assert running.stop() == 0
     return file
+
+
+def important(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=1000))
+
+
+def evict_for_volcano(client: SchedulerClient, pod: Pod) -> None:
+    """Ask for the victims of a preemption among all pods, as vc-scheduler does."""
+    bound = [each for each in client.call("GET", "/local/pods") if each["spec"].get("nodeName")]
+    evictees = [
+        {"UID": each["metadata"]["uid"], "NodeName": each["spec"]["nodeName"], "Pod": each}
+        for each in bound
+    ]
+    evictor = {"UID": pod.metadata.uid, "Pod": msgspec.to_builtins(pod)}
+    client.call("POST", "/volcano/preemptable", {"evictor": evictor, "evictees": evictees})
 
 
 def renamed(pod: Pod, name: str) -> Pod:
@@ -71,7 +93,10 @@ def kinds(file: Path) -> Counter[str]:
 
 def test_a_random_history_replays_to_the_same_decisions(recording: Path) -> None:
     counts = kinds(recording)
-    every = ("filter", "reject", "prioritize", "predicate", "allocate", "reserve", "commit")
+    every = (
+        *("filter", "reject", "prioritize", "predicate", "score", "allocate"),
+        *("reserve", "commit", "preempt"),
+    )
 
     result = command("replay", recording)
 
@@ -112,6 +137,23 @@ def test_an_answer_that_the_service_would_not_give_is_found(
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == 1
     assert "commit" in result.stdout
+
+
+def test_other_victims_and_scores_are_found(recording: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in recording.read_bytes().splitlines()]
+    preempted = next(each for each in lines if each["record"] == "preempt" and "victims" in each)
+    scored = next(each for each in lines if each["record"] == "score")
+    preempted["victims"], scored["scores"] = [], dict.fromkeys(scored["scores"], 50)
+    (tmp_path / "file").write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+
+    result = command("replay", tmp_path / "file", "-o", "json")
+
+    rows = {row["decision"]: row for row in json.loads(result.stdout)["items"]}
+    assert result.exit_code == 1
+    assert rows.keys() == {"preempt", "score"}
+    assert rows["preempt"]["recorded"] == f"{preempted['node']}: evicts no pod"
+    assert rows["preempt"]["replayed"].startswith(f"{preempted['node']}: evicts default/pod-")
+    assert rows["score"]["recorded"].startswith("best: ")
 
 
 def test_an_unfinished_last_line_is_left_out(recording: Path, tmp_path: Path) -> None:
