@@ -259,3 +259,16 @@ def test_every_value_is_in_the_schema() -> None:
                 compare(value, below, f"{path}{key}.")
 
     compare(known, schema, "")
+
+
+def test_replicas_start_again_when_claims_are_enabled() -> None:
+    """They read their settings once; without new pods the arbiter's webhook finds no route."""
+
+    def annotations(given: dict[str, Any]) -> dict[str, str]:
+        found = [each for each in chart.render(given) if each["kind"] == "Deployment"]
+        said: dict[str, str] = found[0]["spec"]["template"]["metadata"]["annotations"]
+        return said
+
+    before, after = annotations({}), annotations({"dra": {"enabled": True}})
+
+    assert before["checksum/settings"] != after["checksum/settings"]
