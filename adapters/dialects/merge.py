@@ -117,7 +117,8 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
 @lru_cache(maxsize=64)
 def _union(sets: tuple[frozenset[str], ...]) -> frozenset[str]:
     """All members; one object for all cards of which the same dialects report."""
-    return frozenset().union(*sets)
+    every: frozenset[str] = frozenset()
+    return every.union(*sets)
 
 
 def _agent_description(agent: NodeHardware) -> NodeDescription:
