@@ -1,7 +1,6 @@
 """The command on a large cluster: processor time and peak memory of the whole process."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,14 @@ import manifests
 
 COMMAND = Path(sys.executable).with_name("dragoman")
 MIB_IN_KIB = 1 << 10
+
+_SPENT = """
+import json, resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([status, used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+"""A small process between, because the peak of a process begins with that of its parent."""
 
 Report = Callable[[str, float, str], None]
 
@@ -36,13 +43,12 @@ def _commands(file: Path) -> Iterator[tuple[str, Sequence[str | Path]]]:
 
 def _spent(command: Sequence[str | Path]) -> tuple[float, float]:
     """Seconds of processor time and MiB at the peak; status 1 means that some pods do not fit."""
-    with Path(os.devnull).open("w") as nowhere:
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)  # noqa: S603
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        sys.exit(f"{command}: exit status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / MIB_IN_KIB
+    words = [sys.executable, "-c", _SPENT, *map(str, command)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)  # noqa: S603
+    status, seconds, kib = json.loads(done.stdout)
+    if status not in (0, 1):
+        sys.exit(f"{command}: exit status {status}")
+    return seconds, kib / MIB_IN_KIB
 
 
 if __name__ == "__main__":

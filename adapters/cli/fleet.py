@@ -22,12 +22,12 @@ from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.reconcile.plan import reconcile
 from adapters.sidecar.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of
-from adapters.stores.watch import LedgerObject
 from adapters.wire import hardware
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.quota import QuotaRecordError, read_quota
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node

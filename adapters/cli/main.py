@@ -1,5 +1,6 @@
 """The command line: all commands by their signatures, which import no work."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command; as a plugin of kubectl it has the plugin's name."""
+    # typer converts arguments with pydantic, which else reads the metadata of every package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     plugin = Path(sys.argv[0]).name == "kubectl-dragoman"
     app(prog_name="kubectl dragoman" if plugin else None)
 

@@ -4,19 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from adapters.stores.store import Change, Decode, Stored, changes_of
-from adapters.wire.kube import Metadata, Wire
 from adapters.wire.ledger import decode
-
-
-class LedgerObject(Wire, frozen=True, gc=False):
-    """A NodeLedger with record and status still encoded."""
-
-    metadata: Metadata
-    spec: msgspec.Raw
-    status: msgspec.Raw = msgspec.Raw()
+from adapters.wire.ledger_object import LedgerObject
 
 
 class NamedObject(Protocol):

@@ -29,9 +29,9 @@ from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
-from adapters.stores.watch import LedgerObject
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.quota import ShareQuotaObject
 
 T = TypeVar("T")

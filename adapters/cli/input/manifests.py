@@ -8,9 +8,9 @@ import msgspec
 
 from adapters.cli.input.document import Document, DocumentHead, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.stores.watch import LedgerObject
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
+from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.quota import ShareQuotaObject
 
 T = TypeVar("T")

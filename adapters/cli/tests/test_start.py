@@ -48,7 +48,7 @@ PARSED = SIGNATURES | {"pydantic"}
 
 READING = PARSED | {
     "adapters.cli.fleet", "adapters.cli.quotas", "adapters.dialects", "adapters.sidecar",
-    "adapters.stores", "adapters.wire", "asyncio", "core", "msgspec", "numpy", "ssl", "yaml",
+    "adapters.stores", "adapters.wire", "core", "msgspec", "numpy", "yaml",
 }  # fmt: skip
 """Also what reads a cluster from files."""
 

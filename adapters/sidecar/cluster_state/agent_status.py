@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from adapters.stores.watch import LedgerHandler, LedgerObject, NamedObject
+from adapters.stores.watch import LedgerHandler, NamedObject
 from adapters.wire.hardware import HardwareRecordError, NodeHardware, decode
+from adapters.wire.ledger_object import LedgerObject
 
 HardwareReported = Callable[[str, NodeHardware | None], None]
 """Called with the name of a node and its agent's report; None where there is none any more."""

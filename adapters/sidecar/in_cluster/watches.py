@@ -41,9 +41,10 @@ from adapters.sidecar.in_cluster.scheduler_config import (
     config_map_names,
 )
 from adapters.sidecar.observe.decision_log import Logger
-from adapters.stores.watch import LedgerHandler, LedgerObject
+from adapters.stores.watch import LedgerHandler
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
+from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.quota import ShareQuotaObject
 

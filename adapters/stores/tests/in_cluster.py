@@ -14,7 +14,8 @@ from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Store
-from adapters.stores.watch import LedgerHandler, LedgerObject
+from adapters.stores.watch import LedgerHandler
+from adapters.wire.ledger_object import LedgerObject
 
 
 class InCluster:

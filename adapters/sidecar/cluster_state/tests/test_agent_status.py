@@ -2,9 +2,10 @@ import msgspec
 
 from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.stores.watch import LedgerObject, NamedObject
+from adapters.stores.watch import NamedObject
 from adapters.wire.hardware import NodeHardware, encode
 from adapters.wire.kube import Metadata
+from adapters.wire.ledger_object import LedgerObject
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
 
