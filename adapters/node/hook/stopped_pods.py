@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from adapters.dialects.dra import DRA
 from adapters.node.grants import LedgerGrants
 from adapters.node.nri.model import ContainerState
 from adapters.node.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized
@@ -60,9 +61,14 @@ class StoppedPods:
             return tuple(sorted(deleted - self._containers.keys())) if self._known else ()
 
     def _deleted(self) -> set[str]:
+        """Uids of pods alone: which containers use a claim is not known here."""
         ledger = self.grants.ledger
         allocations = {} if ledger is None else ledger.allocations
-        return {uid for uid, held in allocations.items() if held.release_by is not None}
+        return {
+            uid
+            for uid, held in allocations.items()
+            if held.release_by is not None and held.dialect != DRA
+        }
 
     def _replace(self, event: Synchronized) -> None:
         uids = {pod.id: pod.uid for pod in event.pods}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import holding
@@ -81,6 +82,10 @@ class ClaimReader:
 
     async def _ask(self, found: ClaimsOfNode, entry: Allocation, node: Node) -> None:
         live = await self._live.get(entry.pod_ref)
+        if self._may_run(entry.uid) and (live is None or allocated(live) is None):
+            # The watch of pods reports later what its pod has become.
+            found.bound[entry.uid] = node.name
+            return
         if live is None or live.metadata.uid != entry.uid:
             found.gone.append(entry.uid)
             return
@@ -96,6 +101,14 @@ class ClaimReader:
         found.bound[entry.uid] = ANYWHERE if held is None else node.name
         if held is not None and not claim.pending:
             found.held.append(held)
+
+    def _may_run(self, uid: str) -> bool:
+        """Whether a pod of the claim is bound and has not finished, by the watch of pods."""
+        found = (self._cache.pod(each.namespace, each.name) for each in self._consumers(uid))
+        return any(pod is not None and may_use_cards(pod) for pod in found)
+
+    def _consumers(self, uid: str) -> list[PodRef]:
+        return [each for each in self._cache.claims.consumers(uid) if _exists(self._cache, each)]
 
     def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:
         """Note the attempts whose claims were seen with what the ledger says.

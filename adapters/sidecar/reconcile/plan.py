@@ -222,7 +222,8 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
             if until is None
             else Keep(replace(allocation, release_by=until))
         )
-    if allocation.uid in view.stopped:
+    # An agent knows the containers of a pod, and not those of a claim.
+    if allocation.uid in view.stopped and allocation.dialect != DRA:
         return Release(allocation, cause)
     if view.wall >= allocation.release_by * SECOND:
         return Release(allocation, ReleaseCause.UNCONFIRMED)

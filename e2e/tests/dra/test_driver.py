@@ -5,7 +5,7 @@ The node's cards are in a file, the rights and the classes are the chart's, and 
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -195,7 +195,8 @@ def claiming(name: str, *claims: str, **containers: list[str]) -> Object:
     return {
         "metadata": {"name": name},
         "spec": {
-            "terminationGracePeriodSeconds": 0,
+            # With 0 the API server forgets the pod at once, and its cards stay in use for a while.
+            "terminationGracePeriodSeconds": 1,
             "containers": [
                 {
                     "name": container,
@@ -321,6 +322,63 @@ def test_a_restarted_driver_finds_its_claims_and_a_restarted_kubelet_its_slices(
     assert driver.files() == files
     assert driver.read("kept")["status"]["containerStatuses"] == before
     driver.delete("kept")
+
+
+def test_a_card_stays_in_use_while_a_container_of_a_pod_that_was_deleted_by_force_runs(
+    driver: DriverNode,
+) -> None:
+    """The claim is deallocated at once; its container ignores the signal for its grace period."""
+    api = driver.plane.api
+    driver.find(CARDS[:1])
+    driver.wait_for_cards(1)
+    for name in ("first", "next"):
+        api.create(CLAIMS, {"metadata": {"name": name}, **share("60Gi")})
+    stubborn = claiming("stubborn", "first")
+    stubborn["spec"]["terminationGracePeriodSeconds"] = 6
+    command = f"trap '' TERM; while true; do sleep 1; done # {MARK}"
+    stubborn["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", command]
+    api.create(PODS, stubborn)
+    driver.wait_until_running("stubborn")
+    assert runs()
+
+    api.delete(f"{PODS}/stubborn?gracePeriodSeconds=0")
+    api.create(PODS, claiming("next", "next"))
+
+    within(60, lambda: "allocation" not in api.get(f"{CLAIMS}/first").get("status", {}))
+    bound = after(runs, lambda: "next" in driver.held())
+    assert not bound, "the card was free while a container had it"
+    driver.wait_until_running("next")
+    driver.delete("next")
+    driver.find(CARDS)
+    driver.wait_for_cards(2)
+
+
+MARK = "stubborn-claim"
+
+
+def runs() -> bool:
+    """Whether the container of the pod that was deleted runs."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if MARK.encode() in file.read_bytes():
+                return True
+    return False
+
+
+def after(holds: Callable[[], bool], happened: Callable[[], bool]) -> bool:
+    """Whether something happened as long as something else held, which ends."""
+    found = False
+
+    def ended() -> bool:
+        nonlocal found
+        seen = happened()
+        if not holds():
+            return True
+        found = found or seen
+        return False
+
+    within(60, ended)
+    return found
 
 
 def test_an_unhealthy_card_is_tainted_and_gets_no_claim(driver: DriverNode) -> None:

@@ -64,6 +64,13 @@ def test_a_pod_that_was_not_deleted_is_not_confirmed_and_wakes_no_writer() -> No
     assert pods.confirmed() == ()
 
 
+def test_a_claim_is_never_confirmed() -> None:
+    """Its uid is no pod's, so that no container is known to be of it."""
+    held = changed(deleted().allocations["uid-1"], uid="uid-claim", dialect="dra")
+
+    assert followed(deleted().adopt(held)).confirmed() == ("uid-1",)
+
+
 def test_a_creation_that_the_runtime_undoes_runs_no_more() -> None:
     pods = followed()
     pods.observe(Creating(1, POD, container("c1")))

@@ -245,6 +245,30 @@ def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace(
     asyncio.run(tried())
 
 
+def test_the_card_of_a_pod_that_runs_by_the_watch_stays_in_use_until_the_watch_ends_it() -> None:
+    """The watch of claims may report a deallocation before that of pods reports the deletion."""
+
+    async def tried() -> None:
+        live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
+        rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(live.there["c"])
+        running = bound(pod_named("p", "u-pod"), "n1")
+        rig.cache.put_pod(running)
+        assert await in_ledger(rig, reconciler)
+
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(UNALLOCATED)
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += 10 * DEFAULT_GRACE * SECOND
+        assert await in_ledger(rig, reconciler)
+        rig.cache.drop_pod(running.metadata)
+
+        assert await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["kept"]
+
+    asyncio.run(tried())
+
+
 def test_a_claim_that_was_deleted_or_made_again_is_released() -> None:
     async def tried(*claims: ResourceClaim) -> bool:
         live = FakeClaims(dict.fromkeys(("c",), each) if (each := next(iter(claims), None)) else {})

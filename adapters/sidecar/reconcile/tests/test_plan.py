@@ -237,6 +237,19 @@ def test_the_cards_of_a_deleted_pod_stay_in_use_while_its_containers_may_run() -
     assert _causes(replace(later, node=None)) == [ReleaseCause.GONE]
 
 
+def test_the_cards_of_a_deallocated_claim_stay_in_use_although_an_agent_names_its_uid() -> None:
+    """An older agent confirms each uid without a running container, and a claim has none."""
+    pod = a_wish(0)
+    placement = placed(pod, NodeLedger.of(NODE))
+    assert placement is not None
+    uid, held = pod.metadata.uid, replace(allocated(pod, placement), dialect="dra", release_by=50)
+    ledger = NodeLedger.of(NODE).reserve(held).commit(uid)
+    view = NodeView(ledger, NODE, (), {}, wall=10 * SECOND, stopped=frozenset({uid}))
+
+    assert reconcile(view, DIALECTS) == ()
+    assert _causes(replace(view, wall=50 * SECOND)) == [ReleaseCause.UNCONFIRMED]
+
+
 def test_a_card_that_took_the_place_of_one_that_a_pod_has_is_in_use() -> None:
     limits = {"koordinator.sh/gpu-memory": "1Gi"}
     old, new = (Node("n1", (replace(KOORD_CARD, uuid=uuid),)) for uuid in ("GPU-old", "GPU-new"))
