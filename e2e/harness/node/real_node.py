@@ -106,7 +106,8 @@ class RealNode:
         """
         configuration = self.host.configuration(self.runtime)
         if monitor:
-            configuration["monitor"] = {"listen": f"127.0.0.1:{monitor}"}
+            # Not 127.0.0.1: the API server forwards no request to it.
+            configuration["monitor"] = {"listen": f":{monitor}"}
         configuration["node"] = self.name
         kubeconfig = self.plane.kubeconfig("agent", "system:masters")
         configuration["ledger"] = {"kubeconfig": str(kubeconfig)}

@@ -43,6 +43,7 @@ from e2e.harness.schedulers.service import (
     webhooks,
     with_decisions,
 )
+from e2e.tests.guides.agent_pod import agent_pod, asked
 from e2e.tests.guides.expected import EITHER, GUIDES, RECORD_CHECKS
 from e2e.tests.guides.monitored import (
     alerts,
@@ -270,6 +271,38 @@ def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way
         (used,) = prometheus.query('sum(dragoman_container_memory_used_bytes{pod="hami-pod"})')
         assert used["value"][1] == str(GIB)
         assert len(prometheus.query("up == 1")) == len(targets)
+
+
+def test_a_person_sees_what_the_containers_use(way: Way) -> None:
+    found, plane = documents("volcano-hami-core"), way.plane
+    pods = of_kind(found, "Pod")
+    for row in pods:
+        row["spec"]["schedulerName"] = plane.scheduler(row["spec"]["schedulerName"])
+        row["metadata"]["namespace"] = plane.api.home
+    name = f"{plane.api.home}/hami-pod"
+    (port,) = free_ports(1)
+    with ExitStack() as stack:
+        (node,) = stack.enter_context(staged(way, found)).values()
+        stack.enter_context(node.agent(monitor=port))
+        stack.callback(delete_all, plane)
+        stack.enter_context(webhooks(way.service))
+        for row in pods:
+            plane.api.create(PODS, row)
+        wait_for(way, [*GUIDES["volcano-hami-core"]], lambda each: phase(way, each) == "Running")
+        stack.enter_context(agent_pod(plane, node.name, port))
+
+        record_uses(node, held(plane, node.name).values(), used=GIB)
+        rows = asked(plane, "top", "pods", "--used", "-n", plane.api.home)["items"]
+        assert {each["usedMiB"] for each in rows if each["pod"] == "hami-pod"} == {1024}
+        assert above_grant(asked(plane, "audit")) == set()
+
+        record_uses(node, held(plane, node.name).values(), used=12 * GIB)
+        assert name in above_grant(asked(plane, "audit"))
+
+
+def above_grant(report: Object) -> set[str]:
+    """The pods that use more than they were granted."""
+    return {each["pod"] for each in report["findings"] if each["rule"] == "use-above-grant"}
 
 
 def change_ledger(plane: ControlPlane, node: str) -> None:
