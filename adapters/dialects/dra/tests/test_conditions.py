@@ -1,5 +1,7 @@
 """Claims whose scheduler waits for the ledger."""
 
+from typing import Any
+
 import msgspec
 
 from adapters.dialects.dra.claims import allocated
@@ -13,19 +15,18 @@ WAITING = a_result("gpu-0", OURS, shareID="s", bindingConditions=[COMMITTED, "ot
 PLAIN = a_result("gpu-1", OURS)
 
 
-def status(*results: dict[str, object], devices: object = None) -> dict[str, object]:
+def status(*results: dict[str, Any], devices: object = None) -> dict[str, Any]:
     return {"allocation": {"devices": {"results": list(results)}}, "devices": devices}
 
 
-def waiting(content: dict[str, object]) -> list[str]:
+def waiting(content: dict[str, Any]) -> list[str]:
     return [each.device for each in awaiting(msgspec.convert(content, ClaimStatus))]
 
 
-def answered(content: dict[str, object], problem: str | None) -> dict[str, object]:
+def answered(content: dict[str, Any], problem: str | None) -> dict[str, Any]:
     """The status after the ledger's answer."""
     devices = awaiting(msgspec.convert(content, ClaimStatus))
-    stored = content["devices"] or []
-    assert isinstance(stored, list)
+    stored: list[Any] = content["devices"] or []
     return {**content, "devices": reported(stored, devices, problem, NOW)}
 
 
@@ -78,8 +79,7 @@ def test_what_others_say_about_devices_stays() -> None:
     foreign = {"driver": "net.example.com", "pool": "n", "device": "eth0", "data": {"ip": "::1"}}
     stored = [{**place, "conditions": [ready, {"type": REJECTED, "status": "False"}]}, foreign]
 
-    found = answered(status(WAITING, devices=stored), None)["devices"]
+    found: list[dict[str, Any]] = answered(status(WAITING, devices=stored), None)["devices"]
 
-    assert isinstance(found, list)
     assert [each["type"] for each in found[0]["conditions"]] == ["other/ready", COMMITTED]
     assert found[1] == foreign
