@@ -62,7 +62,7 @@ def read_request(pod: Pod, claims: Mapping[str, ClaimSpec]) -> Request:
         pod=full_name(pod),
         dialect=DRA,
         containers=tuple(container for container, _ in found),
-        modes=frozenset().union(*(_modes(claimed.exactly) for _, claimed in found)),
+        modes=frozenset[Mode]().union(*(_modes(claimed.exactly) for _, claimed in found)),
         vendor=cards.vendor,
         allow_uuids=cards.allow_uuids,
         deny_uuids=cards.deny_uuids,
