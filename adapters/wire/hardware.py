@@ -13,7 +13,8 @@ import msgspec
 
 from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
-from adapters.wire.ledger import CardRecord, card_of, card_record
+from adapters.wire.ledger import card_of, card_record
+from adapters.wire.ledger_records import CardRecord
 from core.hardware.card import Card
 from core.hardware.mig import NO_GEOMETRY
 

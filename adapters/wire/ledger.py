@@ -10,9 +10,20 @@ from types import MappingProxyType
 
 import msgspec
 
-from adapters.wire.grant import Count, GrantRecord, SliceRecord, grant_record, read_grant
-from adapters.wire.kube import Wire
-from core.hardware.card import Card, Level, Mode, Scope
+from adapters.wire.grant import grant_record, read_grant
+from adapters.wire.ledger_records import (
+    AllocationRecord,
+    CardCountRecord,
+    CardRecord,
+    GeometryRecord,
+    LedgerRecord,
+    MeterRecord,
+    PartitionRecord,
+    ScopeRecord,
+    SummaryRecord,
+    TotalRecord,
+)
+from core.hardware.card import Card, Level, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
@@ -20,132 +31,10 @@ from core.ledger.amounts import Amounts, Consumer
 from core.ledger.meter import UNMETERED, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState
-from core.requests.request import TaskClass
 
 
 class LedgerRecordError(ValueError):
     """A record that cannot be read, or contradicts itself."""
-
-
-class ScopeRecord(Wire, frozen=True, gc=False):
-    """A ``core.hardware.card.Scope``; ``level`` is in lower case."""
-
-    level: str
-    name: str
-
-
-class LayoutRecord(Wire, frozen=True, gc=False):
-    """A ``core.hardware.mig.MigLayout``."""
-
-    name: str
-    slices: tuple[SliceRecord, ...]
-
-
-class GeometryRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.mig.Geometry``."""
-
-    layouts: tuple[LayoutRecord, ...]
-    mixed: bool = False
-
-
-class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``."""
-
-    uuid: str
-    index: Count
-    vendor: str
-    model: str
-    memory: Count
-    slots: Count
-    healthy: bool = True
-    mode: Mode = Mode.SHARED
-    numa: int | None = None
-    links: tuple[ScopeRecord, ...] = ()
-    dialects: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    geometry: Count | None = None
-
-
-class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.node.Partition``."""
-
-    indexes: tuple[int, ...]
-    bandwidth: int = 0
-    score: int = 1
-
-
-class CardCountRecord(Wire, frozen=True, gc=False):
-    """A loss or gain of ``core.hardware.node.Node``, for a number of whole cards."""
-
-    cards: int
-    value: int
-
-
-class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A committed ``core.requests.grant.Allocation``."""
-
-    uid: str
-    pod: str
-    dialect: str
-    grants: tuple[GrantRecord, ...] = ()
-    task_class: TaskClass = TaskClass.NORMAL
-    qos: str | None = None
-    group: str | None = None
-    member_of: str | None = None
-    exclusions: tuple[str, ...] = ()
-    priority: int = 0
-    unread: str | None = None
-    blocked: tuple[str, ...] = ()
-    since: Count = 0
-    release_by: Count | None = None
-
-
-class TotalRecord(Wire, frozen=True, gc=False):
-    """A total of ``core.ledger.meter.Meter``, in decimal digits.
-
-    Milliseconds multiplied by the bytes of a card pass 64 bits within years.
-    """
-
-    namespace: str
-    dialect: str
-    model: str
-    shares: str
-    memory: str
-    compute: str
-
-
-class MeterRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.ledger.meter.Meter``."""
-
-    until: Count = 0
-    totals: tuple[TotalRecord, ...] = ()
-
-
-class SummaryRecord(Wire, frozen=True, gc=False):
-    """For people only: ``memory`` is allocated and total, such as ``40 of 320 GiB``."""
-
-    cards: int = 0
-    healthy: int = 0
-    pods: int = 0
-    memory: str = ""
-
-
-class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.ledger.node_ledger.NodeLedger``; ``changes`` is its version."""
-
-    node: str
-    changes: Count = 0
-    summary: SummaryRecord = SummaryRecord()
-    isolation: str | None = None
-    cards: tuple[CardRecord, ...] = ()
-    geometries: tuple[GeometryRecord, ...] = ()
-    partitions: tuple[PartitionRecord, ...] = ()
-    partitions_bind: bool = False
-    losses: tuple[CardCountRecord, ...] = ()
-    gains: tuple[CardCountRecord, ...] = ()
-    allocations: tuple[AllocationRecord, ...] = ()
-    fences: dict[str, Count] = msgspec.field(default_factory=dict)
-    meter: MeterRecord | None = None
 
 
 _NONE: frozenset[str] = frozenset()

@@ -13,15 +13,8 @@ import msgspec
 
 from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
-from adapters.wire.ledger import (
-    AllocationRecord,
-    MeterRecord,
-    SummaryRecord,
-    check_unique,
-    decode,
-    read_allocation,
-    read_meter,
-)
+from adapters.wire.ledger import check_unique, decode, read_allocation, read_meter
+from adapters.wire.ledger_records import AllocationRecord, MeterRecord, SummaryRecord
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 

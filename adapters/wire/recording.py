@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.wire.grant import GrantRecord
 from adapters.wire.kube import Pod, Wire
-from adapters.wire.ledger import AllocationRecord
+from adapters.wire.ledger_records import AllocationRecord
 
 
 class Began(Wire, tag="began", tag_field="record", frozen=True):

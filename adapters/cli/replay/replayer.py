@@ -13,6 +13,7 @@ from adapters.wire import ledger as ledgers
 from adapters.wire import recording
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
 from adapters.wire.kube import Pod, full_name
+from adapters.wire.ledger_records import AllocationRecord
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
@@ -209,7 +210,7 @@ def _facts(line: recording.CardsCommitted) -> CommitFacts:
     return CommitFacts(stored, _with(stored, line.reserved), own, claimed)
 
 
-def _with(ledger: NodeLedger, reserved: Sequence[ledgers.AllocationRecord]) -> NodeLedger:
+def _with(ledger: NodeLedger, reserved: Sequence[AllocationRecord]) -> NodeLedger:
     """The ledger with reservations on top."""
     for record in reserved:
         allocation: Allocation = ledgers.read_allocation(record, ledger.node.name)

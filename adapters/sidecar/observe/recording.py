@@ -21,6 +21,7 @@ from adapters.wire import ledger as ledgers_of
 from adapters.wire import recording
 from adapters.wire.grant import GrantRecord, grant_record
 from adapters.wire.kube import Pod, full_name
+from adapters.wire.ledger_records import AllocationRecord
 from adapters.wire.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers
 from core.ledger.node_ledger import NodeLedger
@@ -287,7 +288,7 @@ def _grants(grants: Sequence[Grant]) -> tuple[GrantRecord, ...]:
     return tuple(map(grant_record, grants))
 
 
-def _reserved(ledger: NodeLedger) -> tuple[ledgers_of.AllocationRecord, ...]:
+def _reserved(ledger: NodeLedger) -> tuple[AllocationRecord, ...]:
     held = ledger.allocations.values()
     return tuple(
         ledgers_of.allocation_record(each)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire.ledger import LedgerRecord, LedgerRecordError, decode, encode
+from adapters.wire.ledger import LedgerRecordError, decode, encode
 from adapters.wire.ledger_reader import LedgerReader, SplitRecord
+from adapters.wire.ledger_records import LedgerRecord
 from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger.amounts import Amounts, Consumer
 from core.ledger.meter import UNMETERED, Meter

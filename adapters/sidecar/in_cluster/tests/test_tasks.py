@@ -10,11 +10,12 @@ from structlog.testing import LogCapture
 
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
+from adapters.sidecar.dra_settings import DraSettings
 from adapters.sidecar.in_cluster.readiness import WATCHED, Sync
 from adapters.sidecar.in_cluster.tasks import InCluster
 from adapters.sidecar.observe.decision_log import logger
 from adapters.sidecar.runtime import ServiceRuntime
-from adapters.sidecar.settings import DraSettings, Settings, SettingsError
+from adapters.sidecar.settings import Settings, SettingsError
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
