@@ -10,7 +10,6 @@ from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader
 from adapters.sidecar.reconcile.plan import drift, reconcile
@@ -110,10 +109,7 @@ class Reconciler:
                 last = self._seconds()
                 for node in {*self._cache.nodes, *self._service.ledgers.inventory.names()}:
                     self._queue.add_after(node, 0.0)
-            due = self._queue.due()
-            await for_each_limited(self.process, due)
-            if not due:
-                await self._queue.wait(POLL)
+            await self._queue.work(self.process, POLL)
 
     async def process(self, name: str) -> None:
         """Reconcile a node unless it agrees already; on an error, put it back into the queue."""

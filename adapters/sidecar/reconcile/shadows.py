@@ -10,7 +10,6 @@ from typing import NoReturn, Protocol
 from adapters.dialects.dra.shadow_claims import ShadowClaim, shadow_claims
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.work_queue import WorkQueue
 
 EVERY = 1.0
@@ -87,10 +86,7 @@ class ShadowPublisher:
         for node in {*self._ledgers.inventory.names(), *self._claims.shadows.nodes()}:
             self._queue.add(node)
         while True:
-            due = self._queue.due()
-            await for_each_limited(self._one, due)
-            if not due:
-                await self._queue.wait(POLL)
+            await self._queue.work(self._one, POLL)
 
     async def _one(self, node: str) -> None:
         self._queue.take(node)

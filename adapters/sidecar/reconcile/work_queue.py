@@ -1,8 +1,10 @@
 """Nodes that wait for the reconciler; as client-go's delaying queue, without its goroutines."""
 
 from asyncio import Event, timeout
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+
+from adapters.sidecar.reconcile.concurrency import for_each_limited
 
 
 class WorkQueue:
@@ -35,6 +37,18 @@ class WorkQueue:
     def take(self, node: str) -> None:
         """Remove a node whose work begins; a change from now on adds it again."""
         self._due.pop(node, None)
+
+    async def work(self, one: Callable[[str], Awaitable[None]], longest: float) -> None:
+        """Work on the nodes that are due, a few at a time; where none is, wait for one.
+
+        Args:
+            one: works on a node, which it takes from the queue.
+            longest: seconds to wait at most.
+        """
+        due = self.due()
+        await for_each_limited(one, due)
+        if not due:
+            await self.wait(longest)
 
     async def wait(self, longest: float) -> None:
         """Wait until a node is added, for at most so many seconds."""
