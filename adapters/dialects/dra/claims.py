@@ -40,7 +40,7 @@ class Claim:
         pods: for which it is reserved.
         is_reserved: for a pod, or for another consumer; where nothing is known, it is.
         unread: why its status cannot be decoded; None where it can.
-        pending: whether its scheduler binds no pod before the ledger has the claim.
+        awaiting: devices for which its scheduler waits: it binds no pod before the ledger has them.
         rejected: whether the scheduler knows that the ledger cannot have it.
     """
 
@@ -51,8 +51,18 @@ class Claim:
     pods: tuple[PodRef, ...] = ()
     is_reserved: bool = True
     unread: str | None = None
-    pending: bool = False
+    awaiting: tuple[DeviceResult, ...] = ()
     rejected: bool = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether its scheduler binds no pod before the ledger has the claim."""
+        return bool(self.awaiting)
+
+    @property
+    def ref(self) -> PodRef:
+        """Name and identity, as requests to the API server name it."""
+        return PodRef.parse(self.name, self.uid)
 
 
 def allocated(claim: ResourceClaim) -> Claim | None:
@@ -70,7 +80,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
     if status.allocation is None or is_shadow(status.allocation):
         return None
-    results = status.allocation.devices.results or ()
+    results, waiting = status.allocation.devices.results or (), awaiting(status)
     return Claim(
         uid,
         name,
@@ -82,8 +92,8 @@ def allocated(claim: ResourceClaim) -> Claim | None:
             if each.resource == "pods"
         ),
         is_reserved=bool(status.reserved_for),
-        pending=bool(awaiting(status)),
-        rejected=is_rejected(status),
+        awaiting=waiting,
+        rejected=is_rejected(status, waiting),
     )
 
 

@@ -30,18 +30,16 @@ Json = dict[str, Any]
 def awaiting(status: ClaimStatus) -> tuple[DeviceResult, ...]:
     """The allocated devices whose scheduler waits for the ledger, or was refused by it."""
     results = () if status.allocation is None else status.allocation.devices.results or ()
+    waiting = [each for each in results if COMMITTED in (each.binding_conditions or ())]
+    if not waiting:
+        return ()
     done = _with(status, COMMITTED)
-    return tuple(
-        each
-        for each in results
-        if COMMITTED in (each.binding_conditions or ()) and _key(each) not in done
-    )
+    return tuple(each for each in waiting if _key(each) not in done)
 
 
-def is_rejected(status: ClaimStatus) -> bool:
-    """Whether the scheduler of a claim was refused one of its devices."""
-    rejected = _with(status, REJECTED)
-    return any(_key(each) in rejected for each in awaiting(status))
+def is_rejected(status: ClaimStatus, waiting: Sequence[DeviceResult]) -> bool:
+    """Whether the scheduler of a claim was refused one of the devices that it waits for."""
+    return bool(waiting) and not _with(status, REJECTED).isdisjoint(map(_key, waiting))
 
 
 def reported(

@@ -8,29 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn, Protocol
 
-import msgspec
-
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
-from adapters.dialects.dra.conditions import awaiting
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.concurrency import for_each_limited
 from adapters.sidecar.reconcile.ports import LiveClaims
 from adapters.sidecar.reconcile.work_queue import WorkQueue
-from adapters.wire.dra import ClaimStatus, DeviceResult, ResourceClaim
-from core.requests.pod_ref import PodRef
+from adapters.wire.dra import DeviceResult, ResourceClaim
 
 AGAIN = 2.0
 """Seconds until the next attempt for a node that failed."""
 
 POLL = 0.5
 """Seconds between two looks at the queue while no node changes."""
-
-_STATUS: msgspec.json.Decoder[ClaimStatus] = msgspec.json.Decoder(ClaimStatus)
 
 
 class ConditionWriter(LiveClaims, Protocol):
@@ -87,10 +80,7 @@ class ClaimConditions:
         for node in self._service.ledgers.inventory.names():
             self._queue.add(node)
         while True:
-            due = self._queue.due()
-            await for_each_limited(self._one, due)
-            if not due:
-                await self._queue.wait(POLL)
+            await self._queue.work(self._one, POLL)
 
     async def _one(self, node: str) -> None:
         self._queue.take(node)
@@ -112,8 +102,7 @@ class ClaimConditions:
             LedgerContended: as ``ClaimCommitter.commit``.
             OSError: the store or the API server did not answer, or has a newer claim.
         """
-        namespace, _, name = claim.name.partition("/")
-        live = await self._writer.get(PodRef(namespace, name, claim.uid))
+        live = await self._writer.get(claim.ref)
         found = None if live is None else allocated(live)
         if live is None or found is None or found.uid != claim.uid:
             return True
@@ -130,6 +119,6 @@ class ClaimConditions:
             problem = unclear(held) or await self._service.claim_committer.commit(held[0])
         if problem is not None:
             decision = replace(decision, outcome=Outcome.REFUSED, cause="in_use", text=problem)
-        await self._writer.report(live, awaiting(_STATUS.decode(live.status)), problem)
+        await self._writer.report(live, found.awaiting, problem)
         self._service.ports.decision_log.record(decision)
         return True

@@ -94,10 +94,9 @@ class UnusedClaims:
         return bool(claim.results) and all(each.driver in self._drivers for each in claim.results)
 
     async def _deallocate(self, claim: Claim) -> None:
-        namespace, _, name = claim.name.partition("/")
         self._not_before[claim.uid] = self._clock() + AGAIN
         try:
-            done = await self._server.deallocate(PodRef(namespace, name, claim.uid))
+            done = await self._server.deallocate(claim.ref)
         except OSError as error:
             self._report(claim.name, f"cannot be deallocated: {error}")
         else:

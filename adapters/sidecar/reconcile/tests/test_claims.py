@@ -191,6 +191,17 @@ async def in_ledger(rig: Rig, reconciler: Reconciler) -> bool:
     return "u-claim" in (await rig.ledger()).allocations
 
 
+async def with_running_pod() -> tuple[FakeClaims, Rig, Reconciler, Pod]:
+    """A claim in the ledger, and its pod, which runs by the watch."""
+    live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
+    rig, reconciler = await an_arbiter(live)
+    rig.cache.claims.put_claim(live.there["c"])
+    running = bound(pod_named("p", "u-pod"), "n1")
+    rig.cache.put_pod(running)
+    assert await in_ledger(rig, reconciler)
+    return live, rig, reconciler, running
+
+
 def test_a_committed_claim_is_released_if_it_is_not_allocated_within_the_grace() -> None:
     async def tried() -> None:
         rig, reconciler = await an_arbiter(FakeClaims({"c": UNALLOCATED}))
@@ -226,12 +237,7 @@ def test_a_claim_that_was_seen_allocated_is_released_when_it_is_not_any_more() -
 
 def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace() -> None:
     async def tried() -> None:
-        live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
-        rig, reconciler = await an_arbiter(live)
-        rig.cache.claims.put_claim(live.there["c"])
-        running = bound(pod_named("p", "u-pod"), "n1")
-        rig.cache.put_pod(running)
-        assert await in_ledger(rig, reconciler)
+        live, rig, reconciler, running = await with_running_pod()
 
         rig.cache.drop_pod(running.metadata)
         live.there["c"] = UNALLOCATED
@@ -249,12 +255,7 @@ def test_the_card_of_a_pod_that_runs_by_the_watch_stays_in_use_until_the_watch_e
     """The watch of claims may report a deallocation before that of pods reports the deletion."""
 
     async def tried() -> None:
-        live = FakeClaims({"c": a_claim(a_result("gpu-0"), node="n1")})
-        rig, reconciler = await an_arbiter(live)
-        rig.cache.claims.put_claim(live.there["c"])
-        running = bound(pod_named("p", "u-pod"), "n1")
-        rig.cache.put_pod(running)
-        assert await in_ledger(rig, reconciler)
+        live, rig, reconciler, running = await with_running_pod()
 
         live.there["c"] = UNALLOCATED
         rig.cache.claims.put_claim(UNALLOCATED)
