@@ -163,9 +163,11 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        self._of_pending += [f"pod {full_name(pod)}: {text}" for text in self._advice(pod)]
+        template = template_of(pod)
+        texts = self._advice(pod, template)
+        self._of_pending += [f"pod {full_name(pod)}: {text}" for text in texts]
         try:
-            found = self._requests.read(pod)
+            found = self._requests.read(pod, template)
         except DialectError as error:
             return _line(pod, PodResult.INVALID, str(error), dialect=self._dialect_name(pod))
         if found is None:
@@ -173,9 +175,8 @@ class Run:
         self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
         return self._place(pod, found.dialect, found.request)
 
-    def _advice(self, pod: Pod) -> tuple[str, ...]:
+    def _advice(self, pod: Pod, template: bytes) -> tuple[str, ...]:
         """Advice for the author of a pod; computed once for pods alike but for name and uid."""
-        template = template_of(pod)
         known = self._advice_by_template.get(template)
         if known is None:
             if len(self._advice_by_template) >= TEMPLATES:

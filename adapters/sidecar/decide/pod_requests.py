@@ -62,13 +62,16 @@ class AlikePods:
         self._dialects = dialects
         self._by_template: OrderedDict[bytes, PodRequest] = OrderedDict()
 
-    def read(self, pod: Pod) -> PodRequest | None:
+    def read(self, pod: Pod, template: bytes) -> PodRequest | None:
         """What a pod requests; None where it requests no share.
+
+        Args:
+            pod: that is read.
+            template: as ``template_of`` returns it.
 
         Raises:
             DialectError: the request is invalid.
         """
-        template = template_of(pod)
         known = self._by_template.get(template)
         if known is not None:
             self._by_template.move_to_end(template)
@@ -120,7 +123,7 @@ class PodRequestCache:
         if cached is not None and cached.pod == pod:
             self._by_uid.move_to_end(uid)
             return cached
-        pod_request = self._alike.read(pod)
+        pod_request = self._alike.read(pod, template_of(pod))
         if pod_request is not None and uid:
             self.forget(uid)
             self._by_uid[uid] = pod_request

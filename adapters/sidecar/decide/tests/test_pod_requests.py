@@ -15,6 +15,7 @@ from adapters.sidecar.decide.pod_requests import (
     PodRequest,
     PodRequestCache,
     read,
+    template_of,
 )
 from adapters.sidecar.tests.builders import DIALECTS, a_pod, a_service, run
 from adapters.wire.kube import Pod
@@ -23,6 +24,10 @@ LONGEST = 256 << 10
 """Source: kubernetes/apimachinery/pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB."""
 
 KEY = "example.com/text"
+
+
+def read_by(pods: AlikePods, pod: Pod) -> PodRequest | None:
+    return pods.read(pod, template_of(pod))
 
 
 GOLDEN = sorted((Path(__file__).parents[3] / "dialects").glob("*/tests/golden/*.in.json"))
@@ -124,22 +129,22 @@ def test_pods_of_workloads_that_come_in_turns_are_read_once(
 
     for replica in range(2):
         for workload in (*range(TEMPLATES), *range(TEMPLATES)):
-            pods.read(a_long_pod(f"{workload}-{replica}", str(workload)))
+            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
     assert reads == [f"{workload}-0" for workload in range(TEMPLATES)]
 
     for replica in range(2):
         for workload in range(workloads):
-            pods.read(a_long_pod(f"{workload}-{replica}", str(workload)))
+            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
     assert len(reads) > 2 * TEMPLATES
 
 
 def test_a_pod_of_a_long_template_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = AlikePods(DIALECTS)
-    assert pods.read(a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
+    assert read_by(pods, a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
 
     monkeypatch.setattr("adapters.sidecar.decide.pod_requests.read", lambda *_: None)
 
-    assert pods.read(a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
+    assert read_by(pods, a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
 
 
 def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:
