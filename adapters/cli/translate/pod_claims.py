@@ -1,12 +1,12 @@
 """The claims of a pod: found, written and removed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from adapters.cli.input.source import InputError
-from adapters.cli.translate.claim_objects import CLAIM, ClaimObjects, references
+from adapters.cli.translate.claim_objects import CLAIM, ClaimObjects, Key, references
 from adapters.cli.yaml_text import Body, plain
 from adapters.dialects.dra.claim_requests import is_own
 from adapters.wire.dra import ClaimSpec
@@ -23,12 +23,7 @@ def claims_of(
     Raises:
         InputError: a container has several, or two containers or pods have one.
     """
-    entries = {entry: key for key, entry in references(pod, namespace, place)}
-    own = {
-        entry: key
-        for entry, key in entries.items()
-        if key in known.specs and is_own(known.specs[key])
-    }
+    own = _own_entries(pod, namespace, known, place)
     found: dict[str, ClaimSpec] = {}
     users: dict[str, str] = {}
     for name, used in _uses(pod, place):
@@ -88,11 +83,7 @@ def write_claims(pod: Json, templates: Mapping[str, str]) -> None:
 def remove_claims(pod: Json, namespace: str, known: ClaimObjects, place: str) -> None:
     """Remove the claims of our driver from a pod."""
     spec = pod["spec"]
-    own = {
-        entry
-        for key, entry in references(pod, namespace, place)
-        if key in known.specs and is_own(known.specs[key])
-    }
+    own = _own_entries(pod, namespace, known, place)
     _keep(spec, "resourceClaims", own)
     for container in _containers(pod):
         resources = container.get("resources") or {}
@@ -100,7 +91,18 @@ def remove_claims(pod: Json, namespace: str, known: ClaimObjects, place: str) ->
             _keep(resources, "claims", own)
 
 
-def _keep(content: Json, field: str, gone: set[str]) -> None:
+def _own_entries(
+    pod: Mapping[str, Any], namespace: str, known: ClaimObjects, place: str
+) -> dict[str, Key]:
+    """The entries of a pod that name claims of our driver, each with what it names."""
+    return {
+        entry: key
+        for key, entry in references(pod, namespace, place)
+        if key in known.specs and is_own(known.specs[key])
+    }
+
+
+def _keep(content: Json, field: str, gone: Collection[str]) -> None:
     left = [each for each in content[field] if each.get("name") not in gone]
     if left:
         content[field] = left
