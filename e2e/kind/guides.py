@@ -4,18 +4,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
 from e2e.harness.cluster.api import Object
-from e2e.harness.oracles.expected import instance_uuid
+from e2e.harness.oracles.expected import inventory_card
 from e2e.harness.processes.run import REPOSITORY
 from e2e.kind.described import WHOLE, described, use_lists
 from e2e.kind.shell import get, sh
 
 CONFIGS = REPOSITORY / "configs"
-MIB = 2**20
 OF_CARDS = re.compile(r"nvidia\d+|nvidiactl|nvidia-cap\d+|card\d+|mxcd")
 
 
@@ -63,7 +61,7 @@ def list_if_cut(workers: Sequence[str]) -> None:
     if any(card.get("mode") == "mig" for card in rows):
         use_lists(
             {
-                worker: [_card(record, card) for card in record.get("cards", ())]
+                worker: [inventory_card(record, card) for card in record.get("cards", ())]
                 for worker, record in records.items()
             }
         )
@@ -97,27 +95,3 @@ def _layouts(found: Sequence[Object]) -> Iterator[None]:
         yield
     finally:
         sh(f"kubectl delete -f {file}")
-
-
-def _card(record: Object, card: Object) -> dict[str, Any]:
-    """A row of an agent's list; a card in MIG mode has the instances of its first layout.
-
-    Where instances are made one by one, as HAMi's device plugin does it, the list has each that
-    may be made.
-    """
-    row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
-    row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
-    if "geometry" in card:
-        geometry = record["geometries"][card["geometry"]]
-        layouts = geometry["layouts"] if geometry.get("mixed") else geometry["layouts"][:1]
-        row["instances"] = [
-            {
-                "profile": part["profile"],
-                "start": part["start"],
-                "uuid": instance_uuid(card["uuid"], part),
-                "devices": [f"/dev/nvidia{card['index']}", f"/dev/nvidia-cap{part['start']}"],
-            }
-            for layout in layouts
-            for part in layout["slices"]
-        ]
-    return row

@@ -35,6 +35,38 @@ def instance_uuid(card: str, part: Object) -> str:
     return f"MIG-{card}-{part['profile']}-{part['start']}"
 
 
+def inventory_card(record: Object, card: Object, folder: str = "") -> Object:
+    """A card of a ledger's record as a row of an agent's list of cards.
+
+    A card in MIG mode has the instances of its first layout; where instances are made one by one,
+    as HAMi's device plugin does it, the list has each that may be made.
+
+    Args:
+        record: of the node.
+        card: of the record.
+        folder: in which the node's device nodes are.
+    """
+    row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
+    row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
+    if "geometry" in card:
+        geometry = record["geometries"][card["geometry"]]
+        layouts = geometry["layouts"] if geometry.get("mixed") else geometry["layouts"][:1]
+        row["instances"] = [
+            {
+                "profile": part["profile"],
+                "start": part["start"],
+                "uuid": instance_uuid(card["uuid"], part),
+                "devices": [
+                    f"{folder}/dev/nvidia{card['index']}",
+                    f"{folder}/dev/nvidia-cap{part['start']}",
+                ],
+            }
+            for layout in layouts
+            for part in layout["slices"]
+        ]
+    return row
+
+
 def expected_env(record: Object, grants: Sequence[Object]) -> dict[str, str | None]:
     """What a container with these grants of the ledger must find; None for nothing."""
     cards = {card["uuid"]: card for card in record["cards"]}

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from adapters.wire.quantity import parse
 from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.ready_cluster import PODS
 
 RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
@@ -71,6 +72,14 @@ def a_pod(name: str, scheduler: str, *claims: str) -> Object:
             "terminationGracePeriodSeconds": 0,
         },
     }
+
+
+def claim_share(api: Api, name: str, memory: int, node: str) -> None:
+    """Create a claim and a pod of it, for a stock scheduler, on a node."""
+    api.create(CLAIMS, a_claim(name, memory))
+    pod = a_pod(name, SCHEDULERS[0], name)
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+    api.create(PODS, pod)
 
 
 def allocated(api: Api, cards: Sequence[str]) -> dict[str, Fraction]:

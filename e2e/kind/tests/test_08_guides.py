@@ -11,6 +11,7 @@ import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.oracles.expected import (
+    MIB,
     expected_devices,
     expected_env,
     granted_shares,
@@ -18,7 +19,7 @@ from e2e.harness.oracles.expected import (
 )
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.kind.described import use_ledgers_cards, use_no_lists
-from e2e.kind.guides import MIB, documents, list_if_cut, look, minors, of_kind, staged
+from e2e.kind.guides import documents, list_if_cut, look, minors, of_kind, staged
 from e2e.kind.pods import create, used
 from e2e.kind.shell import eventually, get, sh, wait_for
 from e2e.tests.guides.expected import EITHER, GUIDES, RECORD_CHECKS

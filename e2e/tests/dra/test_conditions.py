@@ -14,13 +14,12 @@ from e2e.harness.workloads.claims import (
     CLAIMS,
     GIB,
     RESOURCES,
-    SCHEDULERS,
     a_card,
-    a_claim,
-    a_pod,
     a_slice,
+    claim_share,
 )
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
+from e2e.tests.dra.shares import bind_share
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")
 
@@ -53,14 +52,6 @@ def idle(service: Service) -> Iterator[None]:
     within(90, lambda: not held(service.plane, NODE))
 
 
-def claim(api: Api, name: str, memory: int) -> None:
-    """A pod with a claim, for a stock scheduler, on the node."""
-    api.create(CLAIMS, a_claim(name, memory))
-    pod = a_pod(name, SCHEDULERS[0], name)
-    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
-    api.create(PODS, pod)
-
-
 def conditions(api: Api, name: str) -> dict[str, str]:
     """The message of each condition of a claim's devices."""
     devices = api.get(f"{CLAIMS}/{name}").get("status", {}).get("devices", ())
@@ -72,7 +63,7 @@ def conditions(api: Api, name: str) -> dict[str, str]:
 def test_a_pod_is_bound_when_the_ledger_has_its_claim(service: Service) -> None:
     api = service.plane.api
 
-    claim(api, "sound", 60 * GIB)
+    claim_share(api, "sound", 60 * GIB, NODE)
 
     within(60, lambda: node_of(api, "sound") == NODE)
     assert conditions(api, "sound") == {COMMITTED: "the ledger has the claim"}
@@ -85,15 +76,9 @@ def test_a_claim_of_cards_in_use_is_rejected_and_its_pod_comes_when_there_is_roo
 ) -> None:
     """The scheduler's own records say that the card is free."""
     api = service.plane.api
-    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(70 * 1024)}
-    pod = a_pod("full", "another-scheduler")
-    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
-    made = api.create(PODS, pod)
-    question = {"PodName": "full", "PodNamespace": "default", "Node": NODE}
-    uid = made["metadata"]["uid"]
-    assert not service.ask("/extender/bind", {**question, "PodUID": uid}).get("Error")
+    bind_share(service, NODE, "full", 70 * 1024)
 
-    claim(api, "late", 40 * GIB)
+    claim_share(api, "late", 40 * GIB, NODE)
 
     within(60, lambda: any("memory" in each for each in events(api, "late")))
     assert not node_of(api, "late")

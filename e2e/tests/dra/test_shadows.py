@@ -14,14 +14,13 @@ from e2e.harness.workloads.claims import (
     CLAIMS,
     GIB,
     RESOURCES,
-    SCHEDULERS,
     a_card,
-    a_claim,
-    a_pod,
     a_slice,
     allocated,
+    claim_share,
 )
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
+from e2e.tests.dra.shares import bind_share
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")
 
@@ -68,38 +67,15 @@ def shadows(api: Api) -> dict[str, Object]:
     }
 
 
-def bind_share(service: Service, name: str, mib: int) -> None:
-    """A pod of Volcano's words gets a share of a card."""
-    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(mib)}
-    pod = a_pod(name, "another-scheduler")
-    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
-    made = service.plane.api.create(PODS, pod)
-    question = {
-        "PodName": name,
-        "PodNamespace": "default",
-        "PodUID": made["metadata"]["uid"],
-        "Node": NODE,
-    }
-    assert not service.ask("/extender/bind", question).get("Error")
-
-
-def claim(api: Api, name: str, memory: int) -> None:
-    """A pod with a claim, for a stock scheduler, on the node."""
-    api.create(CLAIMS, a_claim(name, memory))
-    pod = a_pod(name, SCHEDULERS[0], name)
-    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
-    api.create(PODS, pod)
-
-
 def test_a_scheduler_does_not_choose_a_card_that_a_volcano_pod_fills(service: Service) -> None:
     """Alone it takes the first card that its own records say is free."""
     api = service.plane.api
-    bind_share(service, "full", 80 * 1024)
+    bind_share(service, NODE, "full", 80 * 1024)
     (full,) = {grant["card"] for grant in held(service.plane, NODE)["full"]["grants"]}
     number = CARDS.index(full)
     within(90, lambda: set(shadows(api)) == {f"gpu-{number}"})
 
-    claim(api, "claimant", 60 * GIB)
+    claim_share(api, "claimant", 60 * GIB, NODE)
 
     with_decisions(service, lambda: within(90, lambda: node_of(api, "claimant") == NODE))
     assert allocated(api, CARDS) == {full: 0, CARDS[1 - number]: 60 * GIB}
@@ -108,13 +84,13 @@ def test_a_scheduler_does_not_choose_a_card_that_a_volcano_pod_fills(service: Se
 def test_the_amounts_are_exact_and_follow_the_ledger(service: Service) -> None:
     """70 and 75 of 80 GiB are in use by pods: 8 GiB fit beside the first, 16 nowhere."""
     api = service.plane.api
-    bind_share(service, "first", 75 * 1024)
-    bind_share(service, "second", 70 * 1024)
+    bind_share(service, NODE, "first", 75 * 1024)
+    bind_share(service, NODE, "second", 70 * 1024)
     amounts = {f"gpu-{CARDS.index(card)}": gib * GIB for card, gib in on_cards(service).items()}
     within(90, lambda: {d: int(c["memory"]) for d, c in shadows(api).items()} == amounts)
 
-    claim(api, "large", 16 * GIB)
-    claim(api, "small", 8 * GIB)
+    claim_share(api, "large", 16 * GIB, NODE)
+    claim_share(api, "small", 8 * GIB, NODE)
 
     within(90, lambda: node_of(api, "small") == NODE)
     assert not node_of(api, "large")

@@ -26,7 +26,7 @@ from e2e.harness.oracles.expected import (
     expected_devices,
     expected_env,
     granted_shares,
-    instance_uuid,
+    inventory_card,
     slices_in_groups,
 )
 from e2e.harness.oracles.from_annotations import shares_of_pod
@@ -154,36 +154,11 @@ def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
 
 
 def instances(way: Way, node: RealNode) -> list[dict[str, Any]] | None:
-    """The node's list of cards where some are cut: each to the first of its layouts.
-
-    Where instances are made one by one, as HAMi's device plugin does it, the list has each that
-    may be made.
-    """
+    """The node's list of cards where some are cut."""
     record = ledger(way.plane, node.name)
     if all(card.get("mode") != "mig" for card in record["cards"]):
         return None
-    cards: list[dict[str, Any]] = []
-    for card in record["cards"]:
-        row = {key: card[key] for key in ("uuid", "index", "vendor", "model")}
-        row |= {"memoryMiB": card["memory"] // MIB, "mode": card.get("mode", "shared")}
-        if "geometry" in card:
-            geometry = record["geometries"][card["geometry"]]
-            layouts = geometry["layouts"] if geometry.get("mixed") else geometry["layouts"][:1]
-            row["instances"] = [
-                {
-                    "profile": part["profile"],
-                    "start": part["start"],
-                    "uuid": instance_uuid(card["uuid"], part),
-                    "devices": [
-                        f"{node.host.folder}/dev/nvidia{card['index']}",
-                        f"{node.host.folder}/dev/nvidia-cap{part['start']}",
-                    ],
-                }
-                for layout in layouts
-                for part in layout["slices"]
-            ]
-        cards.append(row)
-    return cards
+    return [inventory_card(record, card, str(node.host.folder)) for card in record["cards"]]
 
 
 def phase(way: Way, name: str) -> str:
@@ -243,7 +218,9 @@ def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None
         print(f"gone, and the cards free {free:.1f} s later")
 
 
-def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way: Way) -> None:
+@contextmanager
+def running_share(way: Way) -> Iterator[tuple[RealNode, int]]:
+    """A guide's pod that runs; its node, and the port of the agent's metrics."""
     found, plane = documents("volcano-hami-core"), way.plane
     pods = of_kind(found, "Pod")
     for row in pods:
@@ -258,39 +235,31 @@ def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way
         for row in pods:
             plane.api.create(PODS, row)
         wait_for(way, [*GUIDES["volcano-hami-core"]], lambda each: phase(way, each) == "Running")
+        yield node, port
+
+
+def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way: Way) -> None:
+    plane = way.plane
+    with running_share(way) as (node, port):
         record_uses(node, held(plane, node.name).values(), used=GIB)
         provoke_refusals(way.service, node.name)
-        other = stack.enter_context(driver(plane.run, node.name))
-        targets = scraped(way.service.clear, port, other)
+        with driver(plane.run, node.name) as other:
+            targets = scraped(way.service.clear, port, other)
 
-        prometheus = start_prometheus(plane.run, targets, alerts())
-        values = {"node": node.name, "namespace": plane.api.home, "model": ".*"}
-        # Card-seconds count up to the latest news of the ledgers' watch, once a minute at rest.
-        wait_for_data(prometheus, values, lambda: change_ledger(plane, node.name))
-        within(30, lambda: {rule["health"] for rule in prometheus.rules()} == {"ok"})
-        (used,) = prometheus.query('sum(dragoman_container_memory_used_bytes{pod="hami-pod"})')
-        assert used["value"][1] == str(GIB)
-        assert len(prometheus.query("up == 1")) == len(targets)
+            prometheus = start_prometheus(plane.run, targets, alerts())
+            values = {"node": node.name, "namespace": plane.api.home, "model": ".*"}
+            # Card-seconds count up to the latest news of the ledgers' watch, once a minute at rest.
+            wait_for_data(prometheus, values, lambda: change_ledger(plane, node.name))
+            within(30, lambda: {rule["health"] for rule in prometheus.rules()} == {"ok"})
+            (used,) = prometheus.query('sum(dragoman_container_memory_used_bytes{pod="hami-pod"})')
+            assert used["value"][1] == str(GIB)
+            assert len(prometheus.query("up == 1")) == len(targets)
 
 
 def test_a_person_sees_what_the_containers_use(way: Way) -> None:
-    found, plane = documents("volcano-hami-core"), way.plane
-    pods = of_kind(found, "Pod")
-    for row in pods:
-        row["spec"]["schedulerName"] = plane.scheduler(row["spec"]["schedulerName"])
-        row["metadata"]["namespace"] = plane.api.home
+    plane = way.plane
     name = f"{plane.api.home}/hami-pod"
-    (port,) = free_ports(1)
-    with ExitStack() as stack:
-        (node,) = stack.enter_context(staged(way, found)).values()
-        stack.enter_context(node.agent(monitor=port))
-        stack.callback(delete_all, plane)
-        stack.enter_context(webhooks(way.service))
-        for row in pods:
-            plane.api.create(PODS, row)
-        wait_for(way, [*GUIDES["volcano-hami-core"]], lambda each: phase(way, each) == "Running")
-        stack.enter_context(agent_pod(plane, node.name, port))
-
+    with running_share(way) as (node, port), agent_pod(plane, node.name, port):
         record_uses(node, held(plane, node.name).values(), used=GIB)
         rows = asked(plane, "top", "pods", "--used", "-n", plane.api.home)["items"]
         assert {each["usedMiB"] for each in rows if each["pod"] == "hami-pod"} == {1024}
