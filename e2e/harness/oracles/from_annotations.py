@@ -76,12 +76,17 @@ def _koordinator(text: str, minors: Sequence[str]) -> Iterable[Share]:
     """Source: koordinator apis/extension/device_share.go, DeviceAllocations."""
     for row in json.loads(text)["gpu"]:
         resources = row["resources"]
-        memory = _bytes(resources["koordinator.sh/gpu-memory"]) // _MIB
+        memory = bytes_of(resources["koordinator.sh/gpu-memory"]) // _MIB
         minor = int(row["minor"])
         yield Share(minors[minor], memory, int(resources.get(CORE, 0)))
 
 
-def _bytes(quantity: str) -> int:
+def bytes_of(quantity: str) -> int:
+    """A quantity of memory in bytes, where it is a whole number.
+
+    Raises:
+        ValueError: it is none.
+    """
     found = re.fullmatch("([0-9]+)(Ki|Mi|Gi|)", quantity)
     if found is None:
         raise ValueError(f"{quantity} is no amount of memory")

@@ -72,5 +72,5 @@ class PodWatcher:
                     f"{card.memory} MiB and {compute[card.uuid]} %"
                 )
         for row in self.pods.values():
-            if not shares_of_pod(row, minors):
+            if "resourceClaims" not in row["spec"] and not shares_of_pod(row, minors):
                 self._problems.append(f"{row['metadata']['name']} is bound without cards")

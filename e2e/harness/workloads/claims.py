@@ -28,6 +28,18 @@ def a_card(number: int, uuid: str) -> Object:
     }
 
 
+def a_shared_card(number: int, uuid: str) -> Object:
+    """The same with compute and slots, as our driver publishes a card."""
+    compute = {"default": "0", "validRange": {"min": "0", "max": "100", "step": "1"}}
+    slots = {"default": "1", "validValues": ["1"]}
+    card = a_card(number, uuid)
+    card["capacity"] |= {
+        "compute": {"value": "100", "requestPolicy": compute},
+        "slots": {"value": "10", "requestPolicy": slots},
+    }
+    return card
+
+
 def a_slice(node: str, devices: Sequence[Object], driver: str = DRIVER) -> Object:
     """All devices of a driver on a node."""
     return {
@@ -47,9 +59,10 @@ def a_class(name: str = CLASS, driver: str = DRIVER) -> Object:
     return {"metadata": {"name": name}, "spec": {"selectors": selectors}}
 
 
-def a_claim(name: str, memory: int) -> Object:
-    """A claim for a share of a card of ``CLASS``."""
-    exactly = {"deviceClassName": CLASS, "capacity": {"requests": {"memory": str(memory)}}}
+def a_claim(name: str, memory: int, compute: int = 0) -> Object:
+    """A claim for a share of a card of ``CLASS``: bytes and percent; 0 percent is not stated."""
+    amounts = {"memory": str(memory)} | ({"compute": str(compute)} if compute else {})
+    exactly = {"deviceClassName": CLASS, "capacity": {"requests": amounts}}
     return {
         "metadata": {"name": name},
         "spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}},

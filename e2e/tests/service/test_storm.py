@@ -1,14 +1,15 @@
-"""Pods of all dialects from three schedulers at once on one node, coming and going.
+"""Pods of all dialects and claims, from three schedulers at once on one node, coming and going.
 
-At every moment the sum of what they were given fits every card: by what is written on the pods,
-in each state that the API server had, and on a real node by what its containers find inside.
+At every moment the sum of what they were given fits every card: by what is written on pods and
+claims, in each state that the API server had, and on a real node by what containers find inside.
 """
 
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -24,6 +25,7 @@ from e2e.harness.node.real_node import RealNode, real_node
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.oracles.observed_in_container import ContainerWatcher
 from e2e.harness.oracles.pod_watcher import PodWatcher as PodWatcher
+from e2e.harness.oracles.shared_cards import SharedCards
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
@@ -44,6 +46,17 @@ from e2e.harness.schedulers.service import (
     webhooks,
 )
 from e2e.harness.schedulers.volcano import GROUPS
+from e2e.harness.workloads.claims import (
+    CLAIMS,
+    DRIVER,
+    GIB,
+    RESOURCES,
+    a_claim,
+    a_class,
+    a_pod,
+    a_shared_card,
+    a_slice,
+)
 from e2e.harness.workloads.inventory import gpus
 from e2e.harness.workloads.storm import KINDS, described_by_all, random_pod
 
@@ -54,24 +67,37 @@ CARDS = gpus(NODE, 8)
 SCHEDULERS = (KUBE, KOORD, VOLCANO)
 BATCHES, BATCH, GONE = 12, 20, 9
 REAL_BATCHES, REAL_BATCH = 6, 8
-WHY = re.compile("cards: |cards asked|[Ii]nsufficient|no cards|not enough|cluster is overused")
-"""The last is of Volcano's plugin overcommit, for pods that no extender is asked about."""
+WHY = re.compile(
+    "cards: |cards asked|[Ii]nsufficient|no cards|not enough|cluster is overused"
+    "|cannot allocate all claims|dragoman: "
+)
+"""The fourth from the end is of Volcano's plugin overcommit, for pods that no extender is asked
+about; the last two are of claims, by kube-scheduler and by the arbiter."""
+CLAIM = "claim"
+SHARED = {(DRIVER, NODE, f"gpu-{number}"): card for number, card in enumerate(CARDS)}
+DRA = ("arbiter", "shadows", "unused")
+"""What is on for claims: the third gives back what kube-scheduler leaves allocated."""
 
 
 @pytest.fixture
 def service(planes: Planes) -> Iterator[Service]:
     """The service and the three schedulers, as configured for it; the node is kwok's."""
-    with planes() as plane:
+    with planes() as bare:
+        switches = {name: {"enabled": True} for name in DRA}
+        plane = replace(bare, values={"dra": {"enabled": True, **switches}})
         prepare(plane)
         add_ready_nodes(plane, [described_by_all(NODE, CARDS)])
-        made = start(plane)
+        devices = [a_shared_card(number, card.uuid) for number, card in enumerate(CARDS)]
+        plane.api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, devices))
+        plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
+        made = start(plane, claims=True, arbiter=True, shadows=True, deallocateUnused=[DRIVER])
         with webhooks(made):
             yield made
 
 
-def start(plane: ControlPlane) -> Service:
+def start(plane: ControlPlane, **dra: object) -> Service:
     """Start the service, which states the node's resources, and the schedulers."""
-    made = start_service(plane, publish=["volcano", "koordinator", "metax"])
+    made = start_service(plane, publish=["volcano", "koordinator", "metax"], dra=dra)
     wait_for_cards(plane, [NODE])
     start_schedulers(made)
     return made
@@ -85,15 +111,20 @@ def random(request: pytest.FixtureRequest) -> Random:
     return Random(seed)  # noqa: S311
 
 
-def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
+def test_hundreds_of_pods_and_claims_from_three_schedulers_never_have_more_than_there_is(
     service: Service, random: Random
 ) -> None:
     plane = service.plane
     started = time.monotonic()
     deleted = 0
-    with PodWatcher.of(plane.api, CARDS) as watcher:
+    shared = SharedCards(CARDS, SHARED)
+    with shared.watching(plane.api), PodWatcher.of(plane.api, CARDS) as watcher:
         for number in range(BATCHES):
-            pods = [one(plane, random, number * BATCH + place) for place in range(BATCH)]
+            pods = [
+                one(plane, random, number * BATCH + place, (*KINDS, CLAIM))
+                for place in range(BATCH)
+            ]
+            create_all(plane.api, CLAIMS, [random_claim(random, row) for row in claiming(pods)])
             create_all(plane.api, PODS, pods)
             time.sleep(random.random())
             for row in random.sample(list(watcher.pods.values()), min(GONE, len(watcher.pods))):
@@ -107,29 +138,54 @@ def test_hundreds_of_pods_from_three_schedulers_never_have_more_than_there_is(
     rows = plane.api.get(PODS)["items"]
     bound = {row["metadata"]["name"]: row for row in rows if "nodeName" in row["spec"]}
     waiting = [row for row in rows if "nodeName" not in row["spec"]]
+    holding = set(bound) - {row["metadata"]["name"] for row in claiming(bound.values())}
     took = time.monotonic() - started
     by = Counter(row["spec"]["schedulerName"] for row in watcher.placed.values())
     print(
         f"{BATCHES * BATCH} pods, {deleted} deleted, {dict(by)} ever bound, "
         f"{len(bound)} at the end, {len(waiting)} refused; "
-        f"{watcher.states} states looked at in {took:.0f} s"
+        f"{len(shared.claims())} claims allocated, {shared.states} states looked at in {took:.0f} s"
     )
     assert problems == []
+    assert shared.problems() == []
+    assert len(shared.claims()) > BATCHES
     assert deleted > BATCHES
     assert all(by[plane.scheduler(name)] for name in SCHEDULERS), "each scheduler has placed some"
-    within(FREED, lambda: held(plane, NODE).keys() == bound.keys())
+    within(FREED, lambda: held(plane, NODE).keys() == holding | with_devices(plane.api))
     assert unexplained(plane.api) == {}
 
     plane.api.delete(f"{PODS}?gracePeriodSeconds=0")
     within(60, lambda: not plane.api.get(PODS)["items"])
+    plane.api.delete(CLAIMS)
     wait_until_free(plane, NODE)
     assert not any(card["usedSlots"] for card in service.get("/api/cards"))
 
 
-def one(plane: ControlPlane, random: Random, number: int) -> Object:
-    kind = random.choice(KINDS)
+def one(plane: ControlPlane, random: Random, number: int, kinds: Sequence[str] = KINDS) -> Object:
+    kind = random.choice(kinds)
+    if kind == CLAIM:
+        return a_pod(f"{kind}-{number}", plane.scheduler(KUBE), f"{kind}-{number}")
     scheduler = plane.scheduler(random.choice(SCHEDULERS))
     return random_pod(random, kind, f"{kind}-{number}", scheduler)
+
+
+def claiming(pods: Iterable[Object]) -> list[Object]:
+    return [row for row in pods if row["spec"].get("resourceClaims")]
+
+
+def random_claim(random: Random, row: Object) -> Object:
+    """The claim of a pod, of its name."""
+    compute = random.choice((0, 0, 10, 25, 50, 100))
+    return a_claim(row["metadata"]["name"], random.choice((2, 8, 20, 40, 80)) * GIB, compute)
+
+
+def with_devices(api: Api) -> set[str]:
+    """Names of the claims that are allocated now."""
+    return {
+        row["metadata"]["name"]
+        for row in api.get(CLAIMS)["items"]
+        if "allocation" in row.get("status", {})
+    }
 
 
 def said_of(api: Api) -> dict[str, str]:
