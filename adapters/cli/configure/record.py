@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from adapters.cli.configure.recorded_values import recorded, restored
 from adapters.cli.input.source import InputError
 from adapters.cli.yaml_text import Body, plain
 
@@ -82,12 +83,12 @@ class Record:
         elif plain(parent[key]) == value:
             return
         else:
-            self._changes.append(FieldReplaced(field, plain(value), plain(parent[key])))
+            self._changes.append(FieldReplaced(field, plain(value), recorded(parent[key])))
         parent[key] = value
 
     def remove(self, items: list[Any], field: Field, at: int) -> None:
         """Take an item out of the list at a field."""
-        self._changes.append(ItemRemoved(field, at, plain(items[at])))
+        self._changes.append(ItemRemoved(field, at, recorded(items[at])))
         del items[at]
 
     def insert(self, items: list[Any], field: Field, value: Any) -> None:
@@ -174,7 +175,7 @@ def _undo(body: Body, row: Change) -> list[str]:
     if not isinstance(target, dict) or plain(target.get(key)) != row.value:
         return [f"{path(row.field)}: was changed after Dragoman set it, and stays as it is"]
     if isinstance(row, FieldReplaced):
-        target[key] = row.before
+        target[key] = restored(row.before)
     else:
         del target[key]
     return []
@@ -189,5 +190,5 @@ def _undo_item(items: Any, row: ItemRemoved | ItemInserted) -> list[str]:
         for each in there:
             items.remove(each)
     elif not there:
-        items.insert(row.at, row.value)
+        items.insert(row.at, restored(row.value))
     return []
