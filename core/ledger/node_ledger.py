@@ -4,21 +4,17 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. ``reserve`` rejects an allocation that would give a part of a card twice.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from types import MappingProxyType
 
-from core.hardware.card import Card, Mode
 from core.hardware.node import Node
-from core.hardware.quantity import FULL, format_gib
 from core.ledger.meter import UNMETERED, Meter
-from core.ledger.problem import Problem, ProblemKind
+from core.ledger.problem import Problem, find_problems
 from core.ledger.usage import (
     IDLE,
     CardShare,
     CardUsage,
-    conflict_between,
     contested_cards,
     first_conflict,
     shares_of,
@@ -210,54 +206,7 @@ class NodeLedger:
 
     def problems(self) -> tuple[Problem, ...]:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
-        known = {card.uuid for card in self.node.cards}
-        problems = [
-            problem
-            for allocation in self.allocations.values()
-            for problem in _complaints(allocation, known)
-        ]
-        for card, use in zip(self.node.cards, self.usages, strict=True):
-            problems += [*self._excess(card, use), *self._conflicts(card, use)]
-        return tuple(problems)
-
-    def _excess(self, card: Card, use: CardUsage) -> list[Problem]:
-        texts: dict[ProblemKind, str] = {}
-        if card.mode is not Mode.MIG and use.memory > card.memory:
-            texts[ProblemKind.MEMORY] = (
-                f"{format_gib(use.memory)} of {format_gib(card.memory)} GiB are allocated: "
-                + self._parts(use, lambda share: f"{format_gib(share.memory)} GiB")
-            )
-        if use.compute > FULL:
-            parts = self._parts(use, lambda share: f"{share.compute}%")
-            texts[ProblemKind.COMPUTE] = f"{use.compute}% of its compute are allocated: {parts}"
-        if use.slots > card.slots:
-            parts = self._parts(use, lambda share: str(share.slots))
-            texts[ProblemKind.SLOTS] = f"{use.slots} of {card.slots} slots are in use: {parts}"
-        return [
-            Problem("", f"card {card.uuid}: {text}", kind, card.uuid)
-            for kind, text in texts.items()
-        ]
-
-    def _parts(self, use: CardUsage, amount: Callable[[CardShare], str]) -> str:
-        """Each pod on a card with its dialect and its part."""
-        return ", ".join(
-            f"{owner.pod} ({owner.dialect}) {amount(share)}"
-            for share in use.shares
-            for owner in (self.allocations[share.uid],)
-        )
-
-    def _conflicts(self, card: Card, use: CardUsage) -> list[Problem]:
-        return [
-            Problem(
-                "",
-                f"card {card.uuid}: {self.allocations[left.uid].pod} and"
-                f" {self.allocations[right.uid].pod} cannot share it: {cause.value}",
-                ProblemKind.CONFLICT,
-                card.uuid,
-            )
-            for left, right in combinations(use.shares, 2)
-            if (cause := conflict_between(left, right)) is not None
-        ]
+        return find_problems(self.node.cards, self.usages, self.allocations)
 
     def _with(self, allocation: Allocation, shares: Mapping[str, CardShare]) -> "NodeLedger":
         usages = tuple(
@@ -287,21 +236,3 @@ class NodeLedger:
             if obstacle is not None:
                 cause = obstacle.cause.value
                 raise LedgerError(f"card {uuid} cannot take {allocation.pod}: {cause}")
-
-
-def _complaints(allocation: Allocation, known: set[str]) -> list[Problem]:
-    pod = allocation.pod
-    complaints: list[Problem] = []
-    if allocation.unread is not None:
-        complaints.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
-    unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
-    complaints += [
-        Problem(
-            pod, f"holds card {uuid}, which the node does not have", ProblemKind.UNKNOWN_CARD, uuid
-        )
-        for uuid in unknown
-    ]
-    return complaints + [
-        Problem(pod, f"its containers exclude each other on {u}", ProblemKind.CONTESTED, u)
-        for u in contested_cards(allocation)
-    ]

@@ -1,7 +1,14 @@
 """What is wrong in a ledger, or between a ledger and its pods."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import combinations
+
+from core.hardware.card import Card, Mode
+from core.hardware.quantity import FULL, format_gib
+from core.ledger.usage import CardShare, CardUsage, conflict_between, contested_cards
+from core.requests.grant import Allocation
 
 
 class ProblemKind(Enum):
@@ -34,3 +41,82 @@ class Problem:
     text: str
     kind: ProblemKind
     card: str = ""
+
+
+def find_problems(
+    cards: Sequence[Card], usages: Iterable[CardUsage], allocations: Mapping[str, Allocation]
+) -> tuple[Problem, ...]:
+    """All allocations that cannot be read, and all parts of cards that are allocated twice.
+
+    Args:
+        cards: of a node.
+        usages: one for each card.
+        allocations: on the node, by pod uid; one for each share of ``usages``.
+    """
+    known = {card.uuid for card in cards}
+    found = [
+        problem
+        for allocation in allocations.values()
+        for problem in _of_allocation(allocation, known)
+    ]
+    for card, use in zip(cards, usages, strict=True):
+        found += [*_excess(card, use, allocations), *_conflicts(card, use, allocations)]
+    return tuple(found)
+
+
+def _of_allocation(allocation: Allocation, known: set[str]) -> list[Problem]:
+    pod = allocation.pod
+    found: list[Problem] = []
+    if allocation.unread is not None:
+        found.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
+    unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
+    found += [
+        Problem(
+            pod, f"holds card {uuid}, which the node does not have", ProblemKind.UNKNOWN_CARD, uuid
+        )
+        for uuid in unknown
+    ]
+    return found + [
+        Problem(pod, f"its containers exclude each other on {uuid}", ProblemKind.CONTESTED, uuid)
+        for uuid in contested_cards(allocation)
+    ]
+
+
+def _excess(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -> list[Problem]:
+    def parts(amount: Callable[[CardShare], str]) -> str:
+        """Each pod on the card with its dialect and its part."""
+        return ", ".join(
+            f"{owner.pod} ({owner.dialect}) {amount(share)}"
+            for share in use.shares
+            for owner in (allocations[share.uid],)
+        )
+
+    texts: dict[ProblemKind, str] = {}
+    if card.mode is not Mode.MIG and use.memory > card.memory:
+        texts[ProblemKind.MEMORY] = (
+            f"{format_gib(use.memory)} of {format_gib(card.memory)} GiB are allocated: "
+            + parts(lambda share: f"{format_gib(share.memory)} GiB")
+        )
+    if use.compute > FULL:
+        detail = parts(lambda share: f"{share.compute}%")
+        texts[ProblemKind.COMPUTE] = f"{use.compute}% of its compute are allocated: {detail}"
+    if use.slots > card.slots:
+        detail = parts(lambda share: str(share.slots))
+        texts[ProblemKind.SLOTS] = f"{use.slots} of {card.slots} slots are in use: {detail}"
+    return [
+        Problem("", f"card {card.uuid}: {text}", kind, card.uuid) for kind, text in texts.items()
+    ]
+
+
+def _conflicts(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -> list[Problem]:
+    return [
+        Problem(
+            "",
+            f"card {card.uuid}: {allocations[left.uid].pod} and {allocations[right.uid].pod}"
+            f" cannot share it: {cause.value}",
+            ProblemKind.CONFLICT,
+            card.uuid,
+        )
+        for left, right in combinations(use.shares, 2)
+        if (cause := conflict_between(left, right)) is not None
+    ]
