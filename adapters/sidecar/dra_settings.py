@@ -21,6 +21,10 @@ class DraSettings(Section):
         unused_seconds: how long a claim must be unused.
         conditions: whether claims of devices with our binding condition are committed after the
             API server has written them; needs ``claims``.
+        convert: whether admission replaces the resources of pods by ResourceClaims, where these
+            request exactly the same; needs ``claims``.
+        convert_namespaces: whose pods are converted; ``*`` is all of them.
+        convert_schedulers: that allocate claims; pods of others are not converted.
     """
 
     claims: bool = False
@@ -29,6 +33,9 @@ class DraSettings(Section):
     deallocate_unused: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
     unused_seconds: Annotated[int, Field(ge=1, le=86400)] = 60
     conditions: bool = False
+    convert: bool = False
+    convert_namespaces: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ("*",)
+    convert_schedulers: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ("default-scheduler",)
 
     @model_validator(mode="after")
     def _others_read_claims(self) -> "DraSettings":
@@ -37,6 +44,7 @@ class DraSettings(Section):
             "arbiter": self.arbiter,
             "shadows": self.shadows,
             "conditions": self.conditions,
+            "convert": self.convert,
             "deallocateUnused": self.deallocate_unused,
         }
         for name in (name for name, value in needing.items() if value and not self.claims):

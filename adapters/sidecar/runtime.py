@@ -11,6 +11,7 @@ from typing import NoReturn
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.sidecar.clock import SystemClock
+from adapters.sidecar.decide.conversion_policy import ConversionPolicy
 from adapters.sidecar.decide.ports import (
     MILLISECOND,
     Binder,
@@ -24,6 +25,7 @@ from adapters.sidecar.decide.ports import (
 )
 from adapters.sidecar.decide.readiness import LEDGERS
 from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.conversion import PodConverter
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.exposition import Compressor, plain
@@ -146,8 +148,10 @@ class ServiceRuntime:
         Args:
             more: routes that only this composition has.
         """
+        policy = self.conversion()
+        converter = None if policy is None else PodConverter(self.service, policy)
         routes = {
-            **schedulers(self.service, self._required_plugin),
+            **schedulers(self.service, self._required_plugin, converter),
             **people(self.service, self._metrics, self.decision_log.latest),
             **dashboard(self.service, self.decision_log, self._unbound),
             ("GET", "/metrics/usage"): exposition(self._usage_metrics),
@@ -155,6 +159,12 @@ class ServiceRuntime:
         }
         budget = BodyBudget(PortLimits.of(self._settings.limits).body_bytes, monotonic)
         return App(routes, self.decision_log, budget)
+
+    def conversion(self) -> ConversionPolicy | None:
+        """Return which pods are converted to claims; None where none is."""
+        dra = self._settings.dra
+        policy = ConversionPolicy(self.service, dra.convert_namespaces, dra.convert_schedulers)
+        return policy if dra.convert else None
 
     def configure(self, settings: Settings) -> None:
         """Apply the settings that need no restart.

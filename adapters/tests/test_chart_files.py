@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.dialects import record, registry
+from adapters.dialects import conversion, record, registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
@@ -65,7 +65,9 @@ def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
 
 
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:
-    keys = frozenset((record.KEY,)).union(*(info.result_keys for info in registry.DIALECTS))
+    keys = frozenset((record.KEY, conversion.KEY)).union(
+        *(info.result_keys for info in registry.DIALECTS)
+    )
 
     assert (FILES / "result-keys.txt").read_text().split() == sorted(keys)
 

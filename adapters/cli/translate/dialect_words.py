@@ -1,15 +1,11 @@
 """What the registry knows about the words of a dialect, for translations."""
 
-from dataclasses import replace
-
 from adapters.cli.input.source import InputError
 from adapters.dialects import registry
 from adapters.dialects.dra import DRA
 from adapters.dialects.info import DialectInfo
-from adapters.dialects.losses import Loss
 from adapters.dialects.request_writer import RequestWriter
-from adapters.wire.kube import Pod
-from core.requests.request import Request
+from adapters.dialects.words import texts
 
 
 def targets() -> list[str]:
@@ -31,33 +27,12 @@ def writer_of(name: str) -> RequestWriter:
 
 def texts_of(name: str) -> frozenset[str]:
     """Annotations and labels that state a request or a result of a dialect; claims have none."""
-    if name == DRA:
-        return frozenset()
-    writer = writer_of(name)
-    return writer.annotations | writer.labels | _info(name).result_keys
+    return frozenset() if name == DRA else texts(_info(name), writer_of(name))
 
 
 def vendor_of(name: str) -> str | None:
     """The vendor of the only cards that a dialect can describe; None where it has no such one."""
     return None if name == DRA else _info(name).vendor
-
-
-def with_vendor(request: Request) -> Request:
-    """The request with the vendor of its dialect's cards, if it states none."""
-    return replace(request, vendor=request.vendor or vendor_of(request.dialect))
-
-
-def unread_amounts(pod: Pod, name: str) -> list[Loss]:
-    """The amounts of a pod that no request contains."""
-    unread = writer_of(name).unread
-    return [
-        Loss(f"container {container.name}: {resource}", str(amounts[resource]), "removed")
-        for container in (*(pod.spec.init_containers or ()), *pod.spec.containers)
-        for amounts in (
-            {**(container.resources.requests or {}), **(container.resources.limits or {})},
-        )
-        for resource in sorted(unread & amounts.keys())
-    ]
 
 
 def _info(name: str) -> DialectInfo:

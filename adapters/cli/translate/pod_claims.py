@@ -1,4 +1,4 @@
-"""The claims of a pod: found, written and removed."""
+"""The claims of a pod: found, and removed."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -7,7 +7,8 @@ import msgspec
 
 from adapters.cli.input.source import InputError
 from adapters.cli.translate.claim_objects import CLAIM, ClaimObjects, Key, references
-from adapters.cli.yaml_text import Body, plain
+from adapters.cli.yaml_text import plain
+from adapters.dialects.dra.claim_entries import containers
 from adapters.dialects.dra.claim_requests import is_own
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.dra_pod import ClaimingContainer
@@ -54,38 +55,12 @@ def unknown_claim(
     return None
 
 
-def write_claims(pod: Json, templates: Mapping[str, str]) -> None:
-    """Give containers claims.
-
-    Args:
-        pod: or a template of one.
-        templates: the template of its claim, by the container's name.
-    """
-    spec = pod["spec"]
-    entries = spec.get("resourceClaims")
-    if entries is None:
-        spec["resourceClaims"] = entries = []
-    taken = {str(each.get("name")) for each in entries}
-    for container in _containers(pod):
-        name = str(container.get("name"))
-        if name in templates:
-            entry = name
-            while entry in taken:
-                entry += "-share"
-            taken.add(entry)
-            entries.append({"name": entry, "resourceClaimTemplateName": templates[name]})
-            resources = container.get("resources")
-            if resources is None:
-                container["resources"] = resources = Body()
-            resources["claims"] = [*(resources.get("claims") or ()), {"name": entry}]
-
-
 def remove_claims(pod: Json, namespace: str, known: ClaimObjects, place: str) -> None:
     """Remove the claims of our driver from a pod."""
     spec = pod["spec"]
     own = _own_entries(pod, namespace, known, place)
     _keep(spec, "resourceClaims", own)
-    for container in _containers(pod):
+    for container in containers(pod):
         resources = container.get("resources") or {}
         if resources.get("claims"):
             _keep(resources, "claims", own)
@@ -110,14 +85,9 @@ def _keep(content: Json, field: str, gone: Collection[str]) -> None:
         del content[field]
 
 
-def _containers(pod: Mapping[str, Any]) -> Iterator[Json]:
-    spec = pod["spec"]
-    yield from (*(spec.get("initContainers") or ()), *spec["containers"])
-
-
 def _uses(pod: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
     """The name of each container with the name of each entry that it uses."""
-    for content in _containers(pod):
+    for content in containers(pod):
         try:
             container = msgspec.convert(plain(content), ClaimingContainer)
         except msgspec.ValidationError as error:

@@ -9,23 +9,23 @@ from adapters.cli.input.source import InputError, Source
 from adapters.cli.translate.claim_objects import ClaimObjects, namespace_of
 from adapters.cli.translate.dialect_words import (
     texts_of,
-    unread_amounts,
     vendor_of,
-    with_vendor,
     writer_of,
 )
 from adapters.cli.translate.manifest import DocumentFate, changed
-from adapters.cli.translate.pod_claims import claims_of, remove_claims, unknown_claim, write_claims
+from adapters.cli.translate.pod_claims import claims_of, remove_claims, unknown_claim
 from adapters.cli.translate.pods import as_pod, objects, pods_in
 from adapters.cli.translate.rewrite import add_limits, rewrite_resources, rewrite_texts
 from adapters.cli.translate.templates import beside, name_of
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claim_entries import BY_TEMPLATE, write_entries
 from adapters.dialects.dra.claim_requests import read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
 from adapters.dialects.losses import CardFacts, Loss, losses, removed
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.words import unread_amounts, with_vendor
 from adapters.wire.kube import Pod
 from core.requests.request import Request
 
@@ -214,7 +214,7 @@ class _Translator:
             wanted = f"{name_of(found.owner)}-{container}"
             names[container], made = self.claims.template(namespace_of(found.owner), wanted, spec)
             self.templates += () if made is None else (made,)
-        write_claims(found.content, names)
+        write_entries(found.content, names, BY_TEMPLATE)
 
     def _losses(
         self, found: _Found, content: dict[str, Any], gone: frozenset[str]
@@ -225,7 +225,7 @@ class _Translator:
             lost = [*losses(before, after, self.cards)]
             lost += lost_peak(before) if self.target == DRA else ()
             if found.dialect:
-                lost += unread_amounts(found.pod, found.dialect.name)
+                lost += unread_amounts(found.pod, writer_of(found.dialect.name))
                 lost += removed(found.pod, gone, found.dialect, before, after)
         except DialectError as error:
             problem = f"cannot be written for {self.target}: {error}"

@@ -1,6 +1,6 @@
-"""Reads and deallocates single ResourceClaims, and answers their schedulers."""
+"""Reads, creates and deallocates single ResourceClaims, and answers their schedulers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,25 @@ class _StoredDevices(msgspec.Struct):
     devices: list[dict[str, Any]] | None = None
 
 
+class _Owner(msgspec.Struct):
+    """Of a claim."""
+
+    uid: str = ""
+
+
+class _OwnedMetadata(msgspec.Struct, rename="camel"):
+    """Of a claim; only its owners are read."""
+
+    owner_references: list[_Owner] | None = None
+
+
+class _OwnedClaim(msgspec.Struct):
+    """A claim of which only the owners are read."""
+
+    metadata: _OwnedMetadata
+
+
+_OWNED: msgspec.json.Decoder[_OwnedClaim] = msgspec.json.Decoder(_OwnedClaim)
 _CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
 _OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
@@ -40,6 +59,35 @@ class ClaimClient:
         """
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
+
+    async def create(self, pod: PodRef, name: str, spec: Mapping[str, object]) -> bool:
+        """Create a claim that a pod owns; no effect where it is there.
+
+        kube-controller-manager deletes a claim that a pod controls when the pod has ended, and the
+        garbage collector when it is deleted.
+
+        Returns:
+            whether the claim of this name is the pod's.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
+        claim = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "ownerReferences": [{**owner, "controller": True}]},
+            "spec": spec,
+        }
+        try:
+            await self._client.create(RESOURCE_CLAIMS.collection(pod.namespace), claim)
+        except ClusterError as error:
+            if error.status != CONFLICT:
+                raise
+            body = await self._client.get(RESOURCE_CLAIMS.path(name, pod.namespace))
+            owners = read(_OWNED, body).metadata.owner_references or ()
+            return any(each.uid == pod.uid for each in owners)
+        return True
 
     async def deallocate(self, claim: PodRef) -> bool:
         """Remove the allocation of a claim that nothing uses; whether it had one.

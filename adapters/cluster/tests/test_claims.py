@@ -118,3 +118,37 @@ def test_the_answer_is_written_beside_what_others_say_and_only_into_what_was_rea
         assert datetime.fromisoformat(ours["conditions"][0]["lastTransitionTime"]).tzinfo
 
     asyncio.run(main())
+
+
+def created(*steps: Step) -> tuple[bool, list[Request]]:
+    async def main() -> tuple[bool, list[Request]]:
+        async with serving(*steps) as server, client(server) as api:
+            own = await ClaimClient(api).create(PodRef("team", "p", "u-pod"), "c", {"devices": {}})
+            return own, server.requests
+
+    return asyncio.run(main())
+
+
+def test_a_claim_is_created_with_its_pod_as_owner() -> None:
+    own, (made,) = created(ok({}))
+
+    assert own
+    assert (made.method, made.path) == ("POST", PATH.removesuffix("/c"))
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-pod", "controller": True}
+    assert made.json()["metadata"] == {"name": "c", "ownerReferences": [owner]}
+    assert made.json()["spec"] == {"devices": {}}
+
+
+@pytest.mark.parametrize(("uid", "own"), [("u-pod", True), ("another", False), (None, False)])
+def test_a_claim_that_is_there_is_the_pods_if_the_pod_owns_it(uid: str | None, own: bool) -> None:
+    taken = {"kind": "Status", "code": 409, "reason": "AlreadyExists"}
+    there = found()
+    if uid:
+        there["metadata"]["ownerReferences"] = [{"uid": uid}]
+
+    assert created(refusal(409, taken), ok(there))[0] is own
+
+
+def test_a_claim_that_the_server_rejects_is_an_error() -> None:
+    with pytest.raises(ClusterError):
+        created(refusal(403, {"kind": "Status", "code": 403, "message": "exceeded quota"}))

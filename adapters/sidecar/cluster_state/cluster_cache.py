@@ -14,6 +14,7 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.departures import Departures
+from adapters.sidecar.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod
@@ -67,10 +68,15 @@ class ClusterCache:
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
+        self._followers: list[UnboundPods] = []
 
     def subscribe(self, subscriber: NodeChanged) -> None:
         """Call a function for each node that changes from now on."""
         self._subscribers.append(subscriber)
+
+    def follow_pods(self, pods: UnboundPods) -> None:
+        """Hand each pod that is reported from now on to these pods, as it was reported."""
+        self._followers.append(pods)
 
     def notify_all(self) -> None:
         """Call the subscribers for every node, such as after a change of how nodes are read."""
@@ -103,6 +109,8 @@ class ClusterCache:
     def put_pod(self, pod: Pod) -> None:
         """Add or replace a pod."""
         key = (pod.metadata.namespace, pod.metadata.name)
+        for follower in self._followers:
+            follower.put(pod)
         self._remove_pod(key)
         self._pods[key] = _trimmed(pod)
         node = pod.spec.node_name
@@ -115,6 +123,8 @@ class ClusterCache:
 
     def drop_pod(self, key: ObjectKey) -> None:
         """Remove a deleted pod; its containers may still run."""
+        for follower in self._followers:
+            follower.drop(key.uid)
         deleted = self._pods.get((key.namespace, key.name))
         if deleted is not None and deleted.metadata.uid == key.uid:
             self.departures.note(deleted)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import msgspec
 
-from adapters.dialects import record
+from adapters.dialects import conversion, record
+from adapters.dialects.conversion import Inexact
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.card_choice import Committed
@@ -19,6 +20,7 @@ from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.closed_containers import close_containers
+from adapters.sidecar.endpoints.conversion import PodConverter
 from adapters.sidecar.endpoints.default_limits import add_limits
 from adapters.sidecar.endpoints.outcomes import (
     CONFLICT,
@@ -41,17 +43,21 @@ _POD = msgspec.json.Decoder(Pod)
 class Admission:
     """Answers reviews, bytes in and bytes out; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, required_plugin: str = "") -> None:
+    def __init__(
+        self, service: Service, required_plugin: str = "", converter: PodConverter | None = None
+    ) -> None:
         """Answer for a service.
 
         Args:
             service: that decides.
             required_plugin: of the container runtime, without which it creates no container that
                 requests a share; empty to require none.
+            converter: of pods to ResourceClaims; None where none is converted.
         """
         self._service = service
         self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
+        self._converter = converter
 
     async def pods(self, content: bytes) -> bytes:
         """A pod is to be created: reject invalid requests, write defaults, void the devices."""
@@ -61,10 +67,13 @@ class Admission:
         raw = admission.object_of(review)
         pod = _in_namespace(body.read(raw, _POD), review)
         dialects = self._service.pod_requests.dialects
-        forged = _forged(pod, dialects)
+        forged = _forged(pod, dialects, converts=self._converter is not None)
         if forged is not None:
             text = f"{forged}: only the scheduler may write this; remove it"
             return self._deny_pod(pod, review, "forged", text)
+        forged = self._converter.forged(pod, review) if self._converter else None
+        if forged is not None:
+            return self._deny_pod(pod, review, "forged", forged)
         admitted = unless_invalid(
             self._decision_log, "admit", pod, lambda: self._read(pod, dialects)
         )
@@ -81,14 +90,19 @@ class Admission:
         too_large = self._service.quotas.too_large(pod_request.request)
         if too_large is not None:
             return self._deny_pod(pod, review, "quota", too_large)
-        patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
-        patch += add_limits(pod, added.limits)
-        patch += close_containers(raw, _sharers(pod_request), added.variables)
         dialect = pod_request.dialect.name
         self._decision_log.record(
             DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
         )
         notes = (*pod_request.request.notes, *warnings)
+        patch = self._converter.convert(pod, review) if self._converter else None
+        if isinstance(patch, Inexact):
+            notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
+        elif patch is not None:
+            return admission.allowed(review.uid, patch, notes)
+        patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
+        patch += add_limits(pod, added.limits)
+        patch += close_containers(raw, _sharers(pod_request), added.variables)
         return admission.allowed(review.uid, patch, notes)
 
     async def bindings(self, content: bytes) -> bytes:
@@ -259,9 +273,11 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _forged(pod: Pod, dialects: tuple[Dialect, ...]) -> str | None:
-    """The field in which a pod's author wrote what only a scheduler may write."""
+def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
+    """The field in which a pod's author wrote what only a scheduler or admission may write."""
     keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
+    if not converts:
+        keys |= {conversion.KEY}
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"

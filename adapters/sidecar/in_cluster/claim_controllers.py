@@ -4,15 +4,21 @@ from time import monotonic
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.objects.claims import ClaimClient
+from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.shadow_claims import ShadowClaimClient
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
+from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.cluster_state.unbound_pods import UnboundPods
+from adapters.sidecar.decide.conversion_policy import ConversionPolicy
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.reconcile.claim_conditions import ClaimConditions
+from adapters.sidecar.reconcile.conversions import Conversions, needs_a_look
 from adapters.sidecar.reconcile.shadows import ShadowPublisher
 from adapters.sidecar.reconcile.unused_claims import UnusedClaims
 from adapters.sidecar.settings import Settings
+from adapters.wire.kube import Pod, full_name
 
 
 class ClaimControllers:
@@ -57,6 +63,20 @@ class ClaimControllers:
             monotonic,
             lambda node, text: self._log.warning("claim_conditions.failed", node=node, text=text),
         )
+
+    def conversions(
+        self, service: Service, policy: ConversionPolicy, cache: ClusterCache, events: EventRecorder
+    ) -> Conversions:
+        """Make what creates the claims of converted pods, and feed it from the cache."""
+
+        def report(pod: Pod, reason: str, text: str) -> None:
+            self._log.warning("conversion.failed", pod=full_name(pod), reason=reason, text=text)
+            subject = EventSubject.pod(pod)
+            events.emit(subject, reason, text, kind="Warning", action="Converting")
+
+        pods = UnboundPods(needs_a_look(policy, service))
+        cache.follow_pods(pods)
+        return Conversions(service, policy, pods, ClaimClient(self._client), monotonic, report)
 
     def unused(self, metrics: Metrics) -> UnusedClaims:
         """Make what counts and deallocates claims that no pod uses."""

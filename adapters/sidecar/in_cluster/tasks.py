@@ -136,6 +136,12 @@ class InCluster:
             conditions = self._claim_controllers.conditions(service)
             self._cache.subscribe(conditions.look_at)
             leading.append(conditions.run)
+        policy = runtime.conversion()
+        if policy is not None:
+            conversions = self._claim_controllers.conversions(
+                service, policy, self._cache, self._events
+            )
+            leading.append(conversions.run)
         if self._settings.dra.claims:
             leading.append(self._claim_controllers.unused(runtime.metrics).run)
         for name, watch in watches.items():

@@ -10,6 +10,7 @@ from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
+from adapters.sidecar.endpoints.conversion import PodConverter
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.web import views
@@ -34,15 +35,18 @@ MAX_DIGITS = 10
 _POD = msgspec.json.Decoder(Pod)
 
 
-def schedulers(service: Service, required_plugin: str = "") -> Routes:
+def schedulers(
+    service: Service, required_plugin: str = "", converter: PodConverter | None = None
+) -> Routes:
     """Routes for schedulers and the API server.
 
     Args:
         service: that decides.
         required_plugin: as ``Admission`` takes it.
+        converter: as ``Admission`` takes it.
     """
     kube, volcano = KubeExtender(service), VolcanoExtender(service)
-    admission = Admission(service, required_plugin)
+    admission = Admission(service, required_plugin, converter)
     return {
         # A body with 5,000 whole nodes has 64 MiB, one with 12,500 has 160 MiB.
         ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),

@@ -61,7 +61,8 @@ namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
 {{- if .Values.dra.enabled }}
 dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}, conditions: {{ .Values.dra.conditions.enabled }}
-  {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}}
+  {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}
+  {{- with .Values.dra.convert }}{{ if .enabled }}, convert: true, convertNamespaces: {{ .namespaces | toJson }}, convertSchedulers: {{ .schedulers | toJson }}{{ end }}{{ end }}}
 {{- end }}
 {{- end }}
 

@@ -104,7 +104,8 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
-            "resourceclaims/binding", "resourceclaims/status", "sharequotas/status",
+            "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
+            "sharequotas/status",
         },
     }  # fmt: skip
 
@@ -209,6 +210,8 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         ({"service": {"extraEnv": [{"value": "x"}]}}, "name"),
         ({"webhooks": {"objectSelector": {"matchLabels": {"a": "b"}}}}, "objectSelector"),
         ({"monitoring": {"prometheusRule": {"enabled": "yes"}}}, "enabled"),
+        ({"dra": {"convert": {"enabled": True}}}, "dra.convert.enabled needs"),
+        ({"dra": {"convert": {"namespaces": []}}}, "namespaces"),
         ({"colour": "blue"}, "colour"),
     ],
 )

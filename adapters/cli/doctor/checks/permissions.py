@@ -94,6 +94,8 @@ def _of_claims(release: Installation) -> Iterator[Permission]:
     if setting(release, "conditions"):
         yield Permission("patch", group, "resourceclaims/status")
         yield Permission("arbitrary-node:patch", group, "resourceclaims/driver", DRIVER)
+    if setting(release, "convert"):
+        yield Permission("create", group, "resourceclaims")
     if setting(release, "shadows"):
         own = release.namespace
         yield Permission("create", group, "resourceclaims", namespace=own)

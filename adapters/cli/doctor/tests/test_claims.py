@@ -74,6 +74,15 @@ def test_rights_that_conditions_need_are_asked_for() -> None:
     assert "arbitrary-node:patch resourceclaims/driver" in found.text
 
 
+def test_rights_that_conversions_need_are_asked_for() -> None:
+    cluster = with_dra(claims=True, convert=True)
+    cluster.forbidden.add(("create", "resourceclaims"))
+
+    (found,) = cluster.problems()
+
+    assert "may not create resourceclaims.resource.k8s.io" in found.text
+
+
 def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
     cluster = with_dra(claims=True)
     cluster.refused.add("deviceclasses")
