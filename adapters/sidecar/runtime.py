@@ -37,6 +37,7 @@ from adapters.sidecar.observe.usage_metrics import UsageMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
+from adapters.sidecar.web.dashboard.agents import AgentReader, NoAgents
 from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.limits import PortLimits
 from adapters.sidecar.web.routes import exposition, people, schedulers
@@ -66,6 +67,7 @@ class Cluster:
         budgets: reads the PodDisruptionBudgets of preemption victims.
         quotas: of namespaces.
         unbound: the pods that no scheduler has bound, for people.
+        agents: asks the node agents what is used, for people.
     """
 
     binder: Binder
@@ -75,6 +77,7 @@ class Cluster:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
+    agents: AgentReader = field(default_factory=NoAgents)
 
 
 class ServiceRuntime:
@@ -137,7 +140,7 @@ class ServiceRuntime:
             lambda: self.staleness(),
         )
         self._compressor = Compressor()
-        self._unbound = cluster.unbound
+        self._unbound, self._agents = cluster.unbound, cluster.agents
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
         self._export()
@@ -153,7 +156,7 @@ class ServiceRuntime:
         routes = {
             **schedulers(self.service, self._required_plugin, converter),
             **people(self.service, self._metrics, self.decision_log.latest),
-            **dashboard(self.service, self.decision_log, self._unbound),
+            **dashboard(self.service, self.decision_log, self._unbound, self._agents),
             ("GET", "/metrics/usage"): exposition(self._usage_metrics),
             **(more or {}),
         }

@@ -120,6 +120,8 @@ class Settings(Section):
             too, which are three quarters of all series.
         card_metrics: ``leader``: of several replicas, only the one that holds the reconciler's
             Lease exports the metrics of cards; ``always``: each does.
+        agent_port: port of the node agents' metrics. The dashboard asks the agents of the nodes
+            that a person looks at what is used; None for not asking them.
         limits: of the HTTP ports.
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
@@ -141,6 +143,7 @@ class Settings(Section):
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
     peer_metrics: bool = False
     card_metrics: Literal["leader", "always"] = "leader"
+    agent_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     limits: LimitSettings = LimitSettings()
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.fleet import NodeState
-from adapters.cli.input.agent_report import ContainerReport, NodeReport
+from adapters.wire.agent_report import ContainerReport, NodeReport, short
 from core.hardware.quantity import format_gib
 
 
@@ -15,7 +15,7 @@ def container_findings(state: NodeState, report: NodeReport) -> Iterator[Finding
         what = "1 container runs" if report.unserved == 1 else f"{report.unserved} containers run"
         text = f"{what} without the granted devices; Events ShareMissing name the pods"
         yield Finding(RULES["container-without-share"], text, node=node)
-    sizes = {card.uuid[:40]: (card.uuid, card.memory) for card in state.node.cards}
+    sizes = {short(card.uuid): (card.uuid, card.memory) for card in state.node.cards}
     for each in report.containers:
         if each.card in sizes:
             yield from _of_container(each, node, *sizes[each.card])

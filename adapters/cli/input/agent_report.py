@@ -1,84 +1,9 @@
-"""What the node agents report of cards and containers, from the text of their metrics.
+"""What the node agents of a cluster report, as far as they could be read."""
 
-Used memory, limits and used compute of containers are HAMi-core's records, which a container can
-write itself: they are no proof. What a card has in use is the driver's.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from core.hardware.quantity import FULL
-
-if TYPE_CHECKING:
-    from prometheus_client.samples import Sample
-
-_UUID = 40
-"""Characters of a card's uuid in the metrics (``adapters.node.metrics.naming``)."""
-
-_OF_CONTAINERS = {
-    "dragoman_container_memory_granted_bytes": "granted",
-    "dragoman_container_memory_used_bytes": "used",
-    "dragoman_container_memory_limit_bytes": "limit",
-    "dragoman_container_compute_used_ratio": "compute",
-}
-_UNSERVED = "dragoman_node_containers_unserved"
-_CARD_MEMORY = "hami_host_gpu_memory_used_bytes"
-_CARD_COMPUTE = "hami_host_gpu_utilization_ratio"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What is in use; None where nothing reports it.
-
-    Attributes:
-        memory: bytes.
-        compute: percent of one card.
-    """
-
-    memory: int | None = None
-    compute: int | None = None
-
-
-UNKNOWN = Use()
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerReport:
-    """One container on one card; amounts are None where nothing reports them.
-
-    Attributes:
-        pod: ``namespace/name``.
-        container: name.
-        card: the first 40 characters of its uuid.
-        granted: bytes that the agent read in the ledger.
-        used: bytes.
-        limit: bytes to which HAMi-core limits it; 0 for no limit.
-        compute: percent of one card that it uses.
-    """
-
-    pod: str
-    container: str
-    card: str
-    granted: int | None = None
-    used: int | None = None
-    limit: int | None = None
-    compute: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """One node.
-
-    Attributes:
-        containers: with a grant or a record.
-        cards: what the driver reports, by the first 40 characters of the uuid.
-        unserved: containers that run without their share.
-    """
-
-    containers: tuple[ContainerReport, ...] = ()
-    cards: Mapping[str, Use] = field(default_factory=dict)
-    unserved: int = 0
+from adapters.wire.agent_report import UNKNOWN, NodeReport, Use, short, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +21,7 @@ class AgentReports:
     def card(self, node: str, uuid: str) -> Use:
         """What a card has in use."""
         report = self.nodes.get(node)
-        return UNKNOWN if report is None else report.cards.get(uuid[:_UUID], UNKNOWN)
+        return UNKNOWN if report is None else report.cards.get(short(uuid), UNKNOWN)
 
     def pod(self, node: str, pod: str) -> Use:
         """What the containers of a pod use of all cards."""
@@ -105,54 +30,3 @@ class AgentReports:
 
 
 NO_REPORTS = AgentReports()
-
-
-def total(uses: Iterator[Use]) -> Use:
-    """The sums of what is known; None where nothing is."""
-    every = list(uses)
-    memory = [use.memory for use in every if use.memory is not None]
-    compute = [use.compute for use in every if use.compute is not None]
-    return Use(sum(memory) if memory else None, sum(compute) if compute else None)
-
-
-def parse(text: str) -> NodeReport:
-    """The report in a text of metrics.
-
-    Raises:
-        ValueError: the text is no exposition, or a value no number of the kind.
-    """
-    containers: dict[tuple[str, str, str], dict[str, int]] = {}
-    cards: dict[str, dict[str, int]] = {}
-    unserved = 0
-    for sample in _samples(text):
-        labels = sample.labels
-        if sample.name in _OF_CONTAINERS:
-            pod = f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
-            place = pod, labels.get("container", ""), labels.get("uuid", "")
-            part = _OF_CONTAINERS[sample.name]
-            scale = FULL if part == "compute" else 1
-            containers.setdefault(place, {})[part] = round(sample.value * scale)
-        elif sample.name in {_CARD_MEMORY, _CARD_COMPUTE}:
-            part = "memory" if sample.name == _CARD_MEMORY else "compute"
-            cards.setdefault(labels.get("device_uuid", ""), {})[part] = round(sample.value)
-        elif sample.name == _UNSERVED:
-            unserved = round(sample.value)
-    return NodeReport(
-        tuple(
-            ContainerReport(pod, name, card, **amounts)
-            for (pod, name, card), amounts in sorted(containers.items())
-        ),
-        {uuid: Use(**amounts) for uuid, amounts in cards.items()},
-        unserved,
-    )
-
-
-def _samples(text: str) -> "Iterator[Sample]":
-    # Imported here: most commands ask no agent.
-    from prometheus_client.parser import text_string_to_metric_families
-
-    try:
-        for family in text_string_to_metric_families(text):
-            yield from family.samples
-    except (OverflowError, KeyError, IndexError) as error:  # as the parser raises them for garbage
-        raise ValueError(str(error)) from error

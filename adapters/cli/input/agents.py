@@ -8,17 +8,18 @@ from asyncio import Semaphore, gather
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
-from adapters.cli.input.agent_report import AgentReports, NodeReport, parse
+from adapters.cli.input.agent_report import AgentReports
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import PODS
 from adapters.cluster.api.transport import Timeouts
+from adapters.wire.agent_pod import LABELS
+from adapters.wire.agent_report import NodeReport, parse
 from adapters.wire.kube import Pod
 
 PATIENCE = Timeouts(read=10.0, total=10.0, attempts=1)
 """One try: what an agent reports is worth no long wait."""
 
-_LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
 _AT_ONCE = 16
 _NAMED = 3
 """Nodes that a sentence names."""
@@ -32,7 +33,7 @@ def agent_pods(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
         if (
             pod.spec.node_name
             and pod.status.phase == "Running"
-            and _LABELS.items() <= labels.items()
+            and LABELS.items() <= labels.items()
         ):
             found.setdefault(pod.spec.node_name, []).append(pod)
     return found
@@ -68,7 +69,7 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
 async def _read(client: KubeClient, pod: Pod) -> NodeReport | str:
     path = PODS.path(pod.metadata.name, pod.metadata.namespace, "proxy/metrics")
     try:
-        return parse((await client.get(path)).decode())
+        return parse((await client.get(path)).decode(), pod.spec.node_name or "")
     except ClusterError as error:
         if error.status == HTTPStatus.FORBIDDEN:
             return f"get on pods/proxy in namespace {pod.metadata.namespace} is forbidden"

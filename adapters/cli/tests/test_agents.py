@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from adapters.cli.input.agent_report import UNKNOWN, Use, parse
 from adapters.cli.tests.api_server import ApiServer, api_server
 from adapters.cli.tests.builders import Plain, node, pod, uuid, volcano_bound
 from adapters.cli.tests.command import command
+from adapters.wire.agent_report import UNKNOWN, Use, parse
 
 GIB = 1 << 30
 LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
@@ -155,7 +155,7 @@ def test_containers_that_do_not_have_what_was_allocated_are_found(
 
 
 def test_metrics_of_other_names_are_passed_over() -> None:
-    report = parse("other 1\n")
+    report = parse("other 1\ndragoman_node_containers_unserved 0\n", "node-a")
 
     assert (report.containers, report.cards, report.unserved) == ((), {}, 0)
     assert Use(None, None) == UNKNOWN

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from adapters.cli.fleet import Fleet, NodeState
-from adapters.cli.input.agent_report import AgentReports, Use, total
+from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.output.amounts import gib, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing
 from adapters.cli.view.used import used, used_fields
+from adapters.wire.agent_report import Use, total
 from core.feasibility.fragmentation import FreeShares, free_shares
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB

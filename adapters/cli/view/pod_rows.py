@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from adapters.cli.fleet import Fleet, NodeState
-from adapters.cli.input.agent_report import AgentReports, Use, total
+from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
@@ -12,6 +12,7 @@ from adapters.cli.view.listing import Listing, in_namespaces
 from adapters.cli.view.used import used, used_fields
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.wire.agent_report import Use, total
 from adapters.wire.quota import limited_amounts
 from core.hardware.card import Card
 from core.hardware.quantity import MIB

@@ -1,7 +1,7 @@
 """What is in use, in cells and fields of a row."""
 
-from adapters.cli.input.agent_report import Use
 from adapters.cli.output.amounts import gib, percent
+from adapters.wire.agent_report import Use
 from core.hardware.quantity import MIB
 
 

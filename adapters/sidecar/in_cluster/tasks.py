@@ -26,6 +26,7 @@ from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.decide.ports import NodeLocks, NoLocks
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.access import check_served, credentials
+from adapters.sidecar.in_cluster.agents import AgentQuestions
 from adapters.sidecar.in_cluster.claim_controllers import ClaimControllers
 from adapters.sidecar.in_cluster.pod_waker import PodWaker
 from adapters.sidecar.in_cluster.ports import (
@@ -83,6 +84,7 @@ class InCluster:
         self._ledgers = ClusterLedgerWatch(self._watches, agents)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
+        self._agents = AgentQuestions(settings.agent_port)
         self._claim_controllers = ClaimControllers(self._client, self._cache.claims, settings, log)
 
     def cluster(self) -> Cluster:
@@ -95,6 +97,7 @@ class InCluster:
             BudgetClient(self._client),
             self._quotas,
             self._cache.unbound,
+            self._agents.reader,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -150,6 +153,7 @@ class InCluster:
         return [
             *(each.run() for each in self._watches.scheduler_config(config)),
             *(each.run() for each in watches.values()),
+            *self._agents.tasks(self._watches, self._settings.namespace),
             self._events.run(),
             election.run(partial(self._lead, service, leading)),
             _until_adopted(service, self._cache),
@@ -190,6 +194,7 @@ class InCluster:
 
     async def close(self) -> None:
         """Close the store and the connections."""
+        await self._agents.close()
         await self.store.close()
         await self._client.close()
 

@@ -23,6 +23,7 @@ from adapters.cluster.watch.object_tracker import ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects.record import MARK
+from adapters.sidecar.cluster_state.agent_pods import AgentPods
 from adapters.sidecar.cluster_state.agent_status import AgentStatusFeed
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.cluster_cache import (
@@ -42,6 +43,7 @@ from adapters.sidecar.in_cluster.scheduler_config import (
 )
 from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler
+from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
 from adapters.wire.ledger_object import LedgerObject
@@ -139,6 +141,11 @@ class Watches:
             )
 
         return ClusterCacheHandler(update, delete, synced, unreadable)
+
+    def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
+        """Return the reflector of the node agents' pods."""
+        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
 
     def scheduler_config(self, config: SchedulerConfig) -> list["Reflector[Any]"]:
         """Return the reflectors of the schedulers' config maps, one for each name."""

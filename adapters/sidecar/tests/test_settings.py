@@ -108,6 +108,7 @@ EVERY = {
     "REQUIREDPLUGIN": "dragoman",
     "PEERMETRICS": "true",
     "CARDMETRICS": "always",
+    "AGENTPORT": "9394",
     "LIMITS_CONNECTIONS": "16",
     "LIMITS_HEADSECONDS": "1",
     "LIMITS_BODYSECONDS": "2",

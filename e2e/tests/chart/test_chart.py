@@ -275,3 +275,22 @@ def test_replicas_start_again_when_claims_are_enabled() -> None:
     before, after = annotations({}), annotations({"dra": {"enabled": True}})
 
     assert before["checksum/settings"] != after["checksum/settings"]
+
+
+def test_the_service_may_ask_the_metrics_of_the_agents_where_they_have_any() -> None:
+    rendered = chart.render({"node": {"vgpuMonitor": {"port": 9999}}})
+    labels = find(rendered, "Deployment", "dragoman")["spec"]["template"]["metadata"]["labels"]
+    (rule,) = find(rendered, "NetworkPolicy", "dragoman-node")["spec"]["ingress"]
+    (admitted,) = [peer["podSelector"] for peer in rule["from"] if "podSelector" in peer]
+
+    assert rule["ports"] == [{"port": "metrics"}]
+    assert admitted["matchLabels"].items() <= labels.items()
+    assert _agent_port(rendered) == 9999
+    assert _agent_port(chart.render({"node": {"vgpuMonitor": {"enabled": False}}})) is None
+    assert _agent_port(chart.render({"node": {"enabled": False}})) is None
+
+
+def _agent_port(rendered: list[Object]) -> int | None:
+    settings = yaml.safe_load(find(rendered, "ConfigMap", "dragoman")["data"]["sidecar.yaml"])
+    port: int | None = settings.get("agentPort")
+    return port

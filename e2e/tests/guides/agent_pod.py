@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.names import NAMESPACE
 from e2e.harness.node.image import NAME
 from e2e.harness.processes.run import REPOSITORY
 from e2e.harness.processes.waiting import within
 
 _LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 @contextmanager
@@ -37,8 +38,8 @@ def agent_pod(plane: ControlPlane, node: str, port: int) -> Iterator[None]:
         "terminationGracePeriodSeconds": 0,
         "containers": [container],
     }
-    path = f"{PODS}/agent"
-    plane.api.create(PODS, {"metadata": {"name": "agent", "labels": _LABELS}, "spec": spec})
+    path = f"{_PODS}/agent"
+    plane.api.create(_PODS, {"metadata": {"name": "agent", "labels": _LABELS}, "spec": spec})
     try:
         within(60, lambda: plane.api.get(path)["status"].get("phase") == "Running")
         yield

@@ -70,23 +70,26 @@ def wait_for_data(
     assert not empty, "these have no data"
 
 
-def record_uses(node: RealNode, held: Iterable[Object], used: int) -> None:
+def record_uses(
+    node: RealNode, held: Iterable[Object], used: int, limit: int | None = None
+) -> None:
     """Write HAMi-core's record of each container that it limits."""
     for row in held:
         for name in {grant["container"] for grant in row["grants"]}:
             folder = node.host.folder / "vgpu/containers" / f"{row['uid']}_{name}"
             if folder.is_dir():
                 mine = [grant for grant in row["grants"] if grant["container"] == name]
-                record_use(folder, mine, used)
+                record_use(folder, mine, used, limit)
 
 
-def record_use(folder: Path, grants: Sequence[Object], used: int) -> None:
+def record_use(folder: Path, grants: Sequence[Object], used: int, limit: int | None = None) -> None:
     """Write what HAMi-core would: each granted card with its limit, and one process that uses it.
 
     Args:
         folder: the container's.
         grants: of the container.
         used: bytes of each card.
+        limit: bytes of each card; None for those of the grant.
     """
     data = bytearray(VERSION_1.size + 1)
     struct.pack_into("<iII", data, 0, MAGIC, 1, 2)
@@ -97,7 +100,7 @@ def record_use(folder: Path, grants: Sequence[Object], used: int) -> None:
         uuid = grant["card"].encode()
         start = VERSION_1.uuids + _UUID * place
         data[start : start + len(uuid)] = uuid
-        struct.pack_into("<Q", data, VERSION_1.limits + 8 * place, grant["memory"])
+        struct.pack_into("<Q", data, VERSION_1.limits + 8 * place, limit or grant["memory"])
         memory = VERSION_1.processes + 8 + VERSION_1.memory * place
         struct.pack_into("<5Q", data, memory, 0, 0, used, 0, used)
         compute = VERSION_1.processes + VERSION_1.util + VERSION_1.util_size * place + 16

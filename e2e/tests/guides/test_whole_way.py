@@ -62,17 +62,19 @@ IMAGES = (
     "docker.io/nvidia/cuda:11.8.0-base-ubuntu22.04",
     "docker.io/library/ubuntu:22.04",
 )
+HAMI = "volcano-hami-core"
 STATED = ("volcano", "koordinator", "metax", "hami")
 """Whose resources the service states for the nodes, which have no device plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The cluster with its two nodes, three schedulers and the service."""
+    """The cluster with its two nodes, three schedulers and the service, and the agents' port."""
 
     plane: ControlPlane
     service: Service
     nodes: tuple[RealNode, ...]
+    monitor: int
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +92,10 @@ def way(planes: Planes) -> Iterator[Way]:
         )
         for node in nodes:
             node.runtime.name_image(*IMAGES)
-        service = start_service(plane, publish=list(STATED))
+        (port,) = free_ports(1)
+        service = start_service(plane, publish=list(STATED), agentPort=port)
         start_schedulers(service)
-        yield Way(plane, service, nodes)
+        yield Way(plane, service, nodes, port)
 
 
 def documents(guide: str) -> list[Object]:
@@ -219,32 +222,42 @@ def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None
 
 
 @contextmanager
-def running_share(way: Way) -> Iterator[tuple[RealNode, int]]:
-    """A guide's pod that runs; its node, and the port of the agent's metrics."""
-    found, plane = documents("volcano-hami-core"), way.plane
-    pods = of_kind(found, "Pod")
-    for row in pods:
-        row["spec"]["schedulerName"] = plane.scheduler(row["spec"]["schedulerName"])
-        row["metadata"]["namespace"] = plane.api.home
-    (port,) = free_ports(1)
+def staged_guide(way: Way) -> Iterator[RealNode]:
+    """A guide without its pods and without an agent: its node."""
     with ExitStack() as stack:
-        (node,) = stack.enter_context(staged(way, found)).values()
-        stack.enter_context(node.agent(monitor=port))
-        stack.callback(delete_all, plane)
+        (node,) = stack.enter_context(staged(way, documents(HAMI))).values()
         stack.enter_context(webhooks(way.service))
-        for row in pods:
-            plane.api.create(PODS, row)
-        wait_for(way, [*GUIDES["volcano-hami-core"]], lambda each: phase(way, each) == "Running")
-        yield node, port
+        yield node
+
+
+@contextmanager
+def running_pods(way: Way) -> Iterator[None]:
+    """The pods of this guide, which run."""
+    try:
+        for row in of_kind(documents(HAMI), "Pod"):
+            row["spec"]["schedulerName"] = way.plane.scheduler(row["spec"]["schedulerName"])
+            row["metadata"]["namespace"] = way.plane.api.home
+            way.plane.api.create(PODS, row)
+        wait_for(way, [*GUIDES[HAMI]], lambda each: phase(way, each) == "Running")
+        yield
+    finally:
+        delete_all(way.plane)
+
+
+@contextmanager
+def running_share(way: Way) -> Iterator[RealNode]:
+    """The node of a guide's pods, which run; its agent has the port of ``way.monitor``."""
+    with staged_guide(way) as node, node.agent(monitor=way.monitor), running_pods(way):
+        yield node
 
 
 def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way: Way) -> None:
     plane = way.plane
-    with running_share(way) as (node, port):
+    with running_share(way) as node:
         record_uses(node, held(plane, node.name).values(), used=GIB)
         provoke_refusals(way.service, node.name)
         with driver(plane.run, node.name) as other:
-            targets = scraped(way.service.clear, port, other)
+            targets = scraped(way.service.clear, way.monitor, other)
 
             prometheus = start_prometheus(plane.run, targets, alerts())
             values = {"node": node.name, "namespace": plane.api.home, "model": ".*"}
@@ -256,22 +269,46 @@ def test_a_prometheus_has_data_for_every_dashboard_and_evaluates_every_alert(way
             assert len(prometheus.query("up == 1")) == len(targets)
 
 
-def test_a_person_sees_what_the_containers_use(way: Way) -> None:
+def test_a_person_sees_what_the_containers_use_and_how_they_are_limited(way: Way) -> None:
     plane = way.plane
     name = f"{plane.api.home}/hami-pod"
-    with running_share(way) as (node, port), agent_pod(plane, node.name, port):
-        record_uses(node, held(plane, node.name).values(), used=GIB)
+    with running_share(way) as node, agent_pod(plane, node.name, way.monitor):
+        grants = held(plane, node.name).values()
+
+        record_uses(node, grants, used=GIB)
         rows = asked(plane, "top", "pods", "--used", "-n", plane.api.home)["items"]
         assert {each["usedMiB"] for each in rows if each["pod"] == "hami-pod"} == {1024}
-        assert above_grant(asked(plane, "audit")) == set()
+        within(30, lambda: used_on_page(way, node.name, name) == [1024])
+        assert rules_broken(way, "pod", name) == set()
 
-        record_uses(node, held(plane, node.name).values(), used=12 * GIB)
-        assert name in above_grant(asked(plane, "audit"))
+        record_uses(node, grants, used=12 * GIB)
+        assert rules_broken(way, "pod", name) == {"use-above-grant"}
+
+        record_uses(node, grants, used=GIB, limit=20 * GIB)
+        assert rules_broken(way, "pod", name) == {"limit-above-grant"}
 
 
-def above_grant(report: Object) -> set[str]:
-    """The pods that use more than they were granted."""
-    return {each["pod"] for each in report["findings"] if each["rule"] == "use-above-grant"}
+def test_an_audit_finds_containers_that_started_while_the_agent_was_away(way: Way) -> None:
+    with (
+        staged_guide(way) as node,
+        agent_pod(way.plane, node.name, way.monitor),
+        running_pods(way),
+        node.agent(monitor=way.monitor),
+    ):
+        within(30, lambda: "container-without-share" in rules_broken(way, "node", node.name))
+
+
+def used_on_page(way: Way, node: str, pod: str) -> list[int]:
+    """MiB that a pod uses of each card, as the dashboard has them; none where it is not known."""
+    found = way.service.get(f"/api/dashboard/used?nodes={node}")["nodes"]
+    return [*found.get(node, {"pods": {}})["pods"].get(pod, {}).values()]
+
+
+def rules_broken(way: Way, kind: str, name: str) -> set[str]:
+    """The rules by which an audit finds something about a pod or a node."""
+    return {
+        each["rule"] for each in asked(way.plane, "audit")["findings"] if each.get(kind) == name
+    }
 
 
 def change_ledger(plane: ControlPlane, node: str) -> None:

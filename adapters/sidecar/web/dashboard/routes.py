@@ -6,12 +6,14 @@ from adapters.dialects.dialect import DialectError
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.web.app import Answer, Call, Route, pod_named, problem
 from adapters.sidecar.web.dashboard import node_views, pod_views
+from adapters.sidecar.web.dashboard.agents import AgentReader
 from adapters.sidecar.web.dashboard.conditional import ConditionalView
 from adapters.sidecar.web.dashboard.explanation_view import grouped
 from adapters.sidecar.web.dashboard.fleet_index import FleetIndex
 from adapters.sidecar.web.dashboard.history import DecisionHistory, decisions
 from adapters.sidecar.web.dashboard.query import QueryError
 from adapters.sidecar.web.dashboard.static_files import StaticFiles
+from adapters.sidecar.web.dashboard.used_view import used
 from adapters.wire.kube import Pod
 from adapters.wire.quota import limited_amounts
 
@@ -24,7 +26,7 @@ class NotFoundError(LookupError):
 
 
 def dashboard(
-    service: Service, history: DecisionHistory, unbound: Unbound
+    service: Service, history: DecisionHistory, unbound: Unbound, agents: AgentReader
 ) -> dict[tuple[str, str], Route]:
     """The routes.
 
@@ -32,6 +34,7 @@ def dashboard(
         service: whose ledgers are shown.
         history: the decision log.
         unbound: the pods that no scheduler has bound.
+        agents: asks the node agents what is used.
     """
     index, static = FleetIndex(service.ledgers), StaticFiles()
 
@@ -80,6 +83,7 @@ def dashboard(
         "pods": (ledgers_and_quotas, pods),
         "pod": (_unknown, pod),
         "pending": (_unknown, pending),
+        "used": (_unknown, lambda call: used(index, agents, call.query)),
         "decisions": (lambda: history.recorded, decided),
         "explain": (_unknown, lambda call: _explained(service, call)),
     }

@@ -22,6 +22,7 @@ from adapters.sidecar.tests.builders import (
     run,
 )
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.dashboard.agents import AgentReader, NoAgents
 from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.routes import people, schedulers
 
@@ -39,14 +40,14 @@ class Got:
         return json.loads(self.content)
 
 
-async def app_of(bench: Bench) -> App:
+async def app_of(bench: Bench, agents: AgentReader | None = None) -> App:
     async def metrics(gzip: bool) -> bytes:
         return compress(b"metrics\n") if gzip else b"metrics\n"
 
     found = {
         **schedulers(bench.service),
         **people(bench.service, metrics, DECISION_LOG.latest),
-        **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound),
+        **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound, agents or NoAgents()),
         **local_routes(bench.cluster, bench.service),
     }
     return App(found, DECISION_LOG)

@@ -9,14 +9,18 @@ import * as nodes from "./nodes.js";
 import * as pods from "./pods.js";
 import {address, current, go} from "./route.js";
 import {clock, speak, speaks, t} from "./text.js";
+import * as used from "./used.js";
 
 const EVERY = 5000;
 
 const VIEWS = {
-  nodes: {asks: "nodes", question: ({parameters}) => nodes.question(parameters), draw: nodes.list},
-  node: {asks: "node", question: ({name}) => ({name}), draw: nodes.one},
-  pods: {asks: "pods", question: ({parameters}) => pods.question(parameters), draw: pods.list},
-  pod: {asks: "pod", question: ({name}) => ({name}), draw: found => pods.one(found, shown.explained)},
+  nodes: {asks: "nodes", question: ({parameters}) => nodes.question(parameters), draw: nodes.list,
+          inView: found => found.rows.map(row => row.name)},
+  node: {asks: "node", question: ({name}) => ({name}), draw: nodes.one, inView: found => [found.name]},
+  pods: {asks: "pods", question: ({parameters}) => pods.question(parameters), draw: pods.list,
+         inView: found => found.rows.map(row => row.node)},
+  pod: {asks: "pod", question: ({name}) => ({name}), draw: found => pods.one(found, shown.explained),
+        inView: found => found.allocations.map(each => each.node)},
   pending: {asks: "pending", question: ({parameters}) => pods.question(parameters), draw: pods.pending},
   decisions: {asks: "decisions", question: ({parameters}) => decisions.question(parameters), draw: decisions.list},
 };
@@ -40,6 +44,7 @@ async function refresh() {
     Object.assign(shown, {summary: summary.value, found: found.value, problem: found.problem ?? "", state: "live", at: new Date(), why: ""});
     drawHead();
     if (!same) drawMain();
+    if (found.value) measure(view.inView?.(found.value) ?? [], mine.signal);
   } catch (error) {
     if (mine.signal.aborted) return;
     Object.assign(shown, {state: shown.at ? "stale" : "unreachable", why: error.message});
@@ -47,6 +52,18 @@ async function refresh() {
     if (!shown.at) drawMain();
   }
   if (!shown.paused) timer = setTimeout(refresh, EVERY);
+}
+
+/** Ask what is used on the nodes in view; nothing waits for it, and without an answer it is not known. */
+async function measure(nodes, signal) {
+  const names = [...new Set(nodes)].filter(Boolean).sort().join(",");
+  if (!names || !used.wanted()) return;
+  try {
+    const {value} = await ask("used", {nodes: names}, signal);
+    if (!signal.aborted && used.learn(value)) drawMain();
+  } catch (error) {
+    if (!signal.aborted && used.forget()) drawMain();
+  }
 }
 
 function drawHead() {

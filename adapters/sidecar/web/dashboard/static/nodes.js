@@ -6,6 +6,7 @@ import {decisionTable} from "./decisions.js";
 import {facet, field, filters, nodeLink, note, pages, podLink, said, table} from "./parts.js";
 import {address} from "./route.js";
 import {gib, number, t} from "./text.js";
+import * as used from "./used.js";
 
 export const LIMIT = 25;
 
@@ -54,17 +55,28 @@ const empty = () => note(h("strong", {}, t("empty")), h("ul", {}, h("li", {}, t(
 export function one(node) {
   const uuids = table(t("cards"), [["#", "num"], [t("uuid")], [t("model")], [t("mode")], [t("slots"), "num"], [t("memory"), "num"], [t("used"), "num"]],
     node.cards.map(card => ({key: card.uuid, cells: [String(card.index), h("span.long", {}, card.uuid), card.model, card.mode,
-      `${card.usedSlots}/${card.slots}`, t("ofGib", {granted: gib(card.grantedMiB), memory: gib(card.memoryMiB)}), "—"]})));
+      `${card.usedSlots}/${card.slots}`, t("ofGib", {granted: gib(card.grantedMiB), memory: gib(card.memoryMiB)}), inUse(node.name, card)]})));
   return [heading(node.name), h("p", {"data-key": "back"}, h("a", {href: address("nodes")}, "← " + t("back"))),
     h("div.node" + sick(node), {"data-key": "panel"}, node.readable ? facts(node) : h("p.bad", {}, t("unreadable")), problems(node, false), cards(node)),
-    legend(), uuids, h("p.dim", {}, t("usedUnknown")),
+    legend(), uuids, h("p.dim", {}, t(used.asks() ? "usedSource" : "usedUnknown")),
     h("h3", {}, t("holders")), node.holders.length ? holders(node.holders) : h("p.dim", {}, t("noPods")),
     h("h3", {}, t("decisions")), decisionTable(node.decisions)];
 }
 
+function inUse(node, card) {
+  const memory = used.ofCard(node, card.uuid), compute = used.computeOf(node, card.uuid);
+  const parts = [memory === null ? "" : `${gib(memory)} GiB`, compute === null ? "" : t("percentCompute", {percent: compute})];
+  return parts.filter(Boolean).join(", ") || "—";
+}
+
 export function holders(rows) {
-  return table(t("holders"), [[t("pod")], [t("dialect")], [t("node")], [t("cards")], [t("memory"), "num"], [t("compute"), "num"], [t("state")]],
+  return table(t("holders"), [[t("pod")], [t("dialect")], [t("node")], [t("cards")], [t("memory"), "num"], [t("used"), "num"], [t("compute"), "num"], [t("state")]],
     rows.map(row => ({key: row.pod + " " + row.node, cells: [podLink(row.pod), h("span", {}, swatch(row.dialect), row.dialect), nodeLink(row.node),
-      [...new Set(row.grants.map(grant => "#" + (grant.index ?? grant.card)))].join(", "), `${gib(row.memoryMiB)} GiB`, `${row.compute}%`,
+      [...new Set(row.grants.map(grant => "#" + (grant.index ?? grant.card)))].join(", "), `${gib(row.memoryMiB)} GiB`, ofHolder(row), `${row.compute}%`,
       row.unread ? said(row.unread, "span.bad") : t(row.reserved ? "reserved" : "committed")]})));
+}
+
+function ofHolder(row) {
+  const mib = used.ofPod(row.node, row.pod);
+  return mib === null ? "—" : `${gib(mib)} GiB`;
 }

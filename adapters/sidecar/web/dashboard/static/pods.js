@@ -6,6 +6,7 @@ import {h} from "./element.js";
 import {heading, holders} from "./nodes.js";
 import {facet, field, filters, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
 import {gib, moment, number, t} from "./text.js";
+import * as used from "./used.js";
 
 export const LIMIT = 50;
 
@@ -48,7 +49,7 @@ function request(container) {
   return t("requestOf", {cards: container.cards, memory: memory + compute});
 }
 
-function allocation(each) {
+function allocation(each, name) {
   const heads = [[t("container")], [t("card")], [t("uuid")], [t("memory"), "num"], [t("compute"), "num"], [t("share")]];
   const grants = each.grants.map((grant, place) => ({key: `${place}`, cells: [grant.container || t("everyContainer"),
     grant.index === null ? "?" : "#" + grant.index, h("span.long", {}, grant.card), `${gib(grant.memoryMiB)} GiB`, `${grant.compute}%`,
@@ -58,7 +59,8 @@ function allocation(each) {
     h("dt", {}, t("dialect")), h("dd", {}, swatch(each.dialect), each.dialect),
     h("dt", {}, t("priority")), h("dd", {}, String(each.priority)),
     h("dt", {}, t("state")), h("dd", {}, t(each.reserved ? "reserved" : "committed")),
-    h("dt", {}, t("uuid")), h("dd.long", {}, each.uid)),
+    h("dt", {}, t("uuid")), h("dd.long", {}, each.uid),
+    used.asks() ? [h("dt", {}, t("used")), h("dd", {}, used.words(used.ofPod(each.node, name)))] : null),
     each.unread ? h("p.bad", {}, t("recordProblem") + ": ", said(each.unread)) : null,
     each.releaseBy ? h("p", {}, t("releaseBy", {time: moment(each.releaseBy * 1000)})) : null,
     grants.length ? table(t("allocation"), heads, grants) : null);
@@ -67,8 +69,8 @@ function allocation(each) {
 /** One pod; `explained` is null until a person asks for it. */
 export function one(pod, explained) {
   return [heading(pod.pod), h("h3", {}, t("allocation")),
-    pod.allocations.length ? pod.allocations.map(allocation) : h("p.dim", {}, t("noAllocation")),
-    pod.allocations.length ? h("p.dim", {}, t("usedUnknown")) : null,
+    pod.allocations.length ? pod.allocations.map(each => allocation(each, pod.pod)) : h("p.dim", {}, t("noAllocation")),
+    pod.allocations.length ? h("p.dim", {}, t(used.asks() ? "usedSource" : "usedUnknown")) : null,
     h("h3", {}, t("explanation")), h("p", {"data-key": "explain"}, h("button", {type: "button", "data-action": "explain"}, t("explain"))),
     explained ? explanation(explained) : null,
     h("h3", {}, t("decisions")), decisionTable(pod.decisions)];

@@ -10,6 +10,7 @@ from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
 from adapters.sidecar.web.app import App
+from adapters.sidecar.web.dashboard.agents import NoAgents
 from adapters.sidecar.web.dashboard.routes import dashboard
 from adapters.sidecar.web.dashboard.tests import fleet
 from adapters.sidecar.web.tests.calls import Got, app_of, call
@@ -195,7 +196,7 @@ async def _scheduled() -> App:
     log = StructuredDecisionLog(logger("error", "json"), Metrics())
     for decision in bench.decision_log.decisions:
         log.record(decision)
-    return App(dashboard(bench.service, log, bench.cluster.unbound), log)
+    return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents()), log)
 
 
 def scheduled(*paths: str) -> list[Json]:

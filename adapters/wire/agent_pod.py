@@ -1,0 +1,32 @@
+"""The pods of the node agents, with only the fields by which the service finds their metrics.
+
+Source: k8s.io/api/core/v1/types.go, PodSpec and PodStatus.
+"""
+
+import msgspec
+
+from adapters.wire.kube import Metadata, Wire
+
+LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
+"""Of the agents' pods, as the chart writes them."""
+
+
+class AgentPodSpec(Wire, frozen=True, gc=False):
+    """Of a pod."""
+
+    node_name: str = ""
+
+
+class AgentPodStatus(Wire, frozen=True, gc=False):
+    """Of a pod; ``pod_ip`` is empty until the pod has a network."""
+
+    phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class AgentPod(Wire, frozen=True, gc=False):
+    """A pod."""
+
+    metadata: Metadata
+    spec: AgentPodSpec = AgentPodSpec()
+    status: AgentPodStatus = AgentPodStatus()
