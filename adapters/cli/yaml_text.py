@@ -11,6 +11,7 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from adapters.cli.input.source import InputError, InputLocation
+from adapters.cli.nesting import check_depth
 
 Layout = tuple[int, int]
 """Columns of a list's items from their parent, and columns of the hyphens."""
@@ -43,8 +44,9 @@ def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any
         location: of a line of the text, counted from 1, for errors.
 
     Raises:
-        InputError: the text is not YAML.
+        InputError: the text is not YAML, or nested too deeply.
     """
+    check_depth(text, location)
     try:
         return _yaml().load(text), _layout(text)
     except MarkedYAMLError as error:

@@ -117,7 +117,7 @@ spec:
             json.dumps(pod(SHARE, labels={"a": "\ud800"})),
             r"stdin: contains '\ud800', which is no character",
         ),
-        (["--to", "hami"], "nvidia.com/gpu: " + "[" * 5000, "is nested too deeply"),
+        (["--to", "hami"], "nvidia.com/gpu: " + "[" * 5000, "nvidia.com/gpu[0][0]"),
         (
             ["--to", "hami"],
             yaml.safe_dump({"spec": {"containers": spec(SHARE)["containers"] * 2}}),
