@@ -61,7 +61,8 @@ def check_depth(text: str, location: Callable[[int], InputLocation | str]) -> No
                     opened.append(_Open(items=0 if is_list else None))
             if len(opened) > DEEPEST:
                 problem = f"is nested more than {DEEPEST} levels deep; Kubernetes' fields need few"
-                raise InputError(location(event.start_mark.line + 1), f"{_path(opened)}: {problem}")
+                line = 1 if event.start_mark is None else event.start_mark.line + 1
+                raise InputError(location(line), f"{_path(opened)}: {problem}")
     except yaml.YAMLError:
         return
 

@@ -11,7 +11,6 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from adapters.cli.input.source import InputError, InputLocation
-from adapters.cli.nesting import check_depth
 
 Layout = tuple[int, int]
 """Columns of a list's items from their parent, and columns of the hyphens."""
@@ -44,9 +43,8 @@ def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any
         location: of a line of the text, counted from 1, for errors.
 
     Raises:
-        InputError: the text is not YAML, or nested too deeply.
+        InputError: the text is not YAML.
     """
-    check_depth(text, location)
     try:
         return _yaml().load(text), _layout(text)
     except MarkedYAMLError as error:

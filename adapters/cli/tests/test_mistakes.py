@@ -126,7 +126,7 @@ SERVE = {
     "--store sqlite:TEXT": "store: sqlite:TEXT: file is not a database; name a new file, or one"
     " that Dragoman made",
     "--config none.yaml": "none.yaml: cannot be read: No such file or directory",
-    "--config UNKNOWN": "UNKNOWN:2: unknown key bogus; known: cardMetrics, ",
+    "--config UNKNOWN": "UNKNOWN:2: unknown key bogus; known: agentPort, ",
     "--config NESTED": "NESTED:2: unknown key policy.nod; known: card, node, topologyAware",
     "--config VALUE": "VALUE:1: holdSeconds: 0: ",
     "--config BROKEN": "BROKEN:2: is not YAML: expected ',' or ']', but got '<stream end>'",

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.cli.nesting import check_depth
 from adapters.cli.yaml_text import dump, load, split
 from adapters.dialects import registry
 
@@ -88,6 +89,7 @@ def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> s
     def location(row: int) -> InputLocation:
         return InputLocation(name, line + row)
 
+    check_depth(text, location)
     content, layout = load(text, location)
     outcome = change.apply(content, str(location(1)))
     if outcome is not DocumentFate.CHANGED:
