@@ -42,8 +42,8 @@ class Document(Protocol):
         """
         ...
 
-    def items(self) -> "Iterator[Document]":
-        """The items of a list, one after the other: that of a dump can have hundreds of MB.
+    def items(self) -> "tuple[int, Iterator[Document]]":
+        """How many items a list has, and these one after the other: a dump can have hundreds of MB.
 
         Raises:
             InputError: ``items`` is not a list.
@@ -80,15 +80,15 @@ class _Yaml:
         except msgspec.ValidationError as error:
             raise validation_error(error, self.location, self.node) from error
 
-    def items(self) -> Iterator[Document]:
+    def items(self) -> tuple[int, Iterator[Document]]:
         found = self.content.get("items")
         if found is None:
-            return
+            return 0, iter(())
         place = next((v for k, v in self.node.value if k.value == "items"), None)
         if not isinstance(found, list) or not isinstance(place, yaml.SequenceNode):
             raise InputError(self.location, "items must be a list")
-        for node, content in zip(place.value, found, strict=True):
-            yield _yaml(self.location.file, node, content)
+        pairs = zip(place.value, found, strict=True)
+        return len(found), (_yaml(self.location.file, node, content) for node, content in pairs)
 
 
 def _yaml(file: str, node: yaml.Node, content: object) -> Document:
@@ -131,15 +131,19 @@ class _Json:
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(self.location, f"is not JSON: {error}") from error
 
-    def items(self) -> Iterator[Document]:
+    def items(self) -> tuple[int, Iterator[Document]]:
         found = self.read(_Items).items
         begins = bytes(memoryview(found)[:_FOUND])
         if begins in (b"", b"null"):
-            return
+            return 0, iter(())
         if not begins.startswith(b"["):
             raise InputError(self.location, "items must be a list")
-        line, seen, after = self.location.line, 0, self.raw.index(begins)
-        for member in msgspec.json.decode(found, type=list[msgspec.Raw]):
+        members = msgspec.json.decode(found, type=list[msgspec.Raw])
+        return len(members), self._members(members, self.raw.index(begins))
+
+    def _members(self, members: list[msgspec.Raw], after: int) -> Iterator[Document]:
+        line, seen = self.location.line, 0
+        for member in members:
             raw = bytes(member)
             start = self.raw.index(raw, after)
             line += self.raw.count(b"\n", seen, start)

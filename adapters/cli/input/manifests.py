@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -76,8 +76,24 @@ class _RecordManifest(Wire, frozen=True, gc=False):
     status: dict[str, Any] | None = None
 
 
-def manifests(texts: Iterable[Source]) -> Manifests:
+class ReadingProgress(Protocol):
+    """Shows how far the input was read."""
+
+    def expect(self, objects: int) -> None:
+        """So many more objects will be read."""
+        ...
+
+    def advance(self) -> None:
+        """One of them was read."""
+        ...
+
+
+def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) -> Manifests:
     """Read all objects.
+
+    Args:
+        texts: in order.
+        progress: is shown the items of lists; None for none.
 
     Raises:
         InputError: a text is not YAML or JSON, has an unsupported kind, an object
@@ -88,7 +104,7 @@ def manifests(texts: Iterable[Source]) -> Manifests:
         empty = True
         for document in documents(text):
             empty = False
-            for member, kind in _members(document, ""):
+            for member, kind in _members(document, "", progress):
                 _add(found, member, kind)
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
@@ -98,7 +114,9 @@ def manifests(texts: Iterable[Source]) -> Manifests:
     return found
 
 
-def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]:
+def _members(
+    document: Document, default: str, progress: ReadingProgress | None
+) -> Iterator[tuple[Document, str]]:
     head = document.read(DocumentHead)
     kind = head.kind or default
     if kind == "":
@@ -107,8 +125,13 @@ def _members(document: Document, default: str) -> Iterator[tuple[Document, str]]
         raise InputError(document.location, f"kind must be text, but is {kind!r}")
     item = kind.removesuffix("List")
     if _known(item, head.api_version) and kind != item:
-        for member in document.items():
-            yield from _members(member, item)
+        count, members = document.items()
+        if progress is not None:
+            progress.expect(count)
+        for member in members:
+            yield from _members(member, item, progress)
+            if progress is not None:
+                progress.advance()
     elif kind in _FORMS and _known(kind, head.api_version):
         yield document, kind
     else:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.status import Status
 
 from adapters.cli.input.manifests import Manifests, manifests
+from adapters.cli.input.reading import reading
 from adapters.cli.input.source import sources
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ class Origin:
         Raises:
             InputError: the input cannot be read.
         """
+        if self.files:
+            with reading(self.files) as shown:
+                return manifests(sources(self.files, sys.stdin.buffer), shown)
         with _status() as status:
-            if self.files:
-                status.update(f"reading {', '.join(self.files)}")
-                return manifests(sources(self.files, sys.stdin.buffer))
             from adapters.cli.input.cluster import read_cluster
 
             context = self._context()
