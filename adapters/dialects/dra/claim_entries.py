@@ -23,7 +23,7 @@ def write_entries(pod: Json, claims: Mapping[str, str], how: str) -> None:
         how: ``BY_NAME`` or ``BY_TEMPLATE``.
     """
     spec = pod["spec"]
-    entries = spec.get("resourceClaims")
+    entries: list[Json] | None = spec.get("resourceClaims")
     if entries is None:
         spec["resourceClaims"] = entries = []
     taken = {str(each.get("name")) for each in entries}
