@@ -14,16 +14,27 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 
 @contextmanager
 def webhook(
-    plane: Target, recorder: Recorder, verb: str, resources: Sequence[str], label: str
+    plane: Target,
+    recorder: Recorder,
+    verb: str,
+    resources: Sequence[str],
+    label: str,
+    *,
+    group: str = "",
+    operation: str = "CREATE",
 ) -> Iterator[None]:
     """Send what is created in labelled namespaces to the recorder, for the length of a block.
+
+    The API server asks webhooks in the order of the names of their configurations.
 
     Args:
         plane: whose API server calls it.
         recorder: that answers, over TLS.
         verb: under which the recorder gets the reviews.
-        resources: of the core group, as in ``pods/binding``.
+        resources: of the group, as in ``pods/binding``.
         label: that the namespaces have, with an empty value.
+        group: of the API; the core group, if it is not stated.
+        operation: on them, if they are not created.
     """
     name = f"{verb}.dragoman.dev"
     configuration = {
@@ -40,8 +51,8 @@ def webhook(
                 "namespaceSelector": {"matchLabels": {label: ""}},
                 "rules": [
                     {
-                        "operations": ["CREATE"],
-                        "apiGroups": [""],
+                        "operations": [operation],
+                        "apiGroups": [group],
                         "apiVersions": ["v1"],
                         "resources": list(resources),
                     }
