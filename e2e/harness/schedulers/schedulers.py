@@ -28,7 +28,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def start_kube_scheduler(
-    plane: ControlPlane, configuration: Written, *, leads: bool = False
+    plane: ControlPlane, configuration: Written, *, leads: bool = False, version: str = ""
 ) -> None:
     """Start kube-scheduler.
 
@@ -36,12 +36,14 @@ def start_kube_scheduler(
         plane: the control plane that it serves.
         configuration: a whole file; or fields, to which the test bed's own are added.
         leads: whether it takes the Lease of its configuration first.
+        version: that it emulates, such as 1.35; empty for its own.
 
     Raises:
         NotBuiltError: it is not built.
         StartError: it does not start.
     """
-    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration, leads=leads)
+    more: Flags = {"emulated-version": version} if version else {}
+    _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration, more, leads=leads)
 
 
 def start_koord_scheduler(plane: ControlPlane, configuration: Written) -> None:
@@ -111,7 +113,12 @@ def start_volcano_controllers(plane: ControlPlane, name: str = "volcano") -> Non
 
 
 def start_volcano_scheduler(
-    plane: ControlPlane, configuration: str, name: str = "volcano", *, verbosity: int = 0
+    plane: ControlPlane,
+    configuration: str,
+    name: str = "volcano",
+    *,
+    verbosity: int = 0,
+    gates: str = "",
 ) -> None:
     """Start the scheduler alone; the definitions must be there.
 
@@ -120,11 +127,12 @@ def start_volcano_scheduler(
         configuration: ``volcano-scheduler.conf``, as in its ConfigMap.
         name: by which pods name it.
         verbosity: of its log; 3 for ``wait_for_cache``.
+        gates: its ``--feature-gates``; empty for its defaults.
     """
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
     flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
-    flags |= {"v": verbosity}
+    flags |= {"v": verbosity} | ({"feature-gates": gates} if gates else {})
     plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 
 

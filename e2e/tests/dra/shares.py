@@ -1,8 +1,12 @@
-"""Shares of pods, beside which claims are allocated."""
+"""Shares of pods, beside which claims are allocated, and the claims that show them."""
 
+from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.names import NAMESPACE
 from e2e.harness.schedulers.service import Service
-from e2e.harness.workloads.claims import a_pod
+from e2e.harness.workloads.claims import RESOURCES, a_pod
+
+SHADOWS = f"{RESOURCES}/namespaces/{NAMESPACE}/resourceclaims"
 
 
 def bind_share(service: Service, node: str, name: str, mib: int) -> None:
@@ -18,3 +22,15 @@ def bind_share(service: Service, node: str, name: str, mib: int) -> None:
         "Node": node,
     }
     assert not service.ask("/extender/bind", question).get("Error")
+
+
+def shadows(api: Api) -> dict[str, Object]:
+    """What each shadow claim says, by the device: the amounts, empty for a whole device."""
+    return {
+        result["device"]: result.get("consumedCapacity", {})
+        for claim in api.get(SHADOWS)["items"]
+        for result in claim.get("status", {})
+        .get("allocation", {})
+        .get("devices", {})
+        .get("results", ())
+    }

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
-from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, held, ledger, start_service, with_decisions
 from e2e.harness.workloads.claims import (
@@ -20,13 +18,12 @@ from e2e.harness.workloads.claims import (
     claim_share,
 )
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
-from e2e.tests.dra.shares import bind_share
+from e2e.tests.dra.shares import bind_share, shadows
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")
 
 NODE = "shared-node"
 CARDS = tuple(card.uuid for card in gpus(NODE, 2))
-SHADOWS = f"{RESOURCES}/namespaces/{NAMESPACE}/resourceclaims"
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +50,6 @@ def idle(service: Service) -> Iterator[None]:
     api.delete(CLAIMS)
     within(90, lambda: not held(service.plane, NODE))
     within(90, lambda: not shadows(api))
-
-
-def shadows(api: Api) -> dict[str, Object]:
-    """What each shadow claim says, by the device: the amounts, empty for a whole device."""
-    return {
-        result["device"]: result.get("consumedCapacity", {})
-        for claim in api.get(SHADOWS)["items"]
-        for result in claim.get("status", {})
-        .get("allocation", {})
-        .get("devices", {})
-        .get("results", ())
-    }
 
 
 def test_a_scheduler_does_not_choose_a_card_that_a_volcano_pod_fills(service: Service) -> None:
