@@ -5,7 +5,7 @@ admission leaves on the pod. A record is never trusted: it holds what the pod st
 and converted again, so that no author gets a claim by it that a pod of the dialect would not get.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.words import texts, unread_amounts, with_vendor
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.kube import Amount, Container, Pod, Resources, Wire, annotations, labels
-from core.requests.request import Request
 
 KEY = "dragoman.dev/converted"
 """Annotation of a converted pod; only admission may write it."""
@@ -91,17 +90,19 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
     if any(each.matches(bare) for each in dialects):
         return Inexact(("resources that a setting renames: use their default names",))
     try:
-        specs = dict(zip(_names(request), claim_specs(request, None), strict=True))
+        names = (container.name for container in request.containers)
+        specs = dict(zip(names, claim_specs(request, None), strict=True))
     except DialectError as error:
         return Inexact((f"{error.field}: {error.value}: a claim counts bytes; request bytes",))
     claims = {name: msgspec.convert(spec, ClaimSpec) for name, spec in specs.items()}
     after = with_vendor(read_request(bare, claims))
     lost: list[Loss] = [*losses(request, after, CardFacts()), *lost_peak(request)]
     lost += unread_amounts(pod, writer)
-    lost += removed(pod, texts(info, writer), dialect, request, after)
+    gone = texts(info, writer)
+    lost += removed(pod, gone, dialect, request, after)
     if lost:
         return Inexact(tuple(f"{each.field}: {each.before}, then {each.after}" for each in lost))
-    return Conversion(dialect.name, specs, writer.resources, texts(info, writer))
+    return Conversion(dialect.name, specs, writer.resources, gone)
 
 
 def stated(pod: Pod, conversion: Conversion, claims: Mapping[str, str]) -> str:
@@ -180,12 +181,7 @@ def _restored(pod: Pod, record: Stated) -> Pod:
     metadata = msgspec.structs.replace(
         pod.metadata, annotations=record.annotations, labels=record.labels
     )
-    spec = msgspec.structs.replace(
-        pod.spec,
-        containers=tuple(map(restore, pod.spec.containers)),
-        init_containers=tuple(map(restore, pod.spec.init_containers or ())),
-    )
-    return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+    return msgspec.structs.replace(_changed(pod, restore), metadata=metadata)
 
 
 def _without(pod: Pod, resources: frozenset[str]) -> Pod:
@@ -194,10 +190,15 @@ def _without(pod: Pod, resources: frozenset[str]) -> Pod:
         left = Resources(_rest(limits, resources), _rest(requests, resources))
         return msgspec.structs.replace(container, resources=left)
 
+    return _changed(pod, strip)
+
+
+def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    """The pod with each of its containers changed."""
     spec = msgspec.structs.replace(
         pod.spec,
-        containers=tuple(map(strip, pod.spec.containers)),
-        init_containers=tuple(map(strip, pod.spec.init_containers or ())),
+        containers=tuple(map(change, pod.spec.containers)),
+        init_containers=tuple(map(change, pod.spec.init_containers or ())),
     )
     return msgspec.structs.replace(pod, spec=spec)
 
@@ -206,12 +207,5 @@ def _rest(amounts: Mapping[str, Amount] | None, gone: frozenset[str]) -> dict[st
     return {key: value for key, value in (amounts or {}).items() if key not in gone}
 
 
-_AmountT = Any
-
-
-def _of(entries: Mapping[str, _AmountT] | None, keys: frozenset[str]) -> dict[str, Any] | None:
+def _of(entries: Mapping[str, Any] | None, keys: frozenset[str]) -> dict[str, Any] | None:
     return {key: value for key, value in (entries or {}).items() if key in keys} or None
-
-
-def _names(request: Request) -> Iterator[str]:
-    return (container.name for container in request.containers)
