@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from adapters.dialects.conversion import KEY
-from adapters.node_dra.devices import card_devices
-from adapters.node_dra.slices import pools, slice_object
 from core.hardware.card import Card
 from core.hardware.quantity import GIB, MIB
 from e2e.harness.cluster.api import Api, ApiError, Object
@@ -17,8 +15,9 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
-from e2e.harness.workloads.claims import CLAIMS, RESOURCES, SCHEDULERS, a_pod
+from e2e.harness.workloads.claims import CLAIMS, SCHEDULERS, a_pod
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
+from e2e.harness.workloads.published_cards import published
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")
 
@@ -42,28 +41,17 @@ def service(plane: ControlPlane) -> Iterator[Service]:
     api = plane.api
     add_inventory(api, [described(NODE, volcano(gpus(NODE, 2)))])
     wait_for_nodes(api)
-    owner = api.get(f"/api/v1/nodes/{NODE}")["metadata"]["uid"]
     cards = [
         Card(card.uuid, NODE, index, "nvidia", "NVIDIA A100 80GB PCIe", 80 * GIB, 10)
         for index, card in enumerate(gpus(NODE, 2))
     ]
-    found = [devices for card in cards if (devices := card_devices(card))]
-    objects = [
-        slice_object(NODE, owner, pool, name, 1)
-        for pool in pools(NODE, found)
-        for name in pool.slices
-    ]
-    for each in objects:
-        api.create(f"{RESOURCES}/resourceslices", each)
-    made = start_service(plane, dra=SWITCHES)
-    within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(cards))
-    with webhooks(made):
-        within(60, lambda: _asked(api))
-        yield made
-    made.stop()
-    for each in objects:
-        api.delete(f"{RESOURCES}/resourceslices/{each['metadata']['name']}")
-    api.delete(f"/api/v1/nodes/{NODE}")
+    with published(api, NODE, cards):
+        made = start_service(plane, dra=SWITCHES)
+        within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(cards))
+        with webhooks(made):
+            within(60, lambda: _asked(api))
+            yield made
+        made.stop()
 
 
 @pytest.fixture(autouse=True)

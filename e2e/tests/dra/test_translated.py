@@ -13,8 +13,6 @@ import yaml
 from adapters.cli.input.source import Source
 from adapters.cli.translate.translation import translate
 from adapters.dialects.losses import CardFacts
-from adapters.node_dra.devices import card_devices
-from adapters.node_dra.slices import pools, slice_object
 from adapters.wire.quantity import parse
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB, MIB
@@ -24,6 +22,7 @@ from e2e.harness.cluster.nodes import add_nodes, fake_node
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
 from e2e.harness.workloads.claims import CLAIMS, RESOURCES, SCHEDULERS, a_class
+from e2e.harness.workloads.published_cards import published
 from e2e.tests.guides.expected import GUIDES
 
 pytestmark = pytest.mark.local("the scheduler is of this control plane")
@@ -82,27 +81,16 @@ def devices(plane: ControlPlane) -> Iterator[dict[str, Object]]:
     api = plane.api
     add_nodes(api, [fake_node(NODE)])
     wait_for_nodes(api)
-    owner = api.get(f"/api/v1/nodes/{NODE}")["metadata"]["uid"]
-    found = [made for card in cards() if (made := card_devices(card))]
-    objects = [
-        slice_object(NODE, owner, pool, name, 1)
-        for pool in pools(NODE, found)
-        for name in pool.slices
-    ]
-    for each in objects:
-        api.create(f"{RESOURCES}/resourceslices", each)
     modes = {"mig.dragoman.dev": "== 'mig'", "whole.dragoman.dev": "!= 'mig'"}
     for name, mode in modes.items():
         made_class = a_class(name)
         expression = f"device.attributes['gpu.dragoman.dev'].mode {mode}"
         made_class["spec"]["selectors"].append({"cel": {"expression": expression}})
         api.create(CLASSES, made_class)
-    yield {each["name"]: each for made in found for each in made.devices}
+    with published(api, NODE, cards()) as found:
+        yield found
     for name in modes:
         api.delete(f"{CLASSES}/{name}")
-    for each in objects:
-        api.delete(f"{RESOURCES}/resourceslices/{each['metadata']['name']}")
-    api.delete(f"/api/v1/nodes/{NODE}")
 
 
 @pytest.mark.parametrize("example", TRANSLATED)
