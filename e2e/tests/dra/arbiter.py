@@ -8,7 +8,7 @@ from e2e.harness.cluster.api import Api, ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import RELEASE
+from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, held, ledger
 from e2e.harness.workloads.claims import (
@@ -24,6 +24,7 @@ from e2e.harness.workloads.claims import (
     a_slice,
 )
 
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
 STRANGER = "accelerators.example.com"
 """A driver of which the arbiter is not asked."""
 
@@ -76,6 +77,12 @@ def decisions(service: Service, after: str) -> list[Object]:
 def is_free(plane: ControlPlane) -> bool:
     """Whether nothing holds a card of the node."""
     return not held(plane, NODE)
+
+
+def kill(service: Service) -> None:
+    """Kill -9 the only replica; the next one need not wait for its Lease."""
+    service.kill()
+    service.plane.api.delete(LEASE)
 
 
 @contextmanager

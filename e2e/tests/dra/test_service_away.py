@@ -6,7 +6,6 @@ import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
-from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, held, start_service, webhooks
 from e2e.harness.workloads.claims import (
@@ -23,6 +22,7 @@ from e2e.tests.dra.arbiter import (
     add,
     end,
     is_asked,
+    kill,
     strange_cards,
     unchecked_while_away,
     wait_for_ledger,
@@ -30,7 +30,6 @@ from e2e.tests.dra.arbiter import (
 
 pytestmark = pytest.mark.local("the API server admits no claims of other modules")
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
 STRANGE_CLASS = "strange"
 
 
@@ -42,12 +41,6 @@ def service(plane: ControlPlane) -> Iterator[Service]:
         within(60, lambda: is_asked(made))
         yield made
     made.stop()
-
-
-def kill(service: Service) -> None:
-    """Kill -9 the only replica; the next one need not wait for its Lease."""
-    service.kill()
-    service.plane.api.delete(LEASE)
 
 
 def a_strange_claim(name: str) -> dict[str, object]:
