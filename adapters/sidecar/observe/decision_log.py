@@ -41,17 +41,16 @@ def logger(level: str, form: str) -> Logger:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer(serializer=_json)]
-        if form == "json"
-        else [*shared, _sentence],
+    as_json = form == "json"
+    made: Logger = structlog.wrap_logger(
+        structlog.BytesLogger(sys.stderr.buffer) if as_json else structlog.WriteLogger(sys.stderr),
+        processors=[
+            *shared,
+            structlog.processors.JSONRenderer(serializer=_json) if as_json else _sentence,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer)
-        if form == "json"
-        else structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    made: Logger = structlog.get_logger()
     return made
 
 
