@@ -79,6 +79,7 @@ class Fleet:
         agents: what the node agents report; nothing where they were not asked.
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: uids of claims with devices that are reserved for nothing.
+        claims: of each pod with some, by uid: uids of the claims that are reserved for it.
     """
 
     dialects: tuple[Dialect, ...]
@@ -89,6 +90,7 @@ class Fleet:
     agents: AgentReports = NO_REPORTS
     unused_ledgers: tuple[str, ...] = ()
     unused_claims: frozenset[str] = frozenset()
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""
@@ -150,6 +152,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         _quotas(manifests),
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
+        claims=reader.claims,
     )
 
 
@@ -175,6 +178,10 @@ class _Reader:
         for claim, _ in manifests.claims.values():
             self._claims.put_claim(_with_claim_uid(claim))
         self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
+        self.claims: dict[str, tuple[str, ...]] = {}
+        for held in self._claims.all():
+            for consumer in held.pods:
+                self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:

@@ -28,7 +28,10 @@ class Began(Wire, tag="began", tag_field="record", frozen=True):
     time: str
 
 
-FORMAT = 1
+FORMAT = 2
+
+FORMATS = (1, FORMAT)
+"""Formats that are read; a recording of format 1 has no decisions about claims."""
 
 
 class DocumentRecord(Wire, frozen=True):
@@ -193,10 +196,31 @@ class CardsReserved(CardsCommitted, tag="reserve", tag_field="record", frozen=Tr
     """Cards that a commit reserves before it writes, or the reason why there are none."""
 
 
+class ClaimDecided(Wire, tag="claim", tag_field="record", frozen=True, omit_defaults=True):
+    """Whether a ResourceClaim gets the devices that its scheduler, or the service, chose.
+
+    Attributes:
+        time: RFC 3339.
+        node: its name.
+        asked: what the claim would hold of the node's cards; ``pod`` is the claim.
+        ledger: the store's record on which it was decided.
+        reserved: the service's reservations on the node.
+        reason: the answer: why it does not get them; empty where it does.
+    """
+
+    time: str
+    node: str
+    asked: AllocationRecord
+    ledger: msgspec.Raw
+    reserved: tuple[AllocationRecord, ...] = ()
+    reason: str = ""
+
+
 Choice = Filtered | Rejected | Ranked | Predicted | Scored
 """Of nodes."""
 
-Decision = Choice | Preempted | Held | CardsCommitted | CardsReserved
+PodDecision = Choice | Preempted | Held | CardsCommitted | CardsReserved
+Decision = PodDecision | ClaimDecided
 Line = Began | PolicyInForce | PodSeen | NodesSeen | LedgerSeen | LedgerGone | Decision
 
 ENCODER = msgspec.json.Encoder()

@@ -56,6 +56,7 @@ class PodExplanation:
         changes: the smallest changes of the request, each of which makes it fit.
         evictions: by number of pods.
         history: Events of the pod, oldest first.
+        claims: what its ResourceClaims have, each with its node.
     """
 
     pod: Pod
@@ -66,6 +67,7 @@ class PodExplanation:
     changes: tuple[RequestChange, ...] = ()
     evictions: tuple[NodeEviction, ...] = ()
     history: "tuple[PodEvent, ...]" = ()
+    claims: tuple[tuple[NodeState, Allocation], ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -78,7 +80,8 @@ class PodExplanation:
         if self.finished:
             return True
         if self.pod.spec.node_name:
-            return self.allocation is None or self.allocation.unread is None
+            held = (self.allocation, *(each for _, each in self.claims))
+            return all(each is None or each.unread is None for each in held)
         return self.verdict.problem is None and (
             self.verdict.request is None or bool(self.verdict.fitting)
         )
@@ -89,7 +92,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     judge = Judge(fleet)
     verdict = judge.verdict(pod)
     state, allocation = _allocation(fleet, pod)
-    found = PodExplanation(pod, verdict, state, allocation)
+    found = PodExplanation(pod, verdict, state, allocation, claims=_claims(fleet, pod))
     request, choice = verdict.request, verdict.candidates
     if pod.spec.node_name or request is None or choice is None or verdict.fitting:
         return found
@@ -113,6 +116,16 @@ def _allocation(fleet: Fleet, pod: Pod) -> tuple[NodeState | None, Allocation | 
     holders = (state for state in fleet.nodes.values() if uid in state.ledger.allocations)
     state = next(holders, None)
     return state, None if state is None else state.ledger.allocations[uid]
+
+
+def _claims(fleet: Fleet, pod: Pod) -> tuple[tuple[NodeState, Allocation], ...]:
+    uids = fleet.claims.get(pod.metadata.uid, ())
+    return tuple(
+        (state, state.ledger.allocations[uid])
+        for uid in uids
+        for state in fleet.nodes.values()
+        if uid in state.ledger.allocations
+    )
 
 
 def _evictions(fleet: Fleet, request: Request, names: Sequence[str]) -> tuple[NodeEviction, ...]:

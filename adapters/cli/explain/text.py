@@ -37,14 +37,15 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "node": found.pod.spec.node_name,
         "request": None if verdict.request is None else request_text(verdict.request),
         "summary": headline(found),
-        "cards": [
+        "cards": _plain_cards(allocation),
+        "claims": [
             {
-                "container": grant.container or "*",
-                "uuid": grant.card,
-                "memoryMiB": grant.memory // MIB,
-                "compute": grant.compute,
+                "claim": each.pod,
+                "node": each.node,
+                "cards": _plain_cards(each),
+                "unread": each.unread,
             }
-            for grant in (allocation.grants if allocation else ())
+            for _, each in found.claims
         ],
         "unread": allocation.unread if allocation else None,
         "fits": list(verdict.fitting),
@@ -75,6 +76,18 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
     }
 
 
+def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
+    return [
+        {
+            "container": grant.container or "*",
+            "uuid": grant.card,
+            "memoryMiB": grant.memory // MIB,
+            "compute": grant.compute,
+        }
+        for grant in (allocation.grants if allocation else ())
+    ]
+
+
 def headline(found: PodExplanation) -> str:
     """The state of the pod in a sentence."""
     pod, allocation = found.pod, found.allocation
@@ -82,6 +95,11 @@ def headline(found: PodExplanation) -> str:
         return f"has ended ({pod.status.phase}) and uses no cards"
     if pod.spec.node_name:
         where = f"is bound to {pod.spec.node_name}"
+        if allocation is None and found.claims:
+            unread = next((each.unread for _, each in found.claims if each.unread), None)
+            if unread is not None:
+                return f"{where}; which cards its claims have is unknown: {unread}"
+            return f"{where} and has the cards of its claims"
         if allocation is None:
             missing = "" if found.node else ", which does not exist,"
             return f"{where}{missing} and uses no cards"
@@ -110,15 +128,17 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         yield from (f"Note: {note}" for note in verdict.request.notes)
     if found.allocation is not None and found.node is not None:
         yield from _cards(found.allocation, found.node)
+    for state, claim in found.claims:
+        yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
     if not found.pod.spec.node_name and verdict.request is not None and not verdict.fitting:
         yield from _reasons(found)
         yield from _remedies(found)
     yield from _history(found)
 
 
-def _cards(allocation: Allocation, state: NodeState) -> Iterator[str]:
+def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> Iterator[str]:
     yield ""
-    yield "Cards"
+    yield title
     indexes = {card.uuid: position for position, card in enumerate(state.node.cards)}
     for grant in allocation.grants:
         position = indexes.get(grant.card)

@@ -6,6 +6,7 @@ from adapters.cli.output.rows import Column, Row
 from adapters.cli.replay.replayer import Answer, Replayed
 from adapters.cli.view.listing import Listing
 from adapters.wire.grant import GrantRecord
+from adapters.wire.recording import ClaimDecided
 from core.hardware.quantity import format_bytes
 
 NAMED = 3
@@ -33,7 +34,8 @@ def _row(each: Replayed) -> Row:
     verb = str(type(each.decision).__struct_config__.tag)
     before, after = _texts(each.before, each.after)
     cells = (each.decision.time, verb, namespace, name, before, after)
-    return Row(f"pod/{name}", cells, dict(zip(_KEYS, cells, strict=True)))
+    kind = "resourceclaim" if isinstance(each.decision, ClaimDecided) else "pod"
+    return Row(f"{kind}/{name}", cells, dict(zip(_KEYS, cells, strict=True)))
 
 
 def _texts(before: Answer, after: Answer) -> tuple[str, str]:

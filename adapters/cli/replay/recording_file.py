@@ -38,7 +38,8 @@ def _line(place: InputLocation, text: bytes, *, first: bool) -> recording.Line:
         raise InputError(place, problem) from error
     if first and not isinstance(line, recording.Began):
         raise InputError(place, "is not the first line of a recording; pass the whole file")
-    if isinstance(line, recording.Began) and line.format != recording.FORMAT:
+    if isinstance(line, recording.Began) and line.format not in recording.FORMATS:
         problem = f"has format {line.format}, made by Dragoman {line.version}"
-        raise InputError(place, f"{problem}; this program reads format {recording.FORMAT}")
+        formats = " and ".join(map(str, recording.FORMATS))
+        raise InputError(place, f"{problem}; this program reads the formats {formats}")
     return line

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
 from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
+from adapters.sidecar.decide.claim_choice import ClaimFacts, conflict
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.rejections import reject
 from adapters.sidecar.decide.scores import scaled
@@ -38,7 +39,7 @@ class Replayed:
 
     Attributes:
         decision: as it was recorded.
-        pod: ``namespace/name``.
+        pod: ``namespace/name``; of a decision about a claim, the claim's.
         before: the recorded answer.
         after: the answer now.
     """
@@ -86,6 +87,8 @@ class Replayer:
                     self._put(line)
                 case recording.LedgerGone():
                     self._remove(line)
+                case recording.ClaimDecided():
+                    yield _claim_again(line)
                 case _:
                     yield self._again(line)
 
@@ -117,7 +120,7 @@ class Replayer:
         else:
             self._unreadable.discard(line.node)
 
-    def _again(self, line: recording.Decision) -> Replayed:
+    def _again(self, line: recording.PodDecision) -> Replayed:
         pod = self._pods.get(line.pod)
         if pod is None:
             raise ReplayError(f"no line before it has the pod {line.pod}")
@@ -131,7 +134,7 @@ class Replayer:
             return Replayed(line, name, before, "requests no share")
         return Replayed(line, name, before, self._answer(line, request))
 
-    def _recorded(self, line: recording.Decision) -> Answer:
+    def _recorded(self, line: recording.PodDecision) -> Answer:
         match line:
             case recording.Filtered():
                 return self._names if line.fitting is None else line.fitting
@@ -148,7 +151,7 @@ class Replayer:
             case recording.Held() | recording.CardsCommitted():
                 return line.reason or line.grants
 
-    def _answer(self, line: recording.Decision, pod: PodRequest) -> Answer:
+    def _answer(self, line: recording.PodDecision, pod: PodRequest) -> Answer:
         match line:
             case recording.Preempted():
                 request = replace(pod.request, priority=line.priority)
@@ -201,6 +204,14 @@ class Replayer:
     def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
         found = self._cache.evaluate(pod.request, self._inventory, self._unreadable)
         return found if refusal is None else RefusedEvaluation(found, refusal)
+
+
+def _claim_again(line: recording.ClaimDecided) -> Replayed:
+    stored = ledgers.decode(line.ledger)
+    asked = ledgers.read_allocation(line.asked, line.node)
+    found = conflict(ClaimFacts(asked, stored, _with(stored, line.reserved)))
+    before, after = (each or line.asked.grants for each in (line.reason, found))
+    return Replayed(line, line.asked.pod, before, after)
 
 
 def _facts(line: recording.CardsCommitted) -> CommitFacts:

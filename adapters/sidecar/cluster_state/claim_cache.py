@@ -99,6 +99,10 @@ class ClaimCache:
         """Return the claims with devices that are reserved for nothing."""
         return (claim for claim in self._by_name.values() if not claim.is_reserved)
 
+    def all(self) -> Iterator[Claim]:
+        """Return the claims with devices."""
+        return iter(self._by_name.values())
+
     def put_class(self, item: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[item.metadata.name] = item

@@ -1,17 +1,20 @@
 """The commit of ResourceClaims: allocates the devices that a scheduler chose."""
 
+from adapters.sidecar.decide.claim_choice import ClaimFacts, conflict
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerWriter
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from adapters.sidecar.decide.recorder import Recorder
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
 
 class ClaimCommitter:
     """Allocates cards to ResourceClaims; ``Committer`` releases them like those of pods."""
 
-    def __init__(self, ledgers: LedgerCache, writer: LedgerWriter) -> None:
+    def __init__(self, ledgers: LedgerCache, writer: LedgerWriter, recorder: Recorder) -> None:
         self._ledgers = ledgers
         self._writer = writer
+        self._recorder = recorder
 
     async def commit(self, held: Allocation) -> str | None:
         """Allocate to a ResourceClaim the devices that a scheduler chose for it.
@@ -25,35 +28,27 @@ class ClaimCommitter:
             LedgerContended: as ``Committer.commit``.
             OSError: as ``Committer.commit``.
         """
+        facts: list[ClaimFacts] = []
 
         def allocate(ledger: NodeLedger) -> tuple[NodeLedger, str]:
-            try:
-                _without_earlier(self._ledgers.with_reservations(ledger), held).reserve(held)
-                return ledger.allocate(held), ""
-            except LedgerError as error:
-                return ledger, str(error)
+            facts[:] = [ClaimFacts(held, ledger, self._ledgers.with_reservations(ledger))]
+            problem = conflict(facts[0])
+            return (ledger.allocate(held), "") if problem is None else (ledger, problem)
 
         problem = await self._writer.change(held.node, allocate)
-        return f"node {held.node} has no ledger" if problem is None else problem or None
+        if problem is None:
+            return f"node {held.node} has no ledger"
+        self._recorder.claimed(facts[0], problem or None)
+        return problem or None
 
     def conflict(self, held: Allocation) -> str | None:
         """Why the devices of a claim are not free now; nothing is allocated."""
-        ledger = self._ledgers.ledger(held.node)
-        try:
-            if ledger is not None:
-                _without_earlier(ledger, held).reserve(held)
-        except LedgerError as error:
-            return str(error)
-        return None
-
-
-def _without_earlier(ledger: NodeLedger, held: Allocation) -> NodeLedger:
-    """The ledger without what a claim had by an earlier attempt.
-
-    Raises:
-        LedgerError: pods that had the claim were deleted by force, and their containers may run on.
-    """
-    earlier = ledger.allocations.get(held.uid)
-    if earlier is not None and earlier.release_by is not None:
-        raise LedgerError(f"containers of pods that had {held.pod} before may still run")
-    return ledger.release(held.uid)
+        stored = self._ledgers.stored(held.node)
+        if stored is None:
+            return None
+        reserved = self._ledgers.inventory.ledger(held.node)
+        facts = ClaimFacts(held, stored.ledger, reserved)
+        problem = conflict(facts)
+        if problem is not None:
+            self._recorder.claimed(facts, problem)
+        return problem

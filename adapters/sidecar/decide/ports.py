@@ -207,8 +207,8 @@ class DecisionRecord:
     Attributes:
         verb: what was asked, such as ``filter``.
         outcome: what came of it.
-        pod: ``namespace/name``.
-        uid: the pod's; empty where it has none yet.
+        pod: ``namespace/name``; of the verb ``claim``, the ResourceClaim's.
+        uid: the pod's, or the claim's; empty where it has none yet.
         dialect: the dialect of the request; empty where there is none.
         node: the node that was chosen or evaluated; empty where there is none.
         cause: of a no, one of few words, for a metric; else empty.
@@ -216,6 +216,7 @@ class DecisionRecord:
         nodes_fitting: how many nodes fit, where several were evaluated.
         nodes_evaluated: how many nodes were evaluated.
         seconds: how long it took.
+        consumers: the pods of a claim, as ``namespace/name``.
     """
 
     verb: str
@@ -229,6 +230,7 @@ class DecisionRecord:
     nodes_fitting: int = 0
     nodes_evaluated: int = 0
     seconds: float = 0.0
+    consumers: tuple[str, ...] = ()
 
 
 class DecisionLog(Protocol):

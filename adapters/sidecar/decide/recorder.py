@@ -6,6 +6,7 @@ from typing import Protocol
 
 from adapters.dialects.dialect import Defaults, Documents
 from adapters.sidecar.decide.card_choice import CommitFacts, Committed
+from adapters.sidecar.decide.claim_choice import ClaimFacts
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
@@ -88,6 +89,10 @@ class Recorder(Protocol):
         """Which cards a pod gets."""
         ...
 
+    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
+        """Why a claim does not get the devices that were chosen for it; None where it does."""
+        ...
+
 
 class NoRecorder:
     """Records nothing; implements ``Recorder``."""
@@ -126,4 +131,7 @@ class NoRecorder:
         """Nothing."""
 
     def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+        """Nothing."""
+
+    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
         """Nothing."""

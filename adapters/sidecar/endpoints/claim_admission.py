@@ -70,7 +70,10 @@ class ClaimAdmission:
         if claim is None or _before(review) is not None:
             return admission.allowed(review.uid)
         self._service.check_ready()
-        decision = DecisionRecord("claim", Outcome.ERROR, claim.name, claim.uid, DRA)
+        consumers = tuple(map(str, claim.pods))
+        decision = DecisionRecord(
+            "claim", Outcome.ERROR, claim.name, claim.uid, DRA, consumers=consumers
+        )
         try:
             claim, shares = with_shares(review, claim, self._catalog.pool)
         except ConsumptionError as error:

@@ -84,6 +84,8 @@ class StructuredDecisionLog:
             entry["reason"] = decision.cause
         if decision.text:
             entry["text"] = decision.text
+        if decision.consumers:
+            entry["consumers"] = decision.consumers
         if decision.nodes_evaluated:
             entry["nodes"], entry["asked"] = decision.nodes_fitting, decision.nodes_evaluated
         self._log.info(f"{decision.verb}.{decision.outcome.value}", **entry)

@@ -1,22 +1,22 @@
 """Records decisions in a file of JSON lines, which ``dragoman replay`` reads."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from adapters.dialects.dialect import Defaults, Documents
 from adapters.sidecar.decide.card_choice import CommitFacts, Committed
+from adapters.sidecar.decide.claim_choice import ClaimFacts
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.recorder import NoRecorder, PreemptionFacts, Recorder, Victims
 from adapters.sidecar.decide.rejections import NodeRejections
 from adapters.sidecar.observe.decision_log import Logger
+from adapters.sidecar.observe.recording_file import RecordingFile
 from adapters.wire import ledger as ledgers_of
 from adapters.wire import recording
 from adapters.wire.grant import GrantRecord, grant_record
@@ -28,33 +28,23 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
 
-OLDER = ".1"
-"""Suffix of the file that was full."""
-
 
 class FileRecorder:
-    """A file of bounded size; implements ``decide.recorder.Recorder``.
+    """Files of bounded size; implements ``decide.recorder.Recorder``.
 
-    A full file is renamed, and the next one begins with everything that its decisions depend on, so
-    that each can be replayed alone. After an error of the file nothing is recorded any more.
+    Each file begins with everything that its decisions depend on, so that it can be replayed alone.
     """
 
-    def __init__(self, path: Path, most: int, failed: Callable[[OSError], None]) -> None:
-        """Replace the file.
+    def __init__(self, file: RecordingFile) -> None:
+        """Begin a file.
 
         Args:
-            path: of the file.
-            most: bytes of a file, about; there are two files at most.
-            failed: called once when the file cannot be written.
-
-        Raises:
-            OSError: the file cannot be created.
+            file: empty.
         """
-        self._path, self._most, self._failed = path, most, failed
+        self._file = file
         self._policy = recording.PolicyInForce()
         self._ledgers = LedgerCache()
         self._quotas = Quotas(self._ledgers)
-        self._file: BinaryIO | None = None
         self._begin()
 
     def follow(self, ledgers: LedgerCache, quotas: Quotas) -> None:
@@ -70,54 +60,52 @@ class FileRecorder:
             defaults.topology_aware,
             tuple(recording.DocumentRecord(*key, content) for key, content in documents.items()),
         )
-        self._write(self._policy)
+        self._file.write(self._policy)
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
     def filtered(self, pod: PodRequest, names: NameList, fits: Mask) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         fitting = None if fits.all() else tuple(names.select(fits))
         key, time = self._known(pod, names)
-        self._write(recording.Filtered(key, time, fitting, self._refusal(pod)))
+        self._file.write(recording.Filtered(key, time, fitting, self._refusal(pod)))
 
     def rejected(self, pod: PodRequest, names: NameList, rejections: NodeRejections) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         reasons = rejections.texts()
         key, time = self._known(pod, names)
-        self._write(recording.Rejected(key, time, reasons, self._refusal(pod)))
+        self._file.write(recording.Rejected(key, time, reasons, self._refusal(pod)))
 
     def ranked(self, pod: PodRequest, names: NameList, ranks: Numbers) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         key, time = self._known(pod, names)
-        self._write(recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod)))
+        self._file.write(recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod)))
 
     def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         key, time = self._known(pod)
-        self._write(recording.Predicted(key, time, node, reason, self._refusal(pod)))
+        self._file.write(recording.Predicted(key, time, node, reason, self._refusal(pod)))
 
     def scored(self, pod: PodRequest, scores: Mapping[str, int], most: int) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         key, time = self._known(pod)
-        self._write(recording.Scored(key, time, {**scores}, most, self._refusal(pod)))
+        self._file.write(recording.Scored(key, time, {**scores}, most, self._refusal(pod)))
 
     def preempted(self, pod: PodRequest, facts: PreemptionFacts, answer: Victims) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         key, time = self._known(pod)
         node = facts.ledger.node.name
@@ -134,14 +122,14 @@ class FileRecorder:
             () if isinstance(answer, Reason) else tuple(each.uid for each in answer),
             answer.text() if isinstance(answer, Reason) else "",
         )
-        self._write(line)
+        self._file.write(line)
 
     def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
         """As in ``Recorder``."""
-        if self._file is None:
+        if not self._file.is_open:
             return
         key, time = self._known(pod)
-        self._write(recording.Held(key, time, node, *_answer(answer)))
+        self._file.write(recording.Held(key, time, node, *_answer(answer)))
 
     def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
         """As in ``Recorder``."""
@@ -152,6 +140,21 @@ class FileRecorder:
         if not isinstance(answer, Reason) or answer.cause is not Cause.QUOTA:
             self._chosen(recording.CardsCommitted, pod, facts, answer)
 
+    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
+        """As in ``Recorder``."""
+        if not self._file.is_open:
+            return
+        self._turn_over()
+        line = recording.ClaimDecided(
+            _now(),
+            facts.asked.node,
+            ledgers_of.allocation_record(facts.asked),
+            msgspec.Raw(ledgers_of.encode(facts.stored)),
+            _reserved(facts.reserved),
+            problem or "",
+        )
+        self._file.write(line)
+
     def _chosen(
         self,
         line: type[recording.CardsCommitted],
@@ -159,11 +162,11 @@ class FileRecorder:
         facts: CommitFacts,
         answer: Committed | Reason,
     ) -> None:
-        if self._file is None:
+        if not self._file.is_open:
             return
         own = facts.own
         key, time = self._known(pod)
-        self._write(
+        self._file.write(
             line(
                 key,
                 time,
@@ -180,26 +183,29 @@ class FileRecorder:
         return self._quotas.refusal(pod.request)
 
     def _begin(self) -> None:
-        self._file = self._path.open("wb")
-        self._size = 0
         self._pods: dict[str, Pod] = {}
         self._names = b""
         self._revision = -1
         self._written: dict[str, NodeLedger | None] = {}
-        self._put(recording.Began(recording.FORMAT, version("dragoman"), _now()))
-        self._put(self._policy)
+        self._file.write(recording.Began(recording.FORMAT, version("dragoman"), _now()))
+        self._file.write(self._policy)
+
+    def _turn_over(self) -> None:
+        """Begin a new file where this one is full."""
+        if self._file.is_full:
+            self._file.turn_over()
+            self._begin()
 
     def _known(self, pod: PodRequest, names: NameList | None = None) -> tuple[str, str]:
         """Record what a decision depends on; the pod's key and the time."""
-        if self._size > self._most:
-            self._turn_over()
+        self._turn_over()
         key = pod.request.uid or full_name(pod.pod)
         if self._pods.get(key) is not pod.pod:
             self._pods[key] = pod.pod
-            self._write(recording.PodSeen(key, pod.pod))
+            self._file.write(recording.PodSeen(key, pod.pod))
         if names is not None and names.compact != self._names:
             self._names = names.compact
-            self._write(recording.NodesSeen(tuple(names.strings())))
+            self._file.write(recording.NodesSeen(tuple(names.strings())))
         self._record_ledgers()
         return key, _now()
 
@@ -213,48 +219,19 @@ class FileRecorder:
         }
         now.update(dict.fromkeys(self._ledgers.problems()))
         for node in self._written.keys() - now.keys():
-            self._write(recording.LedgerGone(node, unreadable=False))
+            self._file.write(recording.LedgerGone(node, unreadable=False))
         for node, ledger in now.items():
             if node in self._written and self._written[node] is ledger:
                 continue
             if ledger is None:
-                self._write(recording.LedgerGone(node, unreadable=True))
+                self._file.write(recording.LedgerGone(node, unreadable=True))
             else:
                 self._put_ledger(node, ledger)
         self._written = now
 
     def _put_ledger(self, node: str, ledger: NodeLedger) -> None:
         encoded = msgspec.Raw(ledgers_of.encode(ledger))
-        self._write(recording.LedgerSeen(node, encoded, _reserved(ledger)))
-
-    def _turn_over(self) -> None:
-        self.close()
-        try:
-            self._path.replace(self._path.with_name(self._path.name + OLDER))
-            self._begin()
-        except OSError as error:
-            self._stop(error)
-
-    def _write(self, line: recording.Line) -> None:
-        if self._file is not None:
-            try:
-                self._put(line)
-            except OSError as error:
-                self._stop(error)
-
-    def _put(self, line: recording.Line) -> None:
-        if self._file is not None:
-            text = recording.ENCODER.encode(line) + b"\n"
-            self._file.write(text)
-            self._file.flush()
-            self._size += len(text)
-
-    def _stop(self, error: OSError) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):
-                file.close()
-        self._failed(error)
+        self._file.write(recording.LedgerSeen(node, encoded, _reserved(ledger)))
 
 
 def recorder(path: Path | None, mib: int, log: Logger) -> Recorder:
@@ -275,7 +252,7 @@ def recorder(path: Path | None, mib: int, log: Logger) -> Recorder:
         log.error("recording.stopped", file=str(path), text=error.strerror or str(error))
 
     try:
-        return FileRecorder(path, mib << 20, failed)
+        return FileRecorder(RecordingFile(path, mib << 20, failed))
     except OSError as error:
         raise OSError(f"decisions.record: {path}: cannot be written: {error.strerror}") from error
 

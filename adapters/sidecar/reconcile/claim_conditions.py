@@ -112,7 +112,10 @@ class ClaimConditions:
         if node_without_ledger(found, ledgers, devices):
             return False
         held = holdings(found, ledgers, devices)
-        decision = DecisionRecord("claim", Outcome.ADOPTED, found.name, found.uid, DRA)
+        consumers = tuple(map(str, found.pods))
+        decision = DecisionRecord(
+            "claim", Outcome.ADOPTED, found.name, found.uid, DRA, consumers=consumers
+        )
         problem = None
         if held:
             decision = replace(decision, node=held[0].node)

@@ -22,6 +22,7 @@ from adapters.sidecar.decide.ports import (
     NoLocks,
     Ports,
 )
+from adapters.sidecar.decide.recorder import NoRecorder, Recorder
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
@@ -248,6 +249,7 @@ async def a_service(
     locks: NodeLocks | None = None,
     budgets: BudgetReader | None = None,
     quotas: MemoryQuotas | None = None,
+    recorder: Recorder | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -265,6 +267,7 @@ async def a_service(
         locks or NoLocks(),
         budgets or NoBudgets(),
         quotas or MemoryQuotas(),
+        recorder or NoRecorder(),
     )
     bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
     await bench.sync()

@@ -7,6 +7,7 @@ import pytest
 from adapters.cli.tests.api_server import PATHS, api_server
 from adapters.cli.tests.builders import Plain, ledger_of, node, pod, uuid, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
+from adapters.cli.tests.test_claims import a_claim, a_slice
 
 
 def lines(*words: str, things: list[Plain]) -> list[str]:
@@ -224,3 +225,37 @@ def test_only_the_latest_events_are_shown(tmp_path: Path) -> None:
         shown = command("explain", "pod", "a", "--kubeconfig", server.kubeconfig).stdout
 
     assert "  2 older Events are in -o json\n  2026-11-22T10:02:00Z R2 (" in shown
+
+
+def test_a_pod_with_a_claim_has_the_cards_of_the_claim() -> None:
+    claim = a_claim("gpu-0")
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    mine = pod("a", {}, spec={"nodeName": "node-a"})
+    mine["metadata"] |= {"namespace": "team", "uid": "uid-a"}
+    things = [node(cards=1), a_slice(uuid(0)), claim, mine]
+
+    shown = command("explain", "pod", "a", "-n", "team", things=things)
+    plain = as_plain("explain", "pod", "a", "-n", "team", things=things)
+
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines() == [
+        "team/a is bound to node-a and has the cards of its claims",
+        "",
+        "Cards of ResourceClaim team/c",
+        f"  #0 {uuid(0)} (A), 9.8 GiB, 100%",
+    ]
+    (of_claim,) = plain["claims"]
+    assert (of_claim["claim"], of_claim["cards"][0]["uuid"]) == ("team/c", uuid(0))
+
+
+def test_a_claim_that_no_slice_describes_is_unknown_and_exit_status_1() -> None:
+    claim = a_claim("gpu-0")
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    mine = pod("a", {}, spec={"nodeName": "node-a"})
+    mine["metadata"] |= {"namespace": "team", "uid": "uid-a"}
+
+    result = command("explain", "pod", "a", "-n", "team", things=[node(cards=1), claim, mine])
+
+    assert result.exit_code == 1
+    assert "which cards its claims have is unknown: no ResourceSlice describes" in result.stdout
+    assert f"  {uuid(0)}: may be in use" in result.stdout.splitlines()

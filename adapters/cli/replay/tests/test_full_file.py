@@ -7,7 +7,8 @@ from adapters.cli.tests.command import command
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.quotas import Quotas
-from adapters.sidecar.observe.recording import OLDER, FileRecorder
+from adapters.sidecar.observe.recording import FileRecorder
+from adapters.sidecar.observe.recording_file import OLDER, RecordingFile
 from adapters.sidecar.tests.builders import DIALECTS, a_ledger_cache, a_pod, read_pod
 
 
@@ -19,7 +20,7 @@ def a_pod_request() -> PodRequest:
 
 def a_recorder(path: Path, errors: list[OSError]) -> FileRecorder:
     """With files of one decision each."""
-    made = FileRecorder(path, 1, errors.append)
+    made = FileRecorder(RecordingFile(path, 1, errors.append))
     ledgers = a_ledger_cache()
     made.follow(ledgers, Quotas(ledgers))
     made.configured(Defaults(card_policy=SchedulingPolicy.SPREAD), {})

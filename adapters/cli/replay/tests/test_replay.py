@@ -170,8 +170,8 @@ MISTAKES = {
     "text": (b"hello\n", "FILE:1: is no line of a recording, which decisions.record makes"),
     "a part": (b'{"record":"nodes","names":[]}\n', "FILE:1: is not the first line of a recording"),
     "newer": (
-        b'{"record":"began","format":2,"version":"9","time":""}\n',
-        "FILE:1: has format 2, made by Dragoman 9; this program reads format 1",
+        b'{"record":"began","format":3,"version":"9","time":""}\n',
+        "FILE:1: has format 3, made by Dragoman 9; this program reads the formats 1 and 2",
     ),
     "without its pod": (
         b'{"record":"began","format":1,"version":"9","time":""}\n'

@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +12,9 @@ from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.ports import Outcome
 from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
-from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, body, read_pod, run
-from adapters.wire.dra import (
-    CelSelector,
-    DeviceClass,
-    DeviceClassSpec,
-    DeviceSelector,
-    ResourceSlice,
-)
-from adapters.wire.kube import Metadata
+from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
+from adapters.sidecar.tests.claims import CLASS, a_claim, asking, bare, claim_review
+from adapters.wire.dra import ResourceSlice
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -30,35 +23,6 @@ from core.requests.grant import Allocation, Placement
 CARDS = ("GPU-n1-0", "GPU-n1-1")
 NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
 SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
-
-
-CLASS = DeviceClass(
-    Metadata(name="cards"),
-    DeviceClassSpec((DeviceSelector(CelSelector("device.driver == 'gpu.nvidia.com'")),)),
-)
-
-
-def asking(claim: Any, **exactly: object) -> Any:
-    """The claim with a request of one device of the class."""
-    request = {"name": "r", "exactly": {"deviceClassName": "cards", **exactly}}
-    return {**claim, "spec": {"devices": {"requests": [request]}}}
-
-
-def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -> Any:
-    field = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
-    return {
-        "metadata": {"name": "c", "namespace": "team", "uid": uid},
-        "status": {
-            "allocation": {
-                "devices": {"results": list(results)},
-                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
-            }
-        },
-    }
-
-
-def bare(claim: Any) -> Any:
-    return {"metadata": claim["metadata"]}
 
 
 class Rig:
@@ -71,16 +35,8 @@ class Rig:
         self.endpoint = ClaimAdmission(self.bench.service, self.catalog)
 
     def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
-        request = {
-            "uid": "r",
-            "operation": verb,
-            "subResource": "status",
-            "dryRun": dry,
-            "object": claim,
-            "oldObject": bare(claim) if old is None else old,
-        }
-        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-        answer = run(self.endpoint.statuses(body({**review, "request": request})))
+        review = claim_review(claim, old, verb, dry=dry)
+        answer = run(self.endpoint.statuses(review))
         return json.loads(answer)["response"]
 
     def held(self, node: str = "n1") -> dict[str, int]:

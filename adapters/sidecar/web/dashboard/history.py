@@ -8,7 +8,7 @@ from adapters.sidecar.web.dashboard.query import Window, choice, words
 OUTCOMES = ("any", "no", "yes")
 
 _NO = frozenset({"refused", "invalid", "error"})
-_SEARCHED = ("pod", "node", "dialect", "verb", "text")
+_SEARCHED = ("pod", "node", "dialect", "verb", "text", "consumers")
 
 Entry = Mapping[str, object]
 
@@ -41,20 +41,25 @@ def decisions(history: DecisionHistory, query: Mapping[str, str]) -> dict[str, o
         each
         for each in _searched(history.history(), words(query))
         if outcome == "any" or (each["outcome"] in _NO) == (outcome == "no")
-        if query.get("pod", each["pod"]) == each["pod"]
+        if "pod" not in query or _is_about(each, query["pod"])
         if query.get("node", each["node"]) == each["node"]
     ]
     return {"total": len(found), "rows": window.part(found), "kept": len(history.history())}
 
 
 def of_pod(history: DecisionHistory, pod: str) -> list[Entry]:
-    """The decisions about a pod, newest first."""
-    return [each for each in history.history() if each["pod"] == pod]
+    """The decisions about a pod or one of its claims, newest first."""
+    return [each for each in history.history() if _is_about(each, pod)]
 
 
 def of_node(history: DecisionHistory, node: str) -> list[Entry]:
     """The decisions that chose or evaluated one node, newest first."""
     return [each for each in history.history() if each["node"] == node]
+
+
+def _is_about(entry: Entry, pod: str) -> bool:
+    consumers = entry.get("consumers")
+    return entry["pod"] == pod or (isinstance(consumers, tuple) and pod in consumers)
 
 
 def _searched(entries: Sequence[Entry], sought: Sequence[str]) -> Iterator[Entry]:

@@ -10,11 +10,17 @@ export const question = ({q = "", outcome = "", offset = ""}) => ({q, outcome, o
 
 const NO = ["refused", "invalid", "error"];
 
+/** The pod, or the claim with its pods. */
+function subject({pod, consumers = []}) {
+  const links = consumers.map((name, place) => [place ? ", " : "", podLink(name)]);
+  return h("span", {}, pod.includes("/") ? podLink(pod) : pod, links.length ? [" (", links, ")"] : null);
+}
+
 export function decisionTable(rows) {
   if (!rows.length) return h("p.dim", {}, t("noDecisions"));
   return table(t("decisions"), [[t("time")], [t("verb")], [t("outcome")], [t("pod")], [t("dialect")], [t("node")], [t("text")]],
     rows.map(row => ({key: row.decision, cells: [time(row.time), row.verb, h(NO.includes(row.outcome) ? "span.bad" : "span", {}, row.outcome),
-      row.pod.includes("/") ? podLink(row.pod) : row.pod, row.dialect, nodeLink(row.node), row.text ? said(row.text) : ""]})));
+      subject(row), row.dialect, nodeLink(row.node), row.text ? said(row.text) : ""]})));
 }
 
 export function list(found, parameters) {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
@@ -194,7 +195,8 @@ async def _scheduled() -> App:
     bound = await call(app, "POST", "/extender/bind", body(bind))
     assert bound is not None
     log = StructuredDecisionLog(logger("error", "json"), Metrics())
-    for decision in bench.decision_log.decisions:
+    claim = DecisionRecord("claim", Outcome.REFUSED, "team/c", "c", consumers=("team/p",))
+    for decision in (*bench.decision_log.decisions, claim):
         log.record(decision)
     return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents()), log)
 
@@ -255,6 +257,20 @@ def test_decisions_are_searched_and_filtered() -> None:
     assert {row["outcome"] for row in no["rows"]} == {"refused"}
     assert {row["pod"] for row in pod["rows"]} == {"default/p"}
     assert {row["node"] for row in node["rows"]} == {"n1"}
+
+
+def test_a_decision_about_a_claim_is_found_by_the_pod_of_the_claim() -> None:
+    pod, claim, chosen, sought = scheduled(
+        "pod?name=team/p", "pod?name=team/c", "decisions?pod=team/p", "decisions?q=team/p"
+    )
+
+    (decision,) = pod["decisions"]
+    assert (decision["verb"], decision["pod"], decision["consumers"]) == (
+        "claim",
+        "team/c",
+        ["team/p"],
+    )
+    assert claim["decisions"] == chosen["rows"] == sought["rows"] == [decision]
 
 
 def test_an_explanation_groups_the_nodes_by_reason() -> None:

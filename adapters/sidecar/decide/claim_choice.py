@@ -1,0 +1,38 @@
+"""Whether a node's ledger takes the devices of a claim, as a function of values."""
+
+from dataclasses import dataclass
+
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """What the answer depends on.
+
+    Attributes:
+        asked: what the claim would hold of the node's cards.
+        stored: the node's ledger in the store.
+        reserved: the same with this process's reservations.
+    """
+
+    asked: Allocation
+    stored: NodeLedger
+    reserved: NodeLedger
+
+
+def conflict(facts: ClaimFacts) -> str | None:
+    """Why the devices are not free; None where they are.
+
+    What the claim had on the node before, by an earlier attempt, counts as free.
+    """
+    asked = facts.asked
+    earlier = facts.reserved.allocations.get(asked.uid)
+    if earlier is not None and earlier.release_by is not None:
+        # Its pods were deleted by force.
+        return f"containers of pods that had {asked.pod} before may still run"
+    try:
+        facts.reserved.release(asked.uid).reserve(asked)
+    except LedgerError as error:
+        return str(error)
+    return None

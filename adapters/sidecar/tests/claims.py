@@ -1,0 +1,58 @@
+"""ResourceClaims whose scheduler has allocated devices, and the reviews of their status."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from adapters.sidecar.tests.builders import body
+from adapters.wire.dra import CelSelector, DeviceClass, DeviceClassSpec, DeviceSelector
+from adapters.wire.kube import Metadata
+
+CLASS = DeviceClass(
+    Metadata(name="cards"),
+    DeviceClassSpec((DeviceSelector(CelSelector("device.driver == 'gpu.nvidia.com'")),)),
+)
+
+
+def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -> Any:
+    """``team/c`` with these devices."""
+    field = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
+    return {
+        "metadata": {"name": "c", "namespace": "team", "uid": uid},
+        "status": {
+            "allocation": {
+                "devices": {"results": list(results)},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            }
+        },
+    }
+
+
+def a_claim_of_one_card(*results: object, uid: str = "u1", **exactly: object) -> Any:
+    """The same with its request: one device of the class."""
+    return asking(a_claim(*results, uid=uid), **exactly)
+
+
+def asking(claim: Any, **exactly: object) -> Any:
+    """The claim with a request of one device of the class."""
+    request = {"name": "r", "exactly": {"deviceClassName": "cards", **exactly}}
+    return {**claim, "spec": {"devices": {"requests": [request]}}}
+
+
+def bare(claim: Any) -> Any:
+    """The claim without an allocation."""
+    return {"metadata": claim["metadata"]}
+
+
+def claim_review(claim: Any, old: Any = None, verb: str = "UPDATE", *, dry: bool = False) -> bytes:
+    """The review of its status; before, it had no allocation."""
+    request = {
+        "uid": "r",
+        "operation": verb,
+        "subResource": "status",
+        "dryRun": dry,
+        "object": claim,
+        "oldObject": bare(claim) if old is None else old,
+    }
+    return body(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    )
