@@ -22,15 +22,13 @@ UUIDS = st.frozensets(st.sampled_from(["GPU-0", "GPU-1", "GPU-2"]))
 TYPES = st.lists(st.sampled_from(["A100", "H100", "V100"]), unique=True).map(tuple)
 
 
-def writer(name: str) -> RequestWriter:
-    info = registry.named(name)
-    assert info is not None
-    assert info.writer is not None
-    return info.writer()
+WRITERS: dict[str, RequestWriter] = {
+    info.name: info.writer() for info in registry.DIALECTS if info.writer is not None
+}
 
 
 def pod(name: str, request: Request, card: int | None = CARD) -> Pod:
-    written = writer(name).write(request, card)
+    written = WRITERS[name].write(request, card)
     containers = tuple(
         Container(each.name, Resources(limits=dict(amounts)))
         for each, amounts in zip(request.containers, written.containers, strict=True)
@@ -123,7 +121,7 @@ def test_koordinator_writes_whole_cards_as_their_number() -> None:
     container = ContainerRequest("c", 2, memory_percent=FULL, compute=FULL, exclusive=True)
     request = Request("", "default/p", "", (container,), vendor="nvidia")
 
-    written = writer("koordinator").write(request, CARD)
+    written = WRITERS["koordinator"].write(request, CARD)
 
     assert written.containers == ({"nvidia.com/gpu": 2},)
 
@@ -174,7 +172,7 @@ def test_a_percentage_needs_the_memory_of_a_card_in_the_words_of_metax() -> None
     half = ContainerRequest("c", 1, memory_percent=50, compute=10)
 
     with pytest.raises(DialectError, match=r"50 % of the card's memory.*--card-memory"):
-        writer("metax").write(Request("", "default/p", "", (half,)), None)
+        WRITERS["metax"].write(Request("", "default/p", "", (half,)), None)
 
 
 def test_whole_cards_of_metax_are_counted() -> None:
