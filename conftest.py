@@ -39,10 +39,13 @@ def rewrite_golden(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where processors share the tests, begin with those that may take long, not end with them.
 
-    Elsewhere the order stays: modules of e2e are not torn apart.
+    Before them come those that are traced, because what a function caches in a process must be
+    computed under the tracer. Elsewhere the order stays: modules of e2e are not torn apart.
     """
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+        items.sort(
+            key=lambda item: (_is_untraced(item), item.get_closest_marker("timeout") is None)
+        )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,8 +56,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     slower. The marker ``no_cover`` of pytest-cov has no effect in a process of xdist, where
     pytest-cov 7 traces twice.
     """
-    covered = item.config.getoption("cov_source", None)
-    if not covered or item.nodeid.startswith(tuple(f"{room}/" for room in covered)):
+    if not _is_untraced(item):
         return (yield)
     tracer, of_threads = sys.gettrace(), threading.gettrace()
     sys.settrace(None)
@@ -64,6 +66,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     finally:
         sys.settrace(tracer)
         threading.settrace(of_threads)
+
+
+def _is_untraced(item: pytest.Item) -> bool:
+    """Whether coverage is measured, and of other packages than the test's."""
+    covered = item.config.getoption("cov_source", None)
+    return bool(covered) and not item.nodeid.startswith(tuple(f"{room}/" for room in covered))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,6 +13,7 @@ def test_an_allocated_claim_has_its_devices_its_nodes_and_its_pods() -> None:
     assert [result.device for result in claim.results] == ["gpu-0"]
     assert claim.nodes == frozenset({"n"})
     assert claim.pods == (PodRef("team", "p", "u-pod"),)
+    assert claim.ref == PodRef("team", "c", "u-claim")
 
 
 def test_a_claim_without_an_allocation_has_none() -> None:
