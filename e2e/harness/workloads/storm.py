@@ -9,6 +9,7 @@ from e2e.harness.names import CORE, RATIO
 from e2e.harness.workloads.inventory import (
     SLOTS,
     Described,
+    DialectRecords,
     Gpu,
     described,
     koordinator,
@@ -22,18 +23,21 @@ REFUSED = {"FailedScheduling", "Unschedulable"}
 """Reasons of the Events by which schedulers report that no node fits a pod."""
 
 
-def described_by_all(name: str, cards: Sequence[Gpu]) -> Described:
-    """A node for hundreds of pods, whose cards all three dialects describe.
+def described_by_all(name: str, cards: Sequence[Gpu], *more: DialectRecords) -> Described:
+    """A node for hundreds of pods, whose cards three dialects describe, and maybe more.
 
-    It also states what NVIDIA's device plugin would, and the amounts of MetaX's shares, without
-    which vc-scheduler, which counts for itself, places no pod that names them.
+    It also states what NVIDIA's device plugin would unless another dialect states these cards, and
+    the amounts of MetaX's shares, without which vc-scheduler, which counts for itself, places no
+    pod that names them.
     """
-    made = described(name, volcano(cards), koordinator(cards, with_shared=True), metax(cards))
+    three = volcano(cards), koordinator(cards, with_shared=True), metax(cards)
+    made = described(name, *three, *more)
+    whole = {} if more else {"nvidia.com/gpu": str(len(cards))}
     stated = {
         "cpu": "1000",
         "memory": "1Ti",
         "pods": "1000",
-        "nvidia.com/gpu": str(len(cards)),
+        **whole,
         "metax-tech.com/vcore": str(FULL * SLOTS * len(cards)),
         "metax-tech.com/vmemory": "1Pi",
     }
