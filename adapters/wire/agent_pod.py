@@ -7,7 +7,10 @@ import msgspec
 
 from adapters.wire.kube import Metadata, Wire
 
-LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
+COMPONENT = "dragoman.dev/component"
+"""The label of the chart's workloads and pods that no value of the chart changes."""
+
+LABELS = {COMPONENT: "node"}
 """Of the agents' pods, as the chart writes them."""
 
 

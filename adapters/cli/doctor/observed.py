@@ -8,11 +8,12 @@ import yaml
 
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.network_policies import NetworkPolicy
+from adapters.wire.agent_pod import COMPONENT
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap
 
 SERVICE, AGENT = "service", "node"
-"""Components of the chart, by the label ``app.kubernetes.io/component``."""
+"""Components of the chart, by its label."""
 
 _COMPONENT = "app.kubernetes.io/component"
 _NAME = "app.kubernetes.io/name"
@@ -143,6 +144,8 @@ class Observed:
 
 def _is(workload: programs.Workload, component: str) -> bool:
     found = objects.labels(workload)
+    if COMPONENT in found:
+        return found[COMPONENT] == component
     runs = {each.image_name for each in workload.spec.template.spec.containers}
     ours = found.get(_NAME) == NAME or any(name.startswith(NAME) for name in runs)
     return ours and found.get(_COMPONENT) == component

@@ -15,7 +15,7 @@ from adapters.cli.tests.command import command
 from adapters.wire.agent_report import UNKNOWN, Use, parse
 
 GIB = 1 << 30
-LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
+LABELS = {"app.kubernetes.io/name": "gpus", "dragoman.dev/component": "node"}
 PROXY = "/api/v1/namespaces/dragoman-system/pods/{}/proxy/metrics"
 
 

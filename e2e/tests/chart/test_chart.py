@@ -10,6 +10,7 @@ import yaml
 
 from adapters.node import config as node_config
 from adapters.sidecar import settings as service_settings
+from adapters.wire.agent_pod import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.chart import CHART, ChartError
@@ -71,6 +72,15 @@ def test_the_settings_that_are_rendered_are_read_by_the_programs(name: str, tmp_
 
     assert read
     assert set(read) <= {"kubernetes", "/var/run/nri/nri.sock"}
+
+
+@pytest.mark.parametrize("changed", [{}, {"nameOverride": "gpus"}, {"fullnameOverride": "gpus"}])
+def test_the_agents_have_the_labels_by_which_they_are_found(changed: Object) -> None:
+    (agents,) = [each for each in chart.render(changed) if each["kind"] == "DaemonSet"]
+    template = agents["spec"]["template"]["metadata"]["labels"]
+
+    assert LABELS.items() <= template.items()
+    assert agents["metadata"]["labels"][COMPONENT] == "node"
 
 
 @pytest.mark.parametrize("kind", ["nodeledgers", "sharequotas"])

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from adapters.wire.agent_pod import LABELS
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.names import NAMESPACE
 from e2e.harness.node.image import NAME
 from e2e.harness.processes.run import REPOSITORY
 from e2e.harness.processes.waiting import within
 
-_LABELS = {"app.kubernetes.io/name": "dragoman", "app.kubernetes.io/component": "node"}
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
@@ -39,7 +39,7 @@ def agent_pod(plane: ControlPlane, node: str, port: int) -> Iterator[None]:
         "containers": [container],
     }
     path = f"{_PODS}/agent"
-    plane.api.create(_PODS, {"metadata": {"name": "agent", "labels": _LABELS}, "spec": spec})
+    plane.api.create(_PODS, {"metadata": {"name": "agent", "labels": LABELS}, "spec": spec})
     try:
         within(60, lambda: plane.api.get(path)["status"].get("phase") == "Running")
         yield
