@@ -60,7 +60,10 @@ def check_depth(text: str, location: Callable[[int], InputLocation | str]) -> No
                     is_list = isinstance(event, yaml.SequenceStartEvent)
                     opened.append(_Open(items=0 if is_list else None))
             if len(opened) > DEEPEST:
-                problem = f"is nested more than {DEEPEST} levels deep; Kubernetes' fields need few"
+                problem = (
+                    f"is nested more than {DEEPEST} levels deep, and no field of Kubernetes needs"
+                    " as many: close the brackets, or remove what opens them again and again"
+                )
                 line = 1 if event.start_mark is None else event.start_mark.line + 1
                 raise InputError(location(line), f"{_path(opened)}: {problem}")
     except yaml.YAMLError:

@@ -83,6 +83,7 @@ def schedule(
     """
     from adapters.cli.collector import rare_collections
     from adapters.cli.input.manifests import manifests
+    from adapters.cli.input.reading import reading
     from adapters.cli.input.source import sources
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
@@ -96,8 +97,9 @@ def schedule(
     with rare_collections():
         with bad_input():
             options = RunOptions(defaults, parse_time(at), explain, progress)
-            # No name for the manifests: what the run does not need of them is freed.
-            run = started(manifests(sources(names, sys.stdin.buffer)), options)
+            with reading(names) as shown:
+                # No name for the manifests: what the run does not need of them is freed.
+                run = started(manifests(sources(names, sys.stdin.buffer), shown), options)
         _write(run, output)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)

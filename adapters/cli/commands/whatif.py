@@ -54,6 +54,7 @@ def whatif(
     from adapters.cli.fleet import read_fleet
     from adapters.cli.input.manifests import manifests
     from adapters.cli.input.origin import Origin
+    from adapters.cli.input.reading import reading
     from adapters.cli.input.source import sources
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.schedule import RunOptions, place
@@ -69,7 +70,9 @@ def whatif(
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input(), rare_collections():
         found = Origin(filename or (), kubeconfig, context).read()
-        coming = manifests(sources(pods, typer.get_binary_stream("stdin"))).pods if pods else {}
+        with reading(pods or ()) as shown:
+            stdin = typer.get_binary_stream("stdin")
+            coming = manifests(sources(pods, stdin), shown).pods if pods else {}
         now = read_fleet(found, Defaults())
         additions = [changes.Additional.parse(text) for text in add or ()]
         then = changes.remove(changes.add(read_fleet(found, defaults), additions), remove or ())

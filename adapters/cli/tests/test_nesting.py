@@ -26,6 +26,7 @@ def test_it_is_rejected_with_its_field(text: str, field: str) -> None:
 
     assert field in str(error.value)
     assert f"is nested more than {DEEPEST} levels deep" in str(error.value)
+    assert "close the brackets, or remove what opens them" in str(error.value)
 
 
 def test_a_text_at_the_bound_and_one_that_is_no_yaml_pass() -> None:
