@@ -24,6 +24,7 @@ from adapters.node.hardware.nvml_mig import NvmlMigReader
 from adapters.node.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.hardware_source import hardware_source
+from adapters.node.hook.claim_files import ClaimFiles
 from adapters.node.hook.containers import ContainerRegistry
 from adapters.node.hook.deadline import Watchdog
 from adapters.node.hook.facts import none_assigned
@@ -78,6 +79,7 @@ async def run(config: AgentConfig) -> None:
     equipment = EquipmentSource(grants, vendors, lambda: watcher.hardware, partitioner)
 
     stopped = StoppedPods(grants)
+    claims = ClaimFiles(Path(config.dra.cdi), grants)
     checkpoint = config.publish.checkpoint
     assignments = KubeletAssignments(Path(checkpoint)) if checkpoint else None
     devices = (
@@ -86,7 +88,7 @@ async def run(config: AgentConfig) -> None:
         else KubeletDevices(assignments, grants, lambda: watcher.hardware)
     )
     ledger = _ledger_client(
-        config, name, grants, watcher, devices, stopped, mig_cut=partitioner is not None
+        config, name, grants, watcher, devices, stopped, claims, mig_cut=partitioner is not None
     )
     reporter = ContainerReporter(emit=ledger.emit)
     caches = cache_root(vendors)
@@ -106,7 +108,7 @@ async def run(config: AgentConfig) -> None:
         watchdog,
         reporter,
         configure=equipment.configure,
-        observe=lambda event: _observe(event, containers, stopped),
+        observe=lambda event: _observe(event, containers, stopped, claims),
     )
     collector = MetricsCollector(
         name,
@@ -137,9 +139,11 @@ async def run(config: AgentConfig) -> None:
     log_event("agent.ended")
 
 
-def _observe(event: ContainerEvent, containers: ContainerRegistry, stopped: StoppedPods) -> None:
-    containers.observe(event)
-    stopped.observe(event)
+def _observe(
+    event: ContainerEvent, *followers: ContainerRegistry | StoppedPods | ClaimFiles
+) -> None:
+    for each in followers:
+        each.observe(event)
 
 
 def _start_xid_listener(inventory: NvmlInventory, watcher: HardwareWatcher) -> None:
@@ -185,6 +189,7 @@ def _ledger_client(
     watcher: HardwareWatcher,
     devices: KubeletDevices | None,
     stopped: StoppedPods,
+    claims: ClaimFiles,
     *,
     mig_cut: bool,
 ) -> LedgerClient:
@@ -201,13 +206,18 @@ def _ledger_client(
     settings = config.publish
     sharing = SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut)
     status = NodeStatusSource(
-        watcher, sharing, tuple if devices is None else lambda: devices.found, stopped.confirmed
+        watcher,
+        sharing,
+        tuple if devices is None else lambda: devices.found,
+        stopped.confirmed,
+        claims.deallocated,
     )
     publisher = HardwarePublisher(credentials, node, status.desired)
     loop = asyncio.get_running_loop()
     watcher.subscribers.append(publisher.wake)
     stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
-    work = [publisher.run()]
+    claims.subscribers.append(publisher.wake)
+    work = [publisher.run(), claims.run()]
     if devices is not None:
         devices.subscribers.append(publisher.wake)
         work.append(devices.run())

@@ -19,7 +19,14 @@ from adapters.node.apiserver.ledger_watch import COLLECTION, FAILURES
 from adapters.node.hardware.model import Hardware
 from adapters.node.hardware.watcher import HardwareWatcher
 from adapters.node.log import log_event
-from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
+from adapters.wire.hardware import (
+    DeallocatedClaim,
+    DeviceHolding,
+    HardwareRecordError,
+    NodeHardware,
+    decode,
+    encode,
+)
 from core.hardware.card import Card
 
 MIN_WRITE_INTERVAL, MAX_WRITE_INTERVAL = 1.0, 60.0
@@ -53,12 +60,13 @@ def desired_status(
     sharing: SharingConfig,
     holdings: tuple[DeviceHolding, ...] = (),
     stopped: tuple[str, ...] = (),
+    claims: tuple[DeallocatedClaim, ...] = (),
 ) -> NodeHardware:
     """What the node's status should be."""
     problems = sorted(hardware.problems.items())
     cards = tuple(_advertised(card, sharing) for card in hardware.cards)
     return NodeHardware(
-        cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut
+        cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut, claims
     )
 
 
@@ -82,19 +90,23 @@ class NodeStatusSource:
         sharing: how the cards are advertised.
         holdings: the devices that the kubelet assigned; None as long as that is not known.
         stopped: uids of deleted pods with an allocation and without a running container.
+        claims: the deallocated claims of our driver.
     """
 
     watcher: HardwareWatcher
     sharing: SharingConfig
     holdings: Callable[[], tuple[DeviceHolding, ...] | None]
     stopped: Callable[[], tuple[str, ...]]
+    claims: Callable[[], tuple[DeallocatedClaim, ...]]
 
     def desired(self) -> NodeHardware | None:
         """What the status should be; None as long as hardware or holdings are not known."""
         holdings = self.holdings()
         if not self.watcher.known or holdings is None:
             return None
-        return desired_status(self.watcher.hardware, self.sharing, holdings, self.stopped())
+        return desired_status(
+            self.watcher.hardware, self.sharing, holdings, self.stopped(), self.claims()
+        )
 
 
 @dataclass(slots=True)

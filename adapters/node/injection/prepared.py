@@ -26,6 +26,7 @@ SCRATCH = "dragoman.dev/cache-folder"
 """Annotation of a device: the container's own folder; absent without HAMi-core."""
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_FILE = re.compile(rf"dragoman\.dev-share_({_UID.pattern})\.json")
 
 
 class _CdiStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -85,6 +86,16 @@ def cdi_file(folder: Path, claim: str) -> Path:
     if not _UID.fullmatch(claim):
         raise GrantError(f"{claim!r} is not the uid of a claim")
     return folder / f"dragoman.dev-share_{claim}.json"
+
+
+def prepared_claims(folder: Path) -> frozenset[str]:
+    """Uids of the claims that have a file.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    names = (path.name for path in folder.iterdir())
+    return frozenset(found[1] for name in names if (found := _FILE.fullmatch(name)))
 
 
 def edits_of(adjustment: Adjustment, claim: str) -> CdiEdits:

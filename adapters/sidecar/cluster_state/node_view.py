@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.dialect import Dialect
-from adapters.wire.hardware import DeviceHolding
+from adapters.wire.hardware import DeallocatedClaim, DeviceHolding
 from adapters.wire.kube import Pod
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -34,6 +34,7 @@ class NodeView:
         wall: nanoseconds since 1970.
         holdings: devices that the kubelet assigned, as the node's agent reports them.
         stopped: uids of deleted pods of which no container runs, as the node's agent reports.
+        deallocated: claims of our driver, as the node's agent reports.
         read: reads a pod's annotations.
         compare: compares a pod's annotations with its request.
         has_agent: whether an agent reports about the node.
@@ -53,3 +54,4 @@ class NodeView:
     compare: Compare = disagreements
     has_agent: bool = False
     claims: Sequence[Allocation] = ()
+    deallocated: Sequence[DeallocatedClaim] = ()

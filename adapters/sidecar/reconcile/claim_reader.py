@@ -9,7 +9,7 @@ from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import holding
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.sidecar.cluster_state.departures import release_by
+from adapters.sidecar.cluster_state.departures import UNKNOWN, release_by
 from adapters.sidecar.reconcile.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -139,13 +139,17 @@ def lingering(
 ) -> int | None:
     """Until when containers of a deallocated claim's pods may run, in seconds since 1970.
 
-    None where none can: its pods have finished, or their kubelet deleted them.
+    None where none can: its pods have finished, or their kubelet deleted them. Of a claim that no
+    watch of this process has reported, nothing is known.
     """
-    times = [
-        release_by(cache.departures.of(pod.uid), has_agent=has_agent, always=always, now=now)
+    departures = [
+        cache.departures.of(pod.uid)
         for pod in cache.claims.consumers(uid)
         if not _exists(cache, pod)
     ]
+    if not cache.claims.allocations(uid):
+        departures.append(UNKNOWN)
+    times = [release_by(each, has_agent=has_agent, always=always, now=now) for each in departures]
     return max((time for time in times if time is not None), default=None)
 
 

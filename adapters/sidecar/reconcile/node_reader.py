@@ -172,6 +172,7 @@ class NodeReader:
             read.compare,
             self._has_agent(ledger.node),
             claims.held,
+            agent.claims,
         )
 
     def _claim_lingers(self, uid: str, node: Node, wall: int) -> int | None:

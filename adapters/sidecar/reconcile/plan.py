@@ -210,7 +210,8 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
     """Return what becomes of an allocation whose pod does not use its cards; None for nothing.
 
     The cards of a deleted pod stay in use as long as its containers may run: until the node's
-    agent reports that they have stopped, at most until ``release_by``.
+    agent reports that they have stopped, at most until ``release_by``. Those of a claim of our
+    driver stay in use until the kubelet has removed it, however long that takes.
     """
     cause = _release_cause(allocation, view)
     if cause not in {ReleaseCause.GONE, ReleaseCause.DEALLOCATED} or view.node is None:
@@ -222,11 +223,21 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
             if until is None
             else Keep(replace(allocation, release_by=until))
         )
-    # An agent knows the containers of a pod, and not those of a claim.
-    if allocation.uid in view.stopped and allocation.dialect != DRA:
+    stopped = _has_stopped(allocation, view)
+    if stopped:
         return Release(allocation, cause)
-    if view.wall >= allocation.release_by * SECOND:
+    if stopped is None and view.wall >= allocation.release_by * SECOND:
         return Release(allocation, ReleaseCause.UNCONFIRMED)
+    return None
+
+
+def _has_stopped(allocation: Allocation, view: NodeView) -> bool | None:
+    """Return whether no container has the cards any more; None where the agent does not say."""
+    if allocation.dialect != DRA:
+        return allocation.uid in view.stopped or None
+    for each in view.deallocated:
+        if (each.uid, each.release_by) == (allocation.uid, allocation.release_by):
+            return not each.prepared
     return None
 
 

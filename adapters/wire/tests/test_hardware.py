@@ -4,7 +4,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.wire.hardware import DeviceHolding, HardwareRecordError, NodeHardware, decode, encode
+from adapters.wire.hardware import (
+    DeallocatedClaim,
+    DeviceHolding,
+    HardwareRecordError,
+    NodeHardware,
+    decode,
+    encode,
+)
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB
@@ -30,7 +37,13 @@ CARD = Card(
 def test_decode_returns_what_was_encoded() -> None:
     held = DeviceHolding("7", "main", "nvidia.com/gpu", 2, ("GPU-0", "GPU-1"), shared=True)
     hardware = NodeHardware(
-        (CARD,), "HAMi-core", (("GPU-0", "Xid 79"),), (held,), ("7", "8"), mig_cut=True
+        (CARD,),
+        "HAMi-core",
+        (("GPU-0", "Xid 79"),),
+        (held,),
+        ("7", "8"),
+        mig_cut=True,
+        claims=(DeallocatedClaim("9", 60, prepared=True),),
     )
 
     assert decode(encode(hardware), "n") == hardware
@@ -45,6 +58,7 @@ def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
         "holdings": [],
         "stopped": [],
         "migCut": None,
+        "claims": [],
     }
 
 

@@ -4,7 +4,9 @@ The node's cards are in a file, the rights and the classes are the chart's, and 
 """
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -191,54 +193,45 @@ def test_a_restarted_driver_finds_its_claims_and_a_restarted_kubelet_its_slices(
 def test_a_card_stays_in_use_while_a_container_of_a_pod_that_was_deleted_by_force_runs(
     driver: DriverNode,
 ) -> None:
-    """The claim is deallocated at once; its container ignores the signal for its grace period."""
+    """The claim is deallocated at once; its container ignores the signal until it is killed.
+
+    Then the kubelet removes the claim, minutes before the grace period ends.
+    """
     api = driver.plane.api
     driver.find(CARDS[:1])
     driver.wait_for_cards(1)
     for name in ("first", "next"):
         api.create(CLAIMS, {"metadata": {"name": name}, **share("60Gi")})
     stubborn = claiming("stubborn", "first")
-    stubborn["spec"]["terminationGracePeriodSeconds"] = 6
+    stubborn["spec"]["terminationGracePeriodSeconds"] = 600
     command = f"trap '' TERM; while true; do sleep 1; done # {MARK}"
     stubborn["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", command]
     api.create(PODS, stubborn)
     driver.wait_until_running("stubborn")
-    assert runs()
+    assert processes()
 
     api.delete(f"{PODS}/stubborn?gracePeriodSeconds=0")
     api.create(PODS, claiming("next", "next"))
 
     within(60, lambda: "allocation" not in api.get(f"{CLAIMS}/first").get("status", {}))
-    bound = after(runs, lambda: "next" in driver.held())
-    assert not bound, "the card was free while a container had it"
+    within(60, lambda: any("dragoman: dra: card" in each for each in events(api, "next")))
+    assert driver.held() == {"first": [("GPU-0", 60 << 10)]}
+    for process in processes():
+        os.kill(process, signal.SIGKILL)
     driver.wait_until_running("next")
+    assert driver.held() == {"next": [("GPU-0", 60 << 10)]}
 
 
 MARK = "stubborn-claim"
 
 
-def runs() -> bool:
-    """Whether the container of the pod that was deleted runs."""
+def processes() -> list[int]:
+    """Those of the container of the pod that was deleted."""
+    found: list[int] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if MARK.encode() in file.read_bytes():
-                return True
-    return False
-
-
-def after(holds: Callable[[], bool], happened: Callable[[], bool]) -> bool:
-    """Whether something happened as long as something else held, which ends."""
-    found = False
-
-    def ended() -> bool:
-        nonlocal found
-        seen = happened()
-        if not holds():
-            return True
-        found = found or seen
-        return False
-
-    within(60, ended)
+                found.append(int(file.parent.name))
     return found
 
 

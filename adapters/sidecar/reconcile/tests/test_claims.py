@@ -22,6 +22,7 @@ from adapters.sidecar.reconcile.tests.test_controller import Rig, a_rig
 from adapters.sidecar.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
 from adapters.wire.dra import ResourceClaim
+from adapters.wire.hardware import DeallocatedClaim, NodeHardware
 from adapters.wire.kube import Metadata, Pod
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation
@@ -251,6 +252,51 @@ def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace(
     asyncio.run(tried())
 
 
+def deallocated(rig: Rig, *, prepared: bool, release_by: int) -> None:
+    """The agent reports a deallocated claim."""
+    found = DeallocatedClaim("u-claim", release_by, prepared=prepared)
+    rig.cache.put_hardware("n1", NodeHardware(NODE.cards, claims=(found,)))
+
+
+def test_the_card_of_a_claim_stays_in_use_until_the_kubelet_has_removed_it() -> None:
+    """However long that takes; a report about an earlier allocation of the claim does not count."""
+
+    async def tried() -> None:
+        live, rig, reconciler, running = await with_running_pod()
+        rig.cache.drop_pod(running.metadata)
+        live.there["c"] = UNALLOCATED
+        rig.cache.claims.put_claim(UNALLOCATED)
+        assert await in_ledger(rig, reconciler)
+        ((marked),) = (await rig.ledger()).allocations.values()
+        assert marked.release_by is not None
+
+        deallocated(rig, prepared=False, release_by=marked.release_by - 1)
+        assert await in_ledger(rig, reconciler)
+        deallocated(rig, prepared=True, release_by=marked.release_by)
+        rig.clock.time += 10 * DEFAULT_GRACE * SECOND
+        assert await in_ledger(rig, reconciler)
+        deallocated(rig, prepared=False, release_by=marked.release_by)
+
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["kept", "deallocated"]
+        assert rig.reporter.events == []
+
+    asyncio.run(tried())
+
+
+def test_a_claim_that_was_deallocated_before_the_service_started_may_still_be_used() -> None:
+    async def tried() -> None:
+        rig, reconciler = await an_arbiter(FakeClaims({}))
+        rig.cache.put_hardware("n1", NodeHardware(NODE.cards))
+
+        assert await in_ledger(rig, reconciler)
+        rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
+        assert not await in_ledger(rig, reconciler)
+        assert rig.reporter.counts == ["kept", "unconfirmed"]
+
+    asyncio.run(tried())
+
+
 def test_the_card_of_a_pod_that_runs_by_the_watch_stays_in_use_until_the_watch_ends_it() -> None:
     """The watch of claims may report a deallocation before that of pods reports the deletion."""
 
@@ -272,8 +318,14 @@ def test_the_card_of_a_pod_that_runs_by_the_watch_stays_in_use_until_the_watch_e
 
 def test_a_claim_that_was_deleted_or_made_again_is_released() -> None:
     async def tried(*claims: ResourceClaim) -> bool:
-        live = FakeClaims(dict.fromkeys(("c",), each) if (each := next(iter(claims), None)) else {})
-        return await in_ledger(*await an_arbiter(live))
+        claim = a_claim(a_result("gpu-0"), node="n1")
+        live = FakeClaims({"c": claim})
+        rig, reconciler = await an_arbiter(live)
+        rig.cache.claims.put_claim(claim)
+        rig.cache.put_pod(bound(pod_named("p", "u-pod"), "n1", phase="Succeeded"))
+        live.there = dict(zip(("c",), claims, strict=False))
+        rig.cache.claims.drop_claim("team/c")
+        return await in_ledger(rig, reconciler)
 
     assert not asyncio.run(tried())
     assert not asyncio.run(tried(with_status({}, uid="another")))
