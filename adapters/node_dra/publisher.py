@@ -6,6 +6,7 @@ its plugin is gone (k8s.io/kubernetes v1.37.1 pkg/kubelet/cm/dra/plugin): they a
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ MIN_DELAY, MAX_DELAY = 1.0, 30.0
 """Seconds between two attempts; each failure doubles the wait."""
 
 _FAILURES = (OSError, msgspec.MsgspecError)
+
+_NUMBER = re.compile(r"\[\d+\]")
+"""Of a device in a path: the devices lack the same fields."""
 
 
 class StoredSlices(Protocol):
@@ -198,12 +202,13 @@ class SlicePublisher:
         Raises:
             UnsupportedClusterError: it did.
         """
-        missing = list(lost(item["spec"], answer.get("spec"), "spec"))
+        paths = lost(item["spec"], answer.get("spec"), "spec")
+        missing = dict.fromkeys(_NUMBER.sub("[]", path) for path in paths)
         if not missing:
             return
         await self.server.delete(item["metadata"]["name"])
         raise UnsupportedClusterError(
-            f"the API server did not store {', '.join(missing[:3])} of a ResourceSlice, so that a"
+            f"the API server did not store {', '.join(missing)} of a ResourceSlice, so that a"
             " card would be allocated as a whole or twice; nothing is published. dra.driver needs"
             " Kubernetes 1.36 or later, with the feature gates DRAConsumableCapacity,"
             " DRAPartitionableDevices, DRADeviceTaints and DRADeviceBindingConditions on, which is"

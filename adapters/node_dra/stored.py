@@ -17,9 +17,11 @@ def lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
     Quantities are compared by their amount: the server writes 81920Mi as 80Gi.
     """
     if isinstance(sent, dict):
-        fields = stored if isinstance(stored, dict) else {}
+        if sent and not isinstance(stored, dict):
+            yield path
+            return
         for name, value in sent.items():
-            yield from lost(value, fields.get(name), f"{path}.{name}")
+            yield from lost(value, stored.get(name), f"{path}.{name}")
     elif isinstance(sent, list):
         items = stored if isinstance(stored, list) else []
         if len(items) != len(sent):

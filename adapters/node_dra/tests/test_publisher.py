@@ -213,3 +213,14 @@ def test_a_server_that_drops_a_field_gets_nothing(field: str) -> None:
         asyncio.run(publisher.run())
 
     assert server.items == {}
+
+
+def test_every_field_that_a_server_drops_is_named_once() -> None:
+    server = Server(drops=frozenset({"allowMultipleAllocations", "capacity"}))
+    publisher = SlicePublisher(server, lambda: desired(card(0), card(1)))
+
+    with pytest.raises(UnsupportedClusterError) as refused:
+        asyncio.run(publisher.run())
+
+    fields = "spec.devices[].capacity, spec.devices[].allowMultipleAllocations"
+    assert f"did not store {fields} of a ResourceSlice" in str(refused.value)

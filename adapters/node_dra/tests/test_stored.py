@@ -16,7 +16,7 @@ def test_the_same_amount_in_other_words_is_stored() -> None:
     [
         ({"name": "gpu-0", "capacity": {"memory": "80Gi"}}, ".allowMultipleAllocations"),
         ({**DEVICE, "capacity": {}}, ".capacity.memory"),
-        ({**DEVICE, "capacity": None}, ".capacity.memory"),
+        ({**DEVICE, "capacity": None}, ".capacity"),
         ({**DEVICE, "capacity": {"memory": "8Gi"}}, ".capacity.memory"),
         ({**DEVICE, "name": "x y"}, ".name"),
     ],

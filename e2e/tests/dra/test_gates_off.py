@@ -92,7 +92,9 @@ def test_the_driver_publishes_nothing_and_names_the_gates(plane: ControlPlane) -
 
     print(driver.tail())
     assert status == 2
-    assert "the API server did not store spec.devices[0]" in driver.tail()
+    dropped = [f"capacity.{each}.requestPolicy" for each in ("memory", "compute", "slots")]
+    fields = [f"spec.devices[].{each}" for each in (*dropped, "allowMultipleAllocations")]
+    assert f"the API server did not store {', '.join(fields)} of a ResourceSlice" in driver.tail()
     assert "dra.driver needs Kubernetes 1.36 or later, with the feature gates" in driver.tail()
     assert plane.api.get(SLICES)["items"] == []
 
