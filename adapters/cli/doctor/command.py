@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from adapters.cli.doctor.checks import (
     agents,
     certificates,
+    claim_schedulers,
     claims,
     cluster,
     injectors,
@@ -31,6 +32,7 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     agents.check,
     injectors.check,
     claims.check,
+    claim_schedulers.check,
 )
 
 

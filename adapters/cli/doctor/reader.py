@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from adapters.cli.doctor import objects, programs
+from adapters.cli.doctor.checks import claim_schedulers
 from adapters.cli.doctor.checks.claims import reads_claims
 from adapters.cli.doctor.checks.permissions import needed
 from adapters.cli.doctor.network_policies import NetworkPolicy
@@ -124,7 +125,8 @@ class _Reader:
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if any(map(reads_claims, seen.releases())):
             await self._classes()
-        await asyncio.gather(*(self._review(*each) for each in needed(seen)))
+        asked = {*needed(seen), *claim_schedulers.needed(seen)}
+        await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
 
     async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:
         return await self._selected(Selection(resource, optional=True), kind)

@@ -111,6 +111,9 @@ def test_no_account_may_write_where_it_need_not() -> None:
                 found.setdefault(each["metadata"]["name"], set()).update(rule["resources"])
 
     assert found == {
+        "dragoman-claim-scheduler": {
+            "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
+        },
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
@@ -222,6 +225,8 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         ({"monitoring": {"prometheusRule": {"enabled": "yes"}}}, "enabled"),
         ({"dra": {"convert": {"enabled": True}}}, "dra.convert.enabled needs"),
         ({"dra": {"convert": {"namespaces": []}}}, "namespaces"),
+        ({"dra": {"enabled": True, "schedulers": [{"namespace": "a"}]}}, "serviceAccount"),
+        ({"dra": {"schedulers": [{"namespace": "a", "serviceAccount": "b"}]}}, "dra.enabled"),
         ({"colour": "blue"}, "colour"),
     ],
 )

@@ -8,9 +8,11 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.accounts import account
+from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.ready_cluster import pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
@@ -18,6 +20,13 @@ from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.ecosystem_webhooks import KOORDINATOR, VOLCANO
+from e2e.harness.schedulers.manifests import (
+    KOORD_ACCOUNT,
+    VOLCANO_ACCOUNT,
+    koord_rights,
+    volcano_rights,
+)
 from e2e.harness.schedulers.service import Service
 
 pytestmark = pytest.mark.local
@@ -129,6 +138,61 @@ def test_a_scheduler_is_judged_by_its_config_map(plane: ControlPlane, admin: Pat
     assert silent[0][0] == "warning"
     assert f"{who} does not ask Dragoman" in silent[0][1]
     assert silent[1] == ("error", "no scheduler asks Dragoman as it must")
+
+
+@pytest.fixture
+def schedulers_of_claims(plane: ControlPlane) -> Iterator[None]:
+    """The installation reads claims, and both schedulers run with the rights of their own."""
+    upgrade(plane, {"enabled": True})
+    for namespace in (VOLCANO, KOORDINATOR):
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    chart.apply(plane, [*volcano_rights(), *koord_rights()])
+    name, key = "volcano-scheduler-configmap", "volcano-scheduler.conf"
+    text = "predicate.DynamicResourceAllocationEnable: true\n"
+    settings = {"metadata": {"name": name}, "data": {key: text}}
+    plane.api.create(f"/api/v1/namespaces/{VOLCANO}/configmaps", settings)
+    volumes = [{"name": "conf", "configMap": {"name": name}}]
+    volcano = pod("vc-scheduler", "none", {}, volumes=volumes, serviceAccountName=VOLCANO_ACCOUNT)
+    volcano["spec"]["containers"][0] |= {
+        "image": "example.org/vc-scheduler:v1",
+        "args": [f"--scheduler-conf=/conf/{key}"],
+        "volumeMounts": [{"name": "conf", "mountPath": "/conf"}],
+    }
+    plane.api.create(f"/api/v1/namespaces/{VOLCANO}/pods", volcano)
+    koord = pod("koord-scheduler", "none", {}, serviceAccountName=KOORD_ACCOUNT)
+    koord["spec"]["containers"][0]["image"] = "example.org/koord-scheduler:v1"
+    plane.api.create(f"/api/v1/namespaces/{KOORDINATOR}/pods", koord)
+    yield
+    for namespace in (VOLCANO, KOORDINATOR):
+        plane.api.delete(f"/api/v1/namespaces/{namespace}/pods")
+    plane.api.delete(f"/api/v1/namespaces/{VOLCANO}/configmaps/{name}")
+    upgrade(plane, {"enabled": False, "schedulers": []})
+
+
+def upgrade(plane: ControlPlane, dra: Object) -> None:
+    """Upgrade the release with these values of claims."""
+    config = f"--kubeconfig={plane.kubeconfig('admin', 'system:masters')}"
+    given = ("--reuse-values", "--set-json", f"dra={json.dumps(dra)}")
+    chart.helm("upgrade", RELEASE, chart.CHART, f"--namespace={NAMESPACE}", config, *given)
+
+
+@pytest.mark.usefixtures("schedulers_of_claims")
+def test_a_scheduler_of_claims_without_its_rights_is_named_and_the_chart_gives_them(
+    plane: ControlPlane, admin: Path
+) -> None:
+    volcano, koord = f"{VOLCANO}/{VOLCANO_ACCOUNT}", f"{KOORDINATOR}/{KOORD_ACCOUNT}"
+    missing = "may not update resourceclaims/binding.resource.k8s.io"
+    of_koord = ("ok", f"the service account {koord} of koord-scheduler may allocate claims")
+    of_volcano = ("ok", f"the service account {volcano} of vc-scheduler may allocate claims")
+
+    before = [each for each in doctor(admin) if each["check"] == "claims"]
+    (found,) = (each for each in before if each["level"] == "warning")
+    account = yaml.safe_load(found["remedy"][len("add ") : found["remedy"].index(" to the chart")])
+    upgrade(plane, {"schedulers": [account]})
+
+    assert f"its service account {volcano} {missing}:" in found["text"]
+    assert of_koord in of(before, "claims")
+    within(60, lambda: {of_koord, of_volcano} <= set(of(doctor(admin), "claims")))
 
 
 def _file(plane: ControlPlane, text: str) -> Path:

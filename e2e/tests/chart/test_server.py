@@ -18,6 +18,7 @@ from e2e.harness.doubles.webhook import CONFIGURATIONS
 from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.manifests import volcano_scheduler
 from e2e.testbed import cache
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
@@ -432,7 +433,7 @@ def grant(api: Api, account_name: str, resource: str, verb: str) -> None:
 def test_the_sidecars_patch_makes_a_pod_of_a_scheduler_that_the_api_server_takes(
     plane: ControlPlane, tmp_path: Path, scheduler: str
 ) -> None:
-    source = volcanos() if scheduler == "volcano" else yaml.safe_dump(KOORD_SCHEDULER)
+    source = volcano_scheduler() if scheduler == "volcano" else yaml.safe_dump(KOORD_SCHEDULER)
     (tmp_path / "scheduler.yaml").write_text(source)
     (tmp_path / "component").symlink_to(REPOSITORY / "configs" / "kustomize" / "sidecar")
     wanted = {"resources": ["scheduler.yaml"], "components": ["component"]}
@@ -458,13 +459,6 @@ def test_the_sidecars_patch_makes_a_pod_of_a_scheduler_that_the_api_server_takes
         ["dragoman", *(container["name"] for container in original["containers"])]
     )
     assert len(spec["volumes"]) == len(original.get("volumes", ())) + 1
-
-
-def volcanos() -> str:
-    """Volcano's own scheduler, as its chart has it."""
-    asset = cache.asset("volcano", "chart")
-    only = ("--namespace=volcano-system", "--show-only=templates/scheduler.yaml")
-    return chart.helm("template", "volcano", asset, *only)
 
 
 # Its chart is not at hand: what its Deployment is called, and what the patch could disturb.

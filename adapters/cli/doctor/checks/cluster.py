@@ -16,13 +16,12 @@ VERSION = "v1alpha1"
 
 def check(seen: Observed) -> Iterator[CheckResult]:
     """The version of the API server, the definition of NodeLedger, and what could not be read."""
-    text = seen.version
-    found = re.match(r"v?(\d+)\.(\d+)", text)
+    text, found = seen.version, kubernetes_version(seen)
     if found is None:
         yield warning(
             CHECK, f"the API server's version is {text!r}", "use Kubernetes 1.30 or later"
         )
-    elif (int(found[1]), int(found[2])) < OLDEST:
+    elif found < OLDEST:
         remedy = "upgrade the cluster: the chart's policies need 1.30"
         yield error(CHECK, f"the API server is Kubernetes {text}", remedy)
     else:
@@ -32,6 +31,12 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         yield warning(
             CHECK, f"{kind} cannot be read: {why}", f"run doctor as a user that may read {kind}"
         )
+
+
+def kubernetes_version(seen: Observed) -> tuple[int, int] | None:
+    """Major and minor version of the API server; None where they are not known."""
+    found = re.match(r"v?(\d+)\.(\d+)", seen.version)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def _definition(seen: Observed) -> Iterator[CheckResult]:

@@ -46,7 +46,7 @@ class SoundCluster:
         refused: plurals, and ``proxy`` and ``dryRun``, that the user may not use.
         ready: status and text of the service's ``/readyz``.
         admission: status and object for the pod that is tried; None for what the webhook makes.
-        forbidden: verb and resource that no account may use.
+        forbidden: verb and resource, with its subresource or all, that no account may use.
         absent: plurals that the server does not serve.
     """
 
@@ -118,8 +118,9 @@ class SoundCluster:
 
     def _review(self, body: Any) -> tuple[int, object]:
         asked = body["spec"]["resourceAttributes"]
-        key = (asked["verb"], asked["resource"])
-        return 201, {"status": {"allowed": key not in self.forbidden}}
+        part = f"{asked['resource']}/{asked['subresource']}"
+        keys = {(asked["verb"], asked["resource"]), (asked["verb"], part)}
+        return 201, {"status": {"allowed": not keys & self.forbidden}}
 
 
 @cache

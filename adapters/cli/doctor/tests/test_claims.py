@@ -21,7 +21,10 @@ def test_a_server_with_the_api_of_claims_is_good() -> None:
 
     assert cluster.problems() == []
     texts = [each.text for each in cluster.findings() if each.check == "claims"]
-    assert texts == ["the API server serves resource.k8s.io/v1"]
+    assert texts == [
+        "the API server serves resource.k8s.io/v1",
+        "the service account kube-system/default of koord-scheduler may allocate claims",
+    ]
 
 
 def test_a_server_without_the_api_of_claims_is_an_error() -> None:
@@ -102,3 +105,48 @@ def test_rights_to_deallocate_claims_are_asked_for() -> None:
 
     for part in ("status", "binding"):
         assert any(f"update resourceclaims/{part}.resource.k8s.io" in text for text in texts)
+
+
+def test_a_scheduler_of_claims_without_its_rights_is_a_warning_with_the_role() -> None:
+    cluster = with_dra(claims=True)
+    cluster.version = "v1.36.3"
+    cluster.forbidden.add(("update", "resourceclaims/binding"))
+
+    (found,) = cluster.problems()
+
+    assert (found.level, found.check) == (WARNING, "claims")
+    assert "koord-scheduler allocates ResourceClaims" in found.text
+    assert "kube-system/default may not update resourceclaims/binding.resource.k8s.io" in found.text
+    assert "{namespace: kube-system, serviceAccount: default} to the chart's" in found.remedy
+
+
+def test_kubernetes_before_1_36_asks_schedulers_for_fewer_rights() -> None:
+    cluster = with_dra(claims=True)
+    cluster.version = "v1.35.4"
+    cluster.forbidden.add(("update", "resourceclaims/binding"))
+    assert cluster.problems() == []
+    cluster.forbidden.add(("update", "resourceclaims/status"))
+
+    (found,) = cluster.problems()
+
+    assert "may not update resourceclaims/status.resource.k8s.io:" in found.text
+
+
+def test_vc_scheduler_allocates_claims_where_its_configuration_says_so() -> None:
+    cluster = with_dra(claims=True)
+    cluster.version = "v1.37.1"
+    cluster.forbidden.add(("update", "resourceclaims/binding"))
+    data = cluster.find("configmaps", "vc-scheduler")["data"]
+    (file,) = data
+    data[file] += "\n# predicate.DynamicResourceAllocationEnable: true\n"
+
+    texts = [found.text for found in cluster.problems()]
+
+    assert [text.split()[0] for text in texts] == ["vc-scheduler"]
+
+
+def test_rights_of_schedulers_that_are_not_known_are_not_judged() -> None:
+    cluster = with_dra(claims=True)
+    cluster.refused.add("subjectaccessreviews")
+
+    assert not [each for each in cluster.findings() if "may allocate claims" in each.text]
