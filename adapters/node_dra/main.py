@@ -17,6 +17,7 @@ from adapters.node.log import log_event
 from adapters.node.supervisor import supervise
 from adapters.node_dra.claim_server import ClaimServer
 from adapters.node_dra.devices import CardDevices, card_devices, names_of_cards, with_conditions
+from adapters.node_dra.health import DeviceHealth
 from adapters.node_dra.preparation import Preparer
 from adapters.node_dra.prepared import PreparedClaims
 from adapters.node_dra.publisher import SlicePublisher
@@ -107,19 +108,23 @@ async def run(config: AgentConfig) -> None:
         PreparedClaims(Path(config.dra.cdi)),
     )
     publisher = SlicePublisher(SliceServer(credentials, name), cards.pools)
-    watcher.subscribers.append(publisher.wake)
+    health = DeviceHealth(cards.pools, lambda: watcher.hardware.problems)
+    watcher.subscribers += [publisher.wake, health.wake]
     ledger = LedgerWatch(credentials, name, grants)
-    async with serving(Path(config.dra.kubelet), preparer):
+    async with serving(Path(config.dra.kubelet), preparer, health):
         log_event("driver.started", node=name)
-        await supervise([publisher.run(), watcher.run(), ledger.run(), _wake(grants, publisher)])
+        await supervise(
+            [publisher.run(), watcher.run(), ledger.run(), _wake(grants, publisher, health)]
+        )
     log_event("driver.ended")
 
 
-async def _wake(grants: LedgerGrants, publisher: SlicePublisher) -> None:
-    """Compare the slices after each change of the ledger: its cards may have changed."""
+async def _wake(grants: LedgerGrants, *followers: SlicePublisher | DeviceHealth) -> None:
+    """Compare after each change of the ledger: its cards may have changed."""
     while True:
         change = grants.next_change()
-        publisher.wake()
+        for each in followers:
+            each.wake()
         await change
 
 

@@ -13,6 +13,8 @@ import grpc.aio
 
 from adapters.dialects.dra import DRIVER
 from adapters.node.log import log_event
+from adapters.node_dra import health
+from adapters.node_dra.health import DeviceHealth, add_health
 from adapters.node_dra.plugin import VERSIONS, add_plugin
 from adapters.node_dra.preparation import Preparer
 from adapters.node_dra.proto import registration_pb2, registration_pb2_grpc
@@ -36,7 +38,7 @@ class PluginRegistration:
             type="DRAPlugin",
             name=DRIVER,
             endpoint=str(self._endpoint),
-            supported_versions=VERSIONS,
+            supported_versions=(*VERSIONS, *health.VERSIONS),
         )
 
     async def NotifyRegistrationStatus(  # noqa: N802  # the name of the call
@@ -61,12 +63,15 @@ def registration_socket(kubelet: Path) -> Path:
 
 
 @asynccontextmanager
-async def serving(kubelet: Path, preparer: Preparer) -> AsyncGenerator[None, None]:
+async def serving(
+    kubelet: Path, preparer: Preparer, devices: DeviceHealth
+) -> AsyncGenerator[None, None]:
     """Serve the kubelet for the length of a block.
 
     Args:
         kubelet: its root folder, under the same path as on the host.
         preparer: that prepares claims.
+        devices: whose health is reported.
 
     Raises:
         OSError: a socket cannot be created.
@@ -74,6 +79,7 @@ async def serving(kubelet: Path, preparer: Preparer) -> AsyncGenerator[None, Non
     service, registry = plugin_socket(kubelet), registration_socket(kubelet)
     plugin = await _listen(service)
     add_plugin(plugin, preparer)
+    add_health(plugin, devices)
     registration = await _listen(registry)
     add: Callable[..., None] = registration_pb2_grpc.add_RegistrationServicer_to_server
     add(PluginRegistration(service), registration)
@@ -82,6 +88,7 @@ async def serving(kubelet: Path, preparer: Preparer) -> AsyncGenerator[None, Non
         await registration.start()
         yield
     finally:
+        devices.close()  # the kubelet keeps its call open
         registry.unlink(missing_ok=True)  # the kubelet then knows that the plugin is gone
         await registration.stop(GRACE)
         await plugin.stop(GRACE)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +11,13 @@ import grpc.aio
 import pytest
 
 from adapters.dialects.dra import DRIVER
+from adapters.node_dra.devices import card_devices
+from adapters.node_dra.health import DeviceHealth
 from adapters.node_dra.proto import (
+    dra_health_v1_pb2,
+    dra_health_v1_pb2_grpc,
+    dra_health_v1alpha1_pb2,
+    dra_health_v1alpha1_pb2_grpc,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
@@ -18,13 +25,25 @@ from adapters.node_dra.proto import (
     registration_pb2,
     registration_pb2_grpc,
 )
+from adapters.node_dra.slices import DevicePool, pools
 from adapters.node_dra.sockets import plugin_socket, registration_socket, serving
+from adapters.node_dra.tests.cards import card
 from adapters.node_dra.tests.node import NAMESPACE, DriverNode, grant
 
 CALLS: dict[str, tuple[Any, Any]] = {
     "v1": (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
     "v1beta1": (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub),
 }
+
+HEALTH: dict[str, tuple[Any, Any]] = {
+    "v1": (dra_health_v1_pb2, dra_health_v1_pb2_grpc.DRAResourceHealthStub),
+    "v1alpha1": (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.DRAResourceHealthStub),
+}
+
+
+def unknown_health() -> DeviceHealth:
+    """That of a node whose cards are not known yet."""
+    return DeviceHealth(lambda: None, dict)
 
 
 @pytest.fixture
@@ -37,13 +56,15 @@ def node(tmp_path: Path) -> DriverNode:
 
 
 def with_channel(
-    node: DriverNode, steps: Callable[[grpc.aio.Channel, Path], Coroutine[Any, Any, None]]
+    node: DriverNode,
+    steps: Callable[[grpc.aio.Channel, Path], Coroutine[Any, Any, None]],
+    health: DeviceHealth | None = None,
 ) -> None:
     """The sockets are in a folder with a short name: their paths have 107 bytes at most."""
 
     async def scenario(kubelet: Path) -> None:
         async with (
-            serving(kubelet, node.preparer()),
+            serving(kubelet, node.preparer(), health or unknown_health()),
             grpc.aio.insecure_channel(f"unix:{plugin_socket(kubelet)}") as channel,
         ):
             await steps(channel, kubelet)
@@ -66,7 +87,12 @@ def test_the_registration_names_the_plugin_and_its_versions(node: DriverNode) ->
 
         assert (found.type, found.name) == ("DRAPlugin", DRIVER)
         assert found.endpoint == str(plugin_socket(kubelet))
-        assert list(found.supported_versions) == ["v1.DRAPlugin", "v1beta1.DRAPlugin"]
+        assert list(found.supported_versions) == [
+            "v1.DRAPlugin",
+            "v1beta1.DRAPlugin",
+            "v1.DRAResourceHealth",
+            "v1alpha1.DRAResourceHealth",
+        ]
 
     with_channel(node, steps)
 
@@ -124,10 +150,79 @@ def test_sockets_of_an_earlier_process_are_replaced(node: DriverNode) -> None:
             path.parent.mkdir(parents=True)
             path.touch()
         async with (
-            serving(later, node.preparer()),
+            serving(later, node.preparer(), unknown_health()),
             grpc.aio.insecure_channel(f"unix:{plugin_socket(later)}") as channel,
         ):
             calls: Any = dra_v1_pb2_grpc.DRAPluginStub(channel)  # type: ignore[no-untyped-call]  # generated
             await calls.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest())
 
     with_channel(node, steps)
+
+
+class Cards:
+    """Two cards, of which the second may have a problem."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, str] = {}
+        self.health = DeviceHealth(self.pools, lambda: self.problems)
+
+    def pools(self) -> tuple[DevicePool, ...]:
+        """The pools of both."""
+        cards = (card(number) for number in range(2))
+        found = (
+            card_devices(replace(each, healthy=each.uuid not in self.problems)) for each in cards
+        )
+        return pools("n1", [each for each in found if each is not None])
+
+    def fail(self, problem: str) -> None:
+        """The second card is unhealthy from now on."""
+        self.problems[card(1).uuid] = problem
+        self.health.wake()
+
+
+def reported(report: Any) -> list[tuple[str, str, int, str]]:
+    return [
+        (each.device.pool_name, each.device.device_name, each.health, each.message)
+        for each in report.devices
+    ]
+
+
+@pytest.mark.parametrize("version", HEALTH)
+def test_the_health_of_all_devices_is_reported_and_each_change(
+    node: DriverNode, version: str
+) -> None:
+    messages, stub = HEALTH[version]
+    cards = Cards()
+
+    async def steps(channel: grpc.aio.Channel, _: Path) -> None:
+        reports = stub(channel).NodeWatchResources(messages.NodeWatchResourcesRequest())
+        first = ("n1", "gpu-0", messages.HEALTHY, "")
+        assert reported(await reports.read()) == [first, ("n1", "gpu-1", messages.HEALTHY, "")]
+
+        cards.fail("Xid 79 " + "\u00e4" * 1024)
+
+        (same, failed) = reported(await reports.read())
+        assert same == first
+        assert failed[2] == messages.UNHEALTHY
+        assert failed[3] == "Xid 79 " + "\u00e4" * 508
+
+    with_channel(node, steps, cards.health)
+
+
+def test_a_driver_that_ends_waits_for_no_report(node: DriverNode) -> None:
+    """The kubelet keeps its call open, also where no device is known yet."""
+    ended: list[object] = []
+
+    async def main(kubelet: Path) -> None:
+        async with grpc.aio.insecure_channel(f"unix:{plugin_socket(kubelet)}") as channel:
+            async with serving(kubelet, node.preparer(), unknown_health()):
+                stub: Any = dra_health_v1_pb2_grpc.DRAResourceHealthStub(channel)  # type: ignore[no-untyped-call]  # generated
+                reports = stub.NodeWatchResources(dra_health_v1_pb2.NodeWatchResourcesRequest())
+                await reports.wait_for_connection()
+                waiting = asyncio.ensure_future(reports.read())
+            ended.append(await waiting)
+            assert await reports.code() == grpc.StatusCode.OK
+
+    with TemporaryDirectory(prefix="dra") as folder:
+        asyncio.run(main(Path(folder)))
+    assert ended == [grpc.aio.EOF]

@@ -173,7 +173,7 @@ def test_a_restarted_driver_finds_its_claims_and_a_restarted_kubelet_its_slices(
     api.create(CLAIMS, {"metadata": {"name": "kept"}, **share("4Gi")})
     api.create(PODS, claiming("kept", "kept"))
     driver.wait_until_running("kept")
-    files, before = driver.files(), driver.read("kept")["status"]["containerStatuses"]
+    files, before = driver.files(), containers_of(driver.read("kept"))
     assert len(files) == 1
 
     driver.stop_driver()
@@ -187,7 +187,12 @@ def test_a_restarted_driver_finds_its_claims_and_a_restarted_kubelet_its_slices(
 
     within(60, lambda: len(driver.slices()) == 1)
     assert driver.files() == files
-    assert driver.read("kept")["status"]["containerStatuses"] == before
+    assert containers_of(driver.read("kept")) == before
+
+
+def containers_of(found: Object) -> list[str]:
+    """The identity of each container of a pod, which a restart changes."""
+    return [each["containerID"] for each in found["status"]["containerStatuses"]]
 
 
 def test_a_card_stays_in_use_while_a_container_of_a_pod_that_was_deleted_by_force_runs(
@@ -236,15 +241,32 @@ def processes() -> list[int]:
 
 
 def test_an_unhealthy_card_is_tainted_and_gets_no_claim(driver: DriverNode) -> None:
+    """The status of a pod that has the card says so."""
     api = driver.plane.api
+    for name in ("unhealthy", "healthy"):
+        api.create(CLAIMS, {"metadata": {"name": name}, **share("4Gi")})
+    api.create(PODS, claiming("unhealthy", "unhealthy"))
+    driver.wait_until_running("unhealthy")
+    within(60, lambda: health_of(driver.read("unhealthy")) == [("Healthy", "")])
+
     driver.find([CARDS[0] | {"healthy": False, "problem": "Xid 79"}, CARDS[1]])
     within(60, lambda: any("taints" in each for each in driver.slices()[0]["spec"]["devices"]))
-    api.create(CLAIMS, {"metadata": {"name": "healthy"}, **share("4Gi")})
+    within(60, lambda: health_of(driver.read("unhealthy")) == [("Unhealthy", "Xid 79")])
 
     api.create(PODS, claiming("healthy", "healthy"))
     driver.wait_until_running("healthy")
 
-    assert driver.held() == {"healthy": [("GPU-1", 4096)]}
+    assert driver.held() == {"unhealthy": [("GPU-0", 4096)], "healthy": [("GPU-1", 4096)]}
+
+
+def health_of(found: Object) -> list[tuple[str, str]]:
+    """The health of each device of a pod's containers, and its problem, by the pod's status."""
+    return [
+        (device["health"], device.get("message", ""))
+        for container in found["status"]["containerStatuses"]
+        for resource in container.get("allocatedResourcesStatus", ())
+        for device in resource["resources"]
+    ]
 
 
 def test_a_pod_with_the_extended_resource_gets_a_whole_card(driver: DriverNode) -> None:
