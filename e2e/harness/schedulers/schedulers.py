@@ -119,6 +119,7 @@ def start_volcano_scheduler(
     *,
     verbosity: int = 0,
     gates: str = "",
+    period: str = "",
 ) -> None:
     """Start the scheduler alone; the definitions must be there.
 
@@ -128,11 +129,13 @@ def start_volcano_scheduler(
         name: by which pods name it.
         verbosity: of its log; 3 for ``wait_for_cache``.
         gates: its ``--feature-gates``; empty for its defaults.
+        period: from one session to the next, such as 20ms; empty for its default of a second.
     """
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
     flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
-    flags |= {"v": verbosity} | ({"feature-gates": gates} if gates else {})
+    more = {"feature-gates": gates, "schedule-period": period}
+    flags |= {"v": verbosity} | {name: value for name, value in more.items() if value}
     plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 
 

@@ -1,6 +1,6 @@
 """What tests of the arbiter share: what it decided, claims of a stranger, and an end of rounds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 
@@ -104,14 +104,16 @@ def _failure_policy(api: Api, policy: str) -> None:
 
 
 @contextmanager
-def strange_cards(plane: ControlPlane, *numbers: int) -> Iterator[None]:
-    """Another driver publishes cards of the node as devices of its own, none of them shared."""
+def strange_cards(
+    plane: ControlPlane, *numbers: int, node: str = NODE, cards: Sequence[str] = CARDS
+) -> Iterator[None]:
+    """Another driver publishes cards of a node as devices of its own, none of them shared."""
     devices: list[Object] = [
-        {"name": f"card-{number}", "attributes": {"uuid": {"string": CARDS[number]}}}
+        {"name": f"card-{number}", "attributes": {"uuid": {"string": cards[number]}}}
         for number in numbers
     ]
     slices = f"{RESOURCES}/resourceslices"
-    made = plane.api.create(slices, a_slice(NODE, devices, STRANGER))
+    made = plane.api.create(slices, a_slice(node, devices, STRANGER))
     try:
         yield
     finally:
@@ -119,27 +121,27 @@ def strange_cards(plane: ControlPlane, *numbers: int) -> Iterator[None]:
 
 
 @contextmanager
-def stranger_on(plane: ControlPlane, number: int) -> Iterator[None]:
-    """A claim of another driver has a card: its device is another one for every scheduler."""
+def stranger_on(
+    plane: ControlPlane, *numbers: int, node: str = NODE, cards: Sequence[str] = CARDS
+) -> Iterator[None]:
+    """A claim of another driver has cards: its devices are other ones for every scheduler."""
     api = plane.api
-    with strange_cards(plane, number):
-        request = {"name": "card", "exactly": {"deviceClassName": CLASS}}
+    with strange_cards(plane, *numbers, node=node, cards=cards):
+        request = {"name": "card", "exactly": {"deviceClassName": CLASS, "count": len(numbers)}}
         spec = {"devices": {"requests": [request]}}
         claim = api.create(CLAIMS, {"metadata": {"name": "stranger"}, "spec": spec})
-        result = {
-            "request": "card",
-            "driver": STRANGER,
-            "pool": NODE,
-            "device": f"card-{number}",
-        }
-        field = {"key": "metadata.name", "operator": "In", "values": [NODE]}
+        results = [
+            {"request": "card", "driver": STRANGER, "pool": node, "device": f"card-{number}"}
+            for number in numbers
+        ]
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
         selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-        status = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+        status = {"allocation": {"devices": {"results": results}, "nodeSelector": selector}}
         api.replace(f"{CLAIMS}/stranger/status", {**claim, "status": status})
-        within(60, lambda: "grants" in held(plane, NODE).get("stranger", {}))
+        within(60, lambda: "grants" in held(plane, node).get("stranger", {}))
         try:
             yield
         finally:
             with suppress(ApiError):  # the test may have deleted it
                 api.delete(f"{CLAIMS}/stranger")
-    within(60, lambda: "stranger" not in held(plane, NODE))
+    within(60, lambda: "stranger" not in held(plane, node))
