@@ -13,7 +13,6 @@ from adapters.dialects.registry import dialects
 from adapters.sidecar.clock import SystemClock
 from adapters.sidecar.decide.conversion_policy import ConversionPolicy
 from adapters.sidecar.decide.ports import (
-    MILLISECOND,
     Binder,
     BudgetReader,
     EventEmitter,
@@ -26,14 +25,11 @@ from adapters.sidecar.decide.ports import (
 from adapters.sidecar.decide.readiness import LEDGERS
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.conversion import PodConverter
+from adapters.sidecar.exported_metrics import ExportedMetrics
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
-from adapters.sidecar.observe.exposition import Compressor, plain
 from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.observe.namespace_metrics import NamespaceMetrics
-from adapters.sidecar.observe.quota_metrics import QuotaMetrics
 from adapters.sidecar.observe.recording import recorder
-from adapters.sidecar.observe.usage_metrics import UsageMetrics
 from adapters.sidecar.settings import Settings
 from adapters.sidecar.web.app import App, Route
 from adapters.sidecar.web.body_budget import BodyBudget
@@ -129,21 +125,20 @@ class ServiceRuntime:
         self.leads: Callable[[], bool] = lambda: True
         self.led_for: Callable[[], float] = lambda: inf
         self.staleness: Callable[[], float] = lambda: 0.0
-        self._cards = CardMetrics(
-            self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
-        )
-        self._namespaces = NamespaceMetrics(self.service.ledgers)
-        self._usage = UsageMetrics(
-            self.service.ledgers,
-            lambda: clock.wall() // MILLISECOND,
+        self._exported = ExportedMetrics(
+            self.metrics,
+            self.service,
+            clock,
+            CardMetrics(
+                self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
+            ),
             lambda: self.led_for(),
             lambda: self.staleness(),
         )
-        self._compressor = Compressor()
         self._unbound, self._agents = cluster.unbound, cluster.agents
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
-        self._export()
+        self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
 
     def app(self, more: Mapping[tuple[str, str], Route] | None = None) -> App:
         """Return the HTTP application.
@@ -155,9 +150,9 @@ class ServiceRuntime:
         converter = None if policy is None else PodConverter(self.service, policy)
         routes = {
             **schedulers(self.service, self._required_plugin, converter),
-            **people(self.service, self._metrics, self.decision_log.latest),
+            **people(self.service, self._exported.all, self.decision_log.latest),
             **dashboard(self.service, self.decision_log, self._unbound, self._agents),
-            ("GET", "/metrics/usage"): exposition(self._usage_metrics),
+            ("GET", "/metrics/usage"): exposition(self._exported.usage),
             **(more or {}),
         }
         budget = BodyBudget(PortLimits.of(self._settings.limits).body_bytes, monotonic)
@@ -241,43 +236,8 @@ class ServiceRuntime:
         self.recorder.configured(defaults, documents)
         return configured
 
-    def _export(self) -> None:
-        ledgers = self.service.ledgers
-        gauge = self.metrics.gauge
-        gauge(
-            "dragoman_holds",
-            "Pods with a reservation that is not committed.",
-            ledgers.reservation_count,
-        )
-        gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
-        gauge(
-            "dragoman_nodes_unreadable",
-            "Nodes whose ledger cannot be read; the service rejects them.",
-            lambda: len(ledgers.problems()),
-        )
-        gauge(
-            "dragoman_allocations", "Pods with allocated cards.", lambda: _allocations(self.service)
-        )
-        gauge(
-            "dragoman_allocations_unknown",
-            "Pods whose cards are unknown; all that they may use count as allocated.",
-            lambda: _unknown(self.service),
-        )
-        self.metrics.registry.register(QuotaMetrics(self.service.quotas))
-        self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
-
-    async def _usage_metrics(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
-        families = await self._usage.families()
-        return await Compressor().compress(b"", families) if gzip else plain(b"", families)
-
     def _exports_cards(self) -> bool:
         return self._settings.card_metrics == "always" or self.leads()
-
-    async def _metrics(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
-        first, families = self.metrics.text(), await self._cards.families()
-        if families:
-            families += self._namespaces.families()
-        return await self._compressor.compress(first, families) if gzip else plain(first, families)
 
 
 def settle() -> None:
@@ -289,15 +249,3 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-
-
-def _allocations(service: Service) -> int:
-    return sum(len(ledger.allocations) for ledger in service.ledgers.inventory)
-
-
-def _unknown(service: Service) -> int:
-    return sum(
-        allocation.unread is not None
-        for ledger in service.ledgers.inventory
-        for allocation in ledger.allocations.values()
-    )
