@@ -21,6 +21,19 @@ class ClaimFacts:
     reserved: NodeLedger
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimRefusal:
+    """Why a claim does not get devices.
+
+    Attributes:
+        cause: in one word, for a metric: ``in_use`` or ``quota``.
+        text: in words.
+    """
+
+    cause: str
+    text: str
+
+
 def conflict(facts: ClaimFacts) -> str | None:
     """Why the devices are not free; None where they are.
 

@@ -3,24 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
+from adapters.sidecar.decide.ledger_writer import LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import Clock
 from adapters.sidecar.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
+from adapters.sidecar.decide.quota_commit import commit_with_quota
 from adapters.sidecar.decide.recorder import Recorder
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
 from core.requests.grant import Allocation, Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
-
-_UNLIMITED = HeldQuotaClaim(None)
-
-CLAIMS = 4
-"""QuotaClaims of one commit: a newer ledger may need a larger one, or have a fence."""
 
 RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
@@ -62,42 +59,14 @@ class Committer:
         """
         choice = tuple(claimed)
         with self._reserved(pod_request, node, choice):
-            committed = await (
-                self._commit_claimed(pod_request, node, choice)
-                if self._quota_claims.limits(_pod(pod_request).namespace)
-                else self._allocate(pod_request, node, choice, _UNLIMITED)
+            return await commit_with_quota(
+                self._quota_claims,
+                _pod(pod_request),
+                node,
+                lambda: self._expected(pod_request, node, choice),
+                partial(self._allocate, pod_request, node, choice),
+                _is_new,
             )
-        if isinstance(committed, QuotaClaimNeeded):
-            raise LedgerContended(f"the quota's claim for {pod_request.request.pod} is lost")
-        return committed or Reason(node, 0, cause=Cause.NO_CARDS)
-
-    async def _commit_claimed(
-        self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
-    ) -> Committed | Reason | QuotaClaimNeeded | None:
-        """Claim of the quota, then allocate; again where the allocation needs another claim."""
-        needed = self._expected(pod_request, node, choice)
-        held_claim: HeldQuotaClaim | None = None
-        committed: Committed | Reason | QuotaClaimNeeded | None = needed
-        for _ in range(CLAIMS):
-            if isinstance(committed, QuotaClaimNeeded):
-                found = await self._quota_claims.claim(
-                    _pod(pod_request), node, committed, held_claim
-                )
-                if isinstance(found, Reason):
-                    committed = found
-                    break
-                held_claim = found
-            try:
-                committed = await self._allocate(pod_request, node, choice, held_claim)
-            except LedgerContended:
-                if held_claim is not None:
-                    await self._quota_claims.drop(held_claim)
-                raise
-            if not isinstance(committed, QuotaClaimNeeded):
-                break
-        if held_claim is not None and not (isinstance(committed, Committed) and committed.new):
-            await self._quota_claims.drop(held_claim)
-        return committed
 
     def _expected(
         self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
@@ -117,7 +86,7 @@ class Committer:
         node: str,
         choice: tuple[Grant, ...],
         held_claim: HeldQuotaClaim | None,
-    ) -> Committed | Reason | QuotaClaimNeeded | None:
+    ) -> Committed | Reason | QuotaClaimNeeded:
         """Write the allocation, if the claim covers it."""
         uid, namespace = pod_request.request.uid, _pod(pod_request).namespace
         facts: list[CommitFacts] = []
@@ -131,12 +100,9 @@ class Committer:
                 return ledger, decided
             if decided.new:
                 allocation = Allocation.of(pod_request.request, decided.placement)
-                if held_claim is not _UNLIMITED:
-                    needed = QuotaClaimNeeded(
-                        held(allocation, ledger.node), ledger.fence(namespace)
-                    )
-                    if held_claim is None or not held_claim.covers(needed):
-                        return ledger, needed
+                needed = QuotaClaimNeeded(held(allocation, ledger.node), ledger.fence(namespace))
+                if held_claim is None or not held_claim.covers(needed):
+                    return ledger, needed
                 changed = ledger.allocate(allocation)
             else:
                 # Written too: the store must still have it when the Binding is sent, and a
@@ -147,7 +113,7 @@ class Committer:
         found = await self._writer.change(node, allocate)
         if facts and isinstance(found, Committed | Reason):
             self._recorder.committed(pod_request, facts[0], found)
-        return found
+        return found or Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
@@ -262,6 +228,10 @@ class Committer:
     ) -> CommitFacts:
         own = self._ledgers.reservation(pod_request.request.uid)
         return CommitFacts(stored, self._ledgers.with_reservations(stored), own, claimed)
+
+
+def _is_new(found: Committed | Reason) -> bool:
+    return isinstance(found, Committed) and found.new
 
 
 def _pod(pod_request: PodRequest) -> PodRef:

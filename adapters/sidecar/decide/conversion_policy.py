@@ -42,5 +42,6 @@ class ConversionPolicy:
         namespace = pod_ref(pod).namespace
         found = convert(pod, self._service.pod_requests.dialects)
         if isinstance(found, Conversion) and self._service.quotas.limits(namespace):
-            return Inexact((f"namespace {namespace} has a ShareQuota, which counts no claims",))
+            why = "has a ShareQuota, which a claim meets only when its pod has a node"
+            return Inexact((f"namespace {namespace} {why}",))
         return found

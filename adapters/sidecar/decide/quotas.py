@@ -88,16 +88,20 @@ class Quotas:
 
         Reservations of this process count, so that a gang is refused before a part of it is bound.
         """
-        namespace = PodRef.parse(request.pod, request.uid).namespace
-        problem = self._problems.get(namespace)
-        stored = self._by_namespace.get(namespace)
-        if problem is not None or stored is None:
-            return problem
-        quota = stored.quota
-        if next(self._ledgers.committed(request.uid), None) is not None:
+        holder = PodRef.parse(request.pod, request.uid)
+        if not self.limits(holder.namespace):
             return None
         amounts = least(request, self._ledgers.card_memory)
-        short = quota.shortage(request.uid, amounts, self._reserved(stored, request.uid))
+        is_committed = next(self._ledgers.committed(request.uid), None) is not None
+        return self.refusal_of(holder, NOTHING if is_committed else amounts)
+
+    def refusal_of(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota refuses some amounts now; None where it does not, or there is none."""
+        problem = self._problems.get(holder.namespace)
+        stored = self._by_namespace.get(holder.namespace)
+        if problem is not None or stored is None:
+            return problem
+        short = stored.quota.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:

@@ -69,7 +69,9 @@ class Service:
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
         quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
         self.committer = Committer(self.ledgers, writer, ports.clock, quota_claims, ports.recorder)
-        self.claim_committer = ClaimCommitter(self.ledgers, writer, ports.recorder)
+        self.claim_committer = ClaimCommitter(
+            self.ledgers, writer, self.quotas, quota_claims, ports.recorder
+        )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.readiness = Readiness()

@@ -17,6 +17,8 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
+from adapters.sidecar.decide.claim_choice import ClaimRefusal
+from adapters.sidecar.decide.claim_committer import IN_USE
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.decide.service import Service
@@ -92,8 +94,9 @@ class ClaimAdmission:
         if problem is not None:
             return self._deny(review, replace(decision, cause="unclear", text=problem))
         try:
-            problem = await self._commit(review, held[0])
-            device = None if problem is None else await self._correct(review, claim)
+            refusal = await self._commit(review, held[0])
+            in_use = refusal is not None and refusal.cause == IN_USE
+            device = await self._correct(review, claim) if in_use else None
         except ERRORS as error:
             decision, status = failed(decision, error)
             self._record(decision)
@@ -102,16 +105,17 @@ class ClaimAdmission:
         if device is not None:
             self._record(replace(decision, outcome=Outcome.CORRECTED))
             return admission.allowed(review.uid, [*shares, _replacing(device)])
-        if problem is not None:
-            text = f"dragoman: {held[0].node}: {problem}"
-            return self._deny(review, replace(decision, cause="in_use", text=text))
+        if refusal is not None:
+            place = f"{held[0].node}: " if in_use else ""
+            text = f"dragoman: {place}{refusal.text}"
+            return self._deny(review, replace(decision, cause=refusal.cause, text=text))
         if not review.dry_run:
             outcome = Outcome.CORRECTED if shares else Outcome.ADOPTED
             self._record(replace(decision, outcome=outcome))
         return admission.allowed(review.uid, shares or None)
 
-    async def _commit(self, review: AdmissionRequest, held: Allocation) -> str | None:
-        """Why the devices of a claim are not free; None where they are the claim's now."""
+    async def _commit(self, review: AdmissionRequest, held: Allocation) -> ClaimRefusal | None:
+        """Why a claim does not get its devices; None where they are the claim's now."""
         committer = self._service.claim_committer
         if review.dry_run:
             return committer.conflict(held)

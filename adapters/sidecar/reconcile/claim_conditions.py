@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
+from adapters.sidecar.decide.claim_choice import ClaimRefusal
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
@@ -18,6 +19,7 @@ from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.ports import LiveClaims
 from adapters.sidecar.reconcile.work_queue import WorkQueue
 from adapters.wire.dra import DeviceResult, ResourceClaim
+from core.requests.grant import Allocation
 
 AGAIN = 2.0
 """Seconds until the next attempt for a node that failed."""
@@ -116,12 +118,20 @@ class ClaimConditions:
         decision = DecisionRecord(
             "claim", Outcome.ADOPTED, found.name, found.uid, DRA, consumers=consumers
         )
-        problem = None
+        refusal = None
         if held:
             decision = replace(decision, node=held[0].node)
-            problem = unclear(held) or await self._service.claim_committer.commit(held[0])
-        if problem is not None:
-            decision = replace(decision, outcome=Outcome.REFUSED, cause="in_use", text=problem)
+            refusal = _unclear(held) or await self._service.claim_committer.commit(held[0])
+        if refusal is not None:
+            decision = replace(
+                decision, outcome=Outcome.REFUSED, cause=refusal.cause, text=refusal.text
+            )
+        problem = None if refusal is None else refusal.text
         await self._writer.report(live, found.awaiting, problem)
         self._service.ports.decision_log.record(decision)
         return True
+
+
+def _unclear(held: Sequence[Allocation]) -> ClaimRefusal | None:
+    problem = unclear(held)
+    return None if problem is None else ClaimRefusal("unclear", problem)

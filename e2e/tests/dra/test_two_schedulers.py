@@ -25,7 +25,9 @@ from e2e.harness.workloads.claims import (
     allocated,
 )
 from e2e.tests.dra.arbiter import (
+    add,
     decisions,
+    end,
     end_round,
     is_asked,
     is_free,
@@ -37,6 +39,7 @@ from e2e.tests.dra.race import rounds
 
 pytestmark = pytest.mark.local("the API server admits no claims of other modules")
 
+QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/default/sharequotas"
 ROUNDS = 6
 ATTEMPTS = 30
 """Rounds in which the schedulers must over-allocate once; they do so in most."""
@@ -122,3 +125,27 @@ def test_a_rejected_allocation_is_the_pods_event_and_comes_when_there_is_room(
     assert set(held(plane, NODE)) == {"all-0", "waits"}
     end_round(api)
     within(60, lambda: is_free(plane))
+
+
+def test_a_claim_beyond_the_quota_is_refused_until_its_namespace_has_room(
+    service: Service,
+) -> None:
+    plane, api = service.plane, service.plane.api
+    limited = {"metadata": {"name": "quota"}, "spec": {"limits": {"memory": "10Gi"}}}
+    api.create(QUOTAS, {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ShareQuota", **limited})
+    try:
+        within(60, lambda: api.get(f"{QUOTAS}/quota").get("status", {}).get("counted"))
+        add(api, "first", SCHEDULERS[0], 6 * GIB)
+        within(60, lambda: node_of(api, "first") == NODE)
+        add(api, "second", SCHEDULERS[1], 6 * GIB)
+
+        reason = "dragoman: quota of namespace default: memory 2 GiB short (6 GiB of 10 GiB used)"
+        within(60, lambda: any(reason in row for row in events(api, "second")))
+
+        assert "allocation" not in api.get(f"{CLAIMS}/second").get("status", {})
+        api.delete(f"{PODS}/first")
+        api.delete(f"{CLAIMS}/first")
+        within(60, lambda: node_of(api, "second") == NODE)
+    finally:
+        api.delete(f"{QUOTAS}/quota")
+        end(plane)

@@ -12,9 +12,12 @@ from adapters.dialects.dra.tests.builders import a_card_device, a_claim, a_share
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.reconcile.claim_conditions import AGAIN, ClaimConditions
 from adapters.sidecar.tests.builders import Bench, a_node, a_service
+from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.dra import DeviceResult, ResourceClaim
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 from core.requests.pod_ref import PodRef
 
 CARDS = ("GPU-n1-0", "GPU-n1-1")
@@ -135,6 +138,23 @@ def test_a_claim_of_cards_that_are_in_use_is_rejected_with_the_reason() -> None:
         assert "memory" in found[1]
         assert rig.cache.undecided("n1") == []
         assert [each.uid for each in rig.cache.holding(rig.node)] == ["u-a"]
+
+    asyncio.run(tried())
+
+
+def test_a_claim_beyond_the_quota_is_rejected_with_the_reason() -> None:
+    async def tried() -> None:
+        quotas = MemoryQuotas((Quota("team", QuotaLimits(memory=GIB), counted=True),))
+        rig = Rig(await a_service(a_node("n1"), quotas=quotas))
+        found = await quotas.read("team")
+        assert found is not None
+        rig.bench.service.quotas.apply(found)
+
+        await rig.answer("a", a_share_that_waits("gpu-0", 2))
+
+        assert await rig.held() == {}
+        assert rig.server.conditions("a")[REJECTED].startswith("quota of namespace team: ")
+        assert rig.bench.decision_log.decisions[-1].cause == "quota"
 
     asyncio.run(tried())
 
