@@ -1,6 +1,8 @@
 """The chart, as helm renders it: no cluster is needed."""
 
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from adapters.wire.agent_pod import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.chart import CHART, ChartError
-from e2e.harness.names import NAMESPACE
+from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.run import REPOSITORY
+from e2e.kind.documentation import blocks
 
 pytestmark = pytest.mark.local
 
@@ -309,3 +312,26 @@ def _agent_port(rendered: list[Object]) -> int | None:
     settings = yaml.safe_load(find(rendered, "ConfigMap", "dragoman")["data"]["sidecar.yaml"])
     port: int | None = settings.get("agentPort")
     return port
+
+
+def test_the_upgrade_pages_switches_of_claims_are_the_charts() -> None:
+    """Each command adds to the values of those before; at the end everything is off again."""
+    commands = [
+        line
+        for heading in ("Turn it on", "Turn it off")
+        for block in blocks("docs/upgrade.md", heading)
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("helm upgrade")
+    ]
+    template: list[str | Path] = ["template", RELEASE, CHART, "--kube-version=1.37.1"]
+    plain, rendered = chart.helm(*template), list[str]()
+
+    for command in commands:
+        template += [
+            word for pair in pairwise(shlex.split(command)) if pair[0] == "--set" for word in pair
+        ]
+        rendered.append(chart.helm(*template))
+
+    assert len(commands) == 8
+    assert all(before != after for before, after in pairwise([plain, *rendered]))
+    assert rendered[-1] == plain
