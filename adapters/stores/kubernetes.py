@@ -28,6 +28,13 @@ COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 WRITE = "dragoman.dev/write"
 """Annotation: a random text for every write, by which a writer recognizes its own."""
 
+_CLEARED = ({},)
+"""``managedFields`` by which an update makes the API server drop those that it has, and keep none
+until someone applies the object. To compare the fields of both records took a sixth of the time of
+a write. Source: k8s.io/apimachinery 0.37 pkg/util/managedfields/internal, fieldmanager.go
+(``isResetManagedFields``) and skipnonapplied.go.
+"""
+
 _BATCH = 16
 """Records that ``load`` decodes before other tasks run."""
 
@@ -113,7 +120,7 @@ class KubernetesStore:
         node, mark = ledger.node.name, secrets.token_hex(8)
         metadata: dict[str, object] = {"name": node, "annotations": {WRITE: mark}}
         if expected is not None:
-            metadata["resourceVersion"] = expected
+            metadata |= {"resourceVersion": expected, "managedFields": _CLEARED}
         body = msgspec.json.encode(_Written(metadata, msgspec.Raw(encode(ledger))))
         try:
             answer = await (

@@ -71,3 +71,23 @@ def test_the_server_adds_little_to_the_record_of_a_full_node(cluster: Any) -> No
     record, whole = len(encode(a_full_ledger())), len(json.dumps(stored, separators=(",", ":")))
     print(f"record {record} bytes, object {whole} bytes")  # noqa: T201
     assert whole < record + 2000
+
+
+def test_the_server_does_not_keep_who_wrote_which_field_of_a_record(cluster: Any) -> None:
+    async def run() -> None:
+        place = InCluster(cluster.kubeconfig("admin", "system:masters"))
+        async with place.open() as store:
+            ledger = a_full_ledger()
+            created = await store.write(ledger, None)
+            await store.write(ledger.release(next(iter(ledger.allocations))), created)
+
+    cluster.api.delete(COLLECTION)
+    asyncio.run(run())
+
+    (stored,) = cluster.api.get(COLLECTION)["items"]
+    assert "managedFields" not in stored["metadata"]
+
+    patched = cluster.api.merge(
+        f"{COLLECTION}/{stored['metadata']['name']}/status", {"status": {"isolation": "x"}}
+    )
+    assert "managedFields" not in patched["metadata"]
