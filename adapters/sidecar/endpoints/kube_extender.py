@@ -93,12 +93,11 @@ class KubeExtender:
         names = _names(args)
         pod_request = self._read("prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
-            return extender_answer.priorities(names, repeat(0, len(names)))
+            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
         ranks = self._service.feasibility.ranks(pod_request, names)
         self._recorder.ranked(pod_request, names, ranks)
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
-        scores = spread(ranks, extender_answer.MAX_SCORE).tolist()
-        return extender_answer.priorities(names, scores)
+        return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
 
     async def bind(self, content: bytes) -> bytes:
         """Allocate cards to the pod and bind it; an error keeps it unbound."""

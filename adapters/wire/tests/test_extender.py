@@ -1,7 +1,8 @@
-"""The arguments of preempt: two forms of victims become one."""
+"""The arguments of preempt, whose two forms of victims become one; the texts of answers."""
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from adapters.wire import extender_answer
 from adapters.wire.body import BodyError
 from adapters.wire.extender import read_preemption
+from adapters.wire.extender_answer import ALL_SCORED, MAX_SCORE
+from adapters.wire.name_index import NameList
 
 POD = {"metadata": {"name": "p"}}
 IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}
@@ -51,3 +54,27 @@ def test_the_text_of_each_node_is_json(nodes: list[tuple[str, bool]]) -> None:
     )
 
     assert (json.loads(found) or {}) == {name: texts[one] for name, one in nodes}
+
+
+_SCORES = st.sampled_from((0, 0, 0, 5, MAX_SCORE))
+
+
+@given(st.lists(_SCORES, max_size=2 * ALL_SCORED))
+def test_a_node_without_a_score_has_0_and_others_have_more(scores: list[int]) -> None:
+    names = [f"n{number}" for number in range(len(scores))]
+
+    found = json.loads(extender_answer.priorities(NameList.of(names), np.array(scores, np.int64)))
+
+    named = {one["Host"]: one["Score"] for one in found}
+    assert [named.get(name, 0) for name in names] == scores
+    is_short = len(scores) > ALL_SCORED and any(scores) and scores.count(0) > len(scores) / 2
+    assert len(found) == (np.count_nonzero(scores) if is_short else len(scores))
+
+
+def test_a_long_answer_names_every_node_where_all_have_0() -> None:
+    names = NameList.of([f"n{number}" for number in range(ALL_SCORED + 1)])
+
+    found = json.loads(extender_answer.priorities(names, np.zeros(len(names), np.int64)))
+
+    assert {one["Score"] for one in found} == {0}
+    assert len(found) == len(names)

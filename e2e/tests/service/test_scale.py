@@ -10,7 +10,8 @@ from e2e.harness.schedulers.service import Service
 
 pytestmark = pytest.mark.local
 
-NODES, PODS = 30, 100
+NODES, PODS = 120, 100
+"""More nodes than ``ALL_SCORED``, up to which an answer of prioritize names them all."""
 
 
 @pytest.fixture(scope="module")
