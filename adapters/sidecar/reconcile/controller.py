@@ -115,7 +115,9 @@ class Reconciler:
         """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
         self._queue.take(name)
         try:
-            settled = self._agrees_by_watches(name) or await self.reconcile(name)
+            settled = self._settled_by_watches(name)
+            if settled is None:
+                settled = await self.reconcile(name)
             settled = settled and not self._has_waiting_pods(name)
         except Conflict:
             self._decision_log.conflict(name)
@@ -157,22 +159,25 @@ class Reconciler:
         self._report_drift(name, drift(ledger, view.pods, dialects, view.read, view.compare))
         return all(view.bound.get(uid) == name for uid in ledger.allocations)
 
-    def _agrees_by_watches(self, name: str) -> bool:
-        """Return whether ledger and cluster agree by the watches, so that no request is needed.
+    def _settled_by_watches(self, name: str) -> bool | None:
+        """Compare ledger and cluster by the watches, without a request.
 
         Most changes are a pod that was just bound as its ledger says. What is wrong in a ledger
         that the watch has not reported yet, ``UnboundScanner`` or the next resync finds.
+
+        Returns:
+            whether nothing waits for another look; None where they do not agree.
         """
         stored = self._service.ledgers.stored(name)
         dialects = self._service.pod_requests.dialects
         node = self._reader.node(name, dialects)
         if stored is None or node is None:
-            return False
+            return None
         view = self._reader.cached_view(stored.ledger, node)
         if view is None or reconcile(view, dialects):
-            return False
+            return None
         self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
-        return True
+        return "" not in view.bound.values()
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:

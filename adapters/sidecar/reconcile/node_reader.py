@@ -101,12 +101,20 @@ class NodeReader:
         return read.node
 
     def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
-        """Return a node by the watches alone; None where the ledger has a pod that they do not."""
+        """Return a node by the watches alone; None where the API server must be asked.
+
+        It need not be asked about a pod that the watch still reports as unbound, within the grace:
+        its Binding is on its way, or a later look finds what became of it.
+        """
         pods, claims = self._cache.holding(node.name), self._claims.cached(ledger, node)
         if claims is None:
             return None
         bound = dict.fromkeys(_uids(pods, claims), node.name)
-        if not ledger.allocations.keys() <= bound.keys():
+        for uid in ledger.allocations.keys() - bound.keys():
+            if not self._is_unbound(ledger.allocations[uid]):
+                return None
+            bound[uid] = ""
+        if self._orphans.abandoned(ledger, bound, self._clock.now()):
             return None
         read = self._adoptions[node.name] = AdoptionCache(self._adoptions.get(node.name))
         return NodeView(
@@ -174,6 +182,12 @@ class NodeReader:
             claims.held,
             agent.claims,
         )
+
+    def _is_unbound(self, allocation: Allocation) -> bool:
+        """Whether the pod of an allocation exists and is not bound, by the watch of pods."""
+        ref = allocation.pod_ref
+        pod = None if allocation.dialect == DRA else self._cache.pod(ref.namespace, ref.name)
+        return pod is not None and pod.metadata.uid == allocation.uid and not pod.spec.node_name
 
     def _claim_lingers(self, uid: str, node: Node, wall: int) -> int | None:
         return lingering(

@@ -145,7 +145,7 @@ def test_the_service_is_not_ready_before_claims_are_in_the_ledger() -> None:
         service.ledgers.apply(Change("n1", stored))
 
         assert unadopted(service, rig.cache) == []
-        assert rig.reconciler._agrees_by_watches("n1")
+        assert rig.reconciler._settled_by_watches("n1")
 
     asyncio.run(tried())
 

@@ -12,13 +12,14 @@ from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.concurrency import LIMIT
-from adapters.sidecar.reconcile.controller import GRACE, Reconciler
+from adapters.sidecar.reconcile.controller import AGAIN, GRACE, Reconciler
 from adapters.sidecar.reconcile.tests.pods import (
     NODE,
     a_wish,
     allocated,
     bound,
     placed,
+    written,
 )
 from adapters.sidecar.tests.builders import (
     DIALECTS,
@@ -45,9 +46,11 @@ class FakePods:
     """An API server's pods."""
 
     there: dict[str, Pod] = field(default_factory=dict)
+    reads: int = 0
     writes: int = 0
 
     async def get(self, pod: PodRef) -> Pod | None:
+        self.reads += 1
         assert pod.namespace == "default"
         return self.there.get(pod.name)
 
@@ -430,6 +433,53 @@ def test_no_request_is_sent_where_the_watches_agree() -> None:
         return [min(count, 1) for count in seen]
 
     assert asyncio.run(main()) == [0, 1, 1]
+
+
+def test_a_pod_whose_binding_the_watch_has_not_seen_costs_no_request_within_the_grace() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        waiting, running = a_wish(0), a_wish(1)
+        rig.see(waiting)
+        await committed(rig, waiting)
+        placement = await committed(rig, running)
+        rig.see(bound(running, "n1", written(running, placement, NODE).annotations))
+        rig.reconciler._service.ledgers.apply(Change("n1", await rig.store.read("n1")))
+
+        for _ in range(2):
+            await rig.reconciler.process("n1")
+            assert rig.pods.reads == 0
+            assert rig.reconciler._queue.due() == []
+            rig.clock.time += int(AGAIN * SECOND)
+            assert rig.reconciler._queue.due() == ["n1"]
+
+        rig.clock.time += GRACE * SECOND
+        await rig.reconciler.process("n1")
+        assert rig.pods.reads == 1
+        assert [*(await rig.ledger()).allocations] == [running.metadata.uid]
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("where", [None, "n2", "another uid"])
+def test_the_server_is_asked_about_a_pod_that_the_watch_does_not_know_as_unbound(
+    where: str | None,
+) -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pod = a_wish(0)
+        await committed(rig, pod)
+        if where == "another uid":
+            metadata = msgspec.structs.replace(pod.metadata, uid="other")
+            rig.see(msgspec.structs.replace(pod, metadata=metadata))
+        elif where is not None:
+            rig.see(bound(pod, where, {}))
+        rig.reconciler._service.ledgers.apply(Change("n1", await rig.store.read("n1")))
+
+        await rig.reconciler.process("n1")
+
+        assert rig.pods.reads == 1
+
+    asyncio.run(tried())
 
 
 def test_an_invalid_description_of_cards_is_reported_once_for_each_change() -> None:
