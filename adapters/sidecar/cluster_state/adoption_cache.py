@@ -6,10 +6,12 @@ Most reconciliations are due to one new pod, so that all others would be read ag
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
+
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.dialect import Dialect
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Metadata, Pod
 from core.hardware.node import Node
 from core.requests.grant import Allocation
 
@@ -34,16 +36,19 @@ class _PodCache(Generic[ResultT]):
         uid, arguments = pod.metadata.uid, (pod, node, dialects)
         entry = self._now.get(uid) or self._before.get(uid)
         if entry is None or not _same(entry[0], arguments):
-            entry = arguments, self._function(pod, node, dialects)
-        self._now[uid] = entry
-        return entry[1]
+            result = self._function(pod, node, dialects)
+        else:
+            result = entry[1]
+        self._now[uid] = arguments, result
+        return result
 
 
 class AdoptionCache:
     """Returns what ``adopt`` and ``disagreements`` return.
 
     There is one for each reconciliation of a node; it keeps what it or the one before it has read.
-    A pod counts as unchanged where it is the same object.
+    A pod counts as unchanged where only its status differs, which neither function reads: every
+    pod that is bound is reported again when its containers run.
     """
 
     def __init__(self, before: "AdoptionCache | None" = None) -> None:
@@ -64,4 +69,15 @@ class AdoptionCache:
 
 
 def _same(one: _Arguments, other: _Arguments) -> bool:
-    return one[0] is other[0] and one[1] == other[1] and one[2] is other[2]
+    return one[2] is other[2] and one[1] == other[1] and _equal(one[0], other[0])
+
+
+def _equal(one: Pod, other: Pod) -> bool:
+    """Whether two states of a pod differ in status alone."""
+    return one is other or (
+        one.spec == other.spec and _unversioned(one.metadata) == _unversioned(other.metadata)
+    )
+
+
+def _unversioned(metadata: Metadata) -> Metadata:
+    return msgspec.structs.replace(metadata, resource_version="")

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.merge import read_node
 from adapters.sidecar.cluster_state import adoption_cache as module
 from adapters.sidecar.cluster_state.adoption_cache import AdoptionCache
@@ -50,6 +52,33 @@ def test_a_pod_is_read_once_while_each_reconciliation_reads_it(read: list[str]) 
     assert allocations[0].grants[0].card == "GPU-n1-0"
     assert last == allocations[0]
     assert read == ["a", "b", "a"]
+
+
+def test_a_pod_whose_status_alone_changed_is_not_read_again(read: list[str]) -> None:
+    node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
+    one = AdoptionCache()
+    allocation = one(pod, node, DIALECTS)
+    running = msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, resource_version="2"),
+        status=msgspec.structs.replace(pod.status, phase="Running"),
+    )
+
+    assert AdoptionCache(one)(running, node, DIALECTS) == allocation
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("phase", [None, "Pending", "Running", "Succeeded", "Failed"])
+@pytest.mark.parametrize("said", [CHOICE, {}, {"volcano.sh/vgpu-ids-new": "?"}])
+def test_what_a_pod_holds_does_not_depend_on_its_status(
+    said: dict[str, str], phase: str | None
+) -> None:
+    node, pod = a_described_node(), read_pod(a_pod(annotations=said))
+    status = msgspec.structs.replace(pod.status, phase=phase)
+    other = msgspec.structs.replace(pod, status=status)
+
+    assert adopt(other, node, DIALECTS) == adopt(pod, node, DIALECTS)
+    assert disagreements(other, node, DIALECTS) == disagreements(pod, node, DIALECTS)
 
 
 def test_a_changed_pod_node_or_policy_is_read_again(read: list[str]) -> None:
