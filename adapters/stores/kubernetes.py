@@ -28,7 +28,7 @@ COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 WRITE = "dragoman.dev/write"
 """Annotation: a random text for every write, by which a writer recognizes its own."""
 
-_CLEARED = ({},)
+_CLEARED: tuple[dict[str, str]] = ({},)
 """``managedFields`` by which an update makes the API server drop those that it has, and keep none
 until someone applies the object. To compare the fields of both records took a sixth of the time of
 a write. Source: k8s.io/apimachinery 0.37 pkg/util/managedfields/internal, fieldmanager.go
