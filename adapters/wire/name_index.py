@@ -108,6 +108,20 @@ class NameList:
         """The selected names."""
         return list(compress(self.strings(), selected.tobytes()))
 
+    def selection(self, selected: Mask) -> "NameList":
+        """The list of the selected names; this one where they are all."""
+        if selected.all():
+            return self
+        made = NameList.__new__(NameList)
+        made.compact = self.json_array(selected)
+        made.few = None if self.few is None else tuple(compress(self.few, selected.tobytes()))
+        made._size = int(np.count_nonzero(selected))
+        if made.few is None:
+            made._lengths = self._lengths[selected]
+            # Around each name are two quotes, and a comma or bracket precedes it.
+            made._starts = np.cumsum(made._lengths + 3) - made._lengths - 1
+        return made
+
     def json_array(self, selected: Mask) -> bytes:
         """The JSON array of the selected names."""
         if self.few is not None:

@@ -36,6 +36,12 @@ class SeenNames:
                 return content[: -len(ending)] + _ENDING % NO_NAMES, names
         return None
 
+    def expect(self, names: NameList) -> None:
+        """Keep the names of an answer: prioritize asks about the nodes that filter returned."""
+        ending = _ENDING % names.compact
+        if len(ending) <= MAX_ENDING and all(ending != known for known, _ in self._latest):
+            self._latest.appendleft((ending, names))
+
     def note(self, content: bytes, names: NameList) -> None:
         """Keep the names of a body, if the body is as Go writes it."""
         ending = _ENDING % names.compact

@@ -90,6 +90,13 @@ class Feasibility:
             rows = self._rows[names] = index.rows(names)
         return rows
 
+    def select(self, names: NameList, selected: Mask) -> NameList:
+        """The list of some names of a list; their rows are not looked up again."""
+        selection = names.selection(selected)
+        if selection is not names:
+            self._rows[selection] = self.rows(names)[selected]
+        return selection
+
     def forget(self, uid: str) -> None:
         """Drop the evaluation of a pod that was deleted."""
         self._evaluations.pop(uid, None)

@@ -73,7 +73,7 @@ class KubeExtender:
             )
             return _none_fits(args, (extender_answer.NO_NODES, text))
         if pod_request is None:
-            return _fitting(args, names, np.ones(len(names), np.bool_))
+            return self._fitting(args, names, np.ones(len(names), np.bool_))
         fits = await self._service.feasibility.fitting(pod_request, names)
         self._recorder.filtered(pod_request, names, fits)
         count = int(np.count_nonzero(fits))
@@ -84,7 +84,7 @@ class KubeExtender:
         self._decision_log.record(
             replace(decision, nodes_fitting=count, nodes_evaluated=len(names))
         )
-        return _fitting(args, names, fits)
+        return self._fitting(args, names, fits)
 
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
@@ -157,6 +157,14 @@ class KubeExtender:
             return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
         return replace(decision, outcome=Outcome.BOUND)
 
+    def _fitting(self, args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
+        """The nodes that fit, in the form of the request."""
+        if args.node_names is None and args.nodes is not None:
+            return extender_answer.filter_nodes([*compress(args.nodes.items or (), fits.tobytes())])
+        fitting = self._service.feasibility.select(names, fits)
+        self._seen_names.expect(fitting)
+        return extender_answer.filter_names(fitting.compact)
+
     def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
         pod_requests = self._service.pod_requests
         return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
@@ -208,13 +216,6 @@ def _names(args: ExtenderArgs) -> NameList:
     if args.node_names is not None:
         return args.node_names
     return NameList.of(extender.node_names(args.nodes or NodeItems()))
-
-
-def _fitting(args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
-    """The nodes that fit, in the form of the request."""
-    if args.node_names is not None or args.nodes is None:
-        return extender_answer.filter_names(names.json_array(fits))
-    return extender_answer.filter_nodes(list(compress(args.nodes.items or (), fits.tobytes())))
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

@@ -47,6 +47,24 @@ def test_a_name_that_begins_like_a_known_one_is_another() -> None:
     assert found.tolist() == [2, 0, 2, 1]
 
 
+@given(rosters, st.sampled_from([0, FEW]), st.data())
+def test_a_selection_is_the_list_of_the_selected_names(
+    names: list[str], few: int, data: st.DataObject
+) -> None:
+    wanted = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))
+    expected = [name for name, one in zip(names, wanted, strict=True) if one]
+
+    found = listed(names, few).selection(np.array(wanted, np.bool_))
+
+    assert found.compact == listed(expected, few).compact
+    assert found.strings() == expected
+    assert [found.string(at) for at in range(len(found))] == expected
+    index = NameIndex(names)
+    assert index.rows(found).tolist() == index.rows(listed(expected, few)).tolist()
+    every = np.ones(len(found), np.bool_)
+    assert found.json_array(every) == found.compact
+
+
 @given(st.lists(plain), st.sampled_from([0, FEW]), st.data())
 def test_an_array_of_some_is_json_of_some(names: list[str], few: int, data: st.DataObject) -> None:
     wanted = data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names)))

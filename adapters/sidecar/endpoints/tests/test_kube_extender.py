@@ -1,6 +1,7 @@
 """Filter and prioritize of kube-scheduler and koord-scheduler."""
 
 import asyncio
+import json
 import tracemalloc
 
 import pytest
@@ -171,6 +172,26 @@ def test_a_score_is_given_for_every_name_in_its_place(
         return await decoded(KubeExtender(bench.service).prioritize(request))
 
     assert [one["Host"] for one in run(work())] == list(asked_about)
+
+
+def test_the_names_of_a_filters_answer_are_known_to_prioritize() -> None:
+    async def work() -> list[bytes]:
+        bench = await a_service(a_node("n1"), a_node("none", cards=0), a_node("n2"))
+        kube = KubeExtender(bench.service)
+        asked = json.dumps(["n2", "none", "n1"], separators=(",", ":"))
+        pod = json.dumps(a_pod(), separators=(",", ":"))
+        fitting = await decoded(kube.filter(f'{{"Pod":{pod},"NodeNames":{asked}}}'.encode()))
+        again = json.dumps(fitting["NodeNames"], separators=(",", ":"))
+        request = f'{{"Pod":{pod},"NodeNames":{again}}}'.encode()
+        assert fitting["NodeNames"] == ["n2", "n1"]
+        assert kube._seen_names.find(request) is not None
+        return [
+            await kube.prioritize(request),
+            await KubeExtender(bench.service).prioritize(request),
+        ]
+
+    known, other = run(work())
+    assert known == other
 
 
 def test_other_calls_are_answered_while_many_new_nodes_are_evaluated() -> None:
