@@ -8,6 +8,7 @@ from adapters.cli.doctor.checks import (
     claim_schedulers,
     claims,
     cluster,
+    driver_claims,
     injectors,
     permissions,
     renamed_resources,
@@ -33,6 +34,7 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     injectors.check,
     claims.check,
     claim_schedulers.check,
+    driver_claims.check,
 )
 
 

@@ -9,7 +9,7 @@ import yaml
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.network_policies import NetworkPolicy
 from adapters.wire.agent_pod import COMPONENT
-from adapters.wire.dra import DeviceClass
+from adapters.wire.dra import DeviceClass, ResourceClaim
 from adapters.wire.kube import ConfigMap
 
 SERVICE, AGENT = "service", "node"
@@ -92,6 +92,7 @@ class Observed:
         definition: of NodeLedger; None where there is none.
         device_classes: of ResourceClaims; None where the API server does not serve them, or no
             installation reads claims.
+        claims: of all drivers; none where no installation reads claims.
         settings: the ConfigMaps in which schedulers and device plugins may rename resources.
         secrets: of the releases, by namespace and name: the entries that are text.
         ready: of each release by its full name, what ``/readyz`` answered through the API server.
@@ -113,6 +114,7 @@ class Observed:
     ledgers: tuple[objects.LedgerState, ...] = ()
     definition: objects.Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None
+    claims: tuple[ResourceClaim, ...] = ()
     settings: tuple[ConfigMap, ...] = ()
     config_maps: dict[tuple[str, str], ConfigMap] = field(default_factory=dict)
     secrets: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
