@@ -137,7 +137,7 @@ def test_on_a_terminal_warnings_are_in_the_table_only(monkeypatch: pytest.Monkey
     result = run("-f", "-", stdin=stream(node(), bound))
 
     assert "pod default/bound: already bound to elsewhere" in result.stdout
-    assert result.stderr == ""
+    assert "already bound" not in result.stderr
 
 
 def test_a_terminal_shows_the_progress_of_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
