@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
+import served
 import service
 import sync
 
@@ -57,7 +58,7 @@ def measure() -> Iterator[service.Result]:
 
 async def _seconds() -> float:
     cache, store, cluster = ClusterCache(), DistantStore(), LocalCluster()
-    made = await service.composed([], cluster)
+    made = await served.composed([], cluster)
     live: Any = cluster
     reconciler = Reconciler(
         made, cache, store, live, StructuredDecisionLog(logger("error", "json"), Metrics())

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from time import process_time
 
 import clusters
+import served
 import service
 
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
@@ -35,7 +36,7 @@ async def _measure() -> Iterator[service.Result]:
         random.Random(1).shuffle(each)  # noqa: S311 (a scheduler sends names in any order)
     bodies = {nodes: service.question(each) for nodes, each in names.items()}
     services = {
-        nodes: await service.composed(found, LocalCluster()) for nodes, found in clusters_of.items()
+        nodes: await served.composed(found, LocalCluster()) for nodes, found in clusters_of.items()
     }
     flows = {nodes: KubeExtender(made) for nodes, made in services.items()}
     ours: dict[int, list[float]] = {nodes: [] for nodes in service.SIZES}

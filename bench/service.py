@@ -1,9 +1,8 @@
 """Cost of the service: latency of filter calls over TLS, and a storm of binds.
 
-Server and client are separate processes. The server's ledgers change 500 times a second.
+The server is a process of its own: ``served``.
 """
 
-import asyncio
 import json
 import os
 import random
@@ -24,39 +23,18 @@ from uuid import uuid4
 
 import clusters
 import sync
-
-from adapters.dialects.dialect import Defaults
-from adapters.dialects.registry import dialects
-from adapters.sidecar.certificates.tls_context import CertificateFiles
-from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.decide.ports import Ports
-from adapters.sidecar.decide.service import Service
-from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
-from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.runtime import Cluster, ServiceRuntime, settle
-from adapters.sidecar.settings import Log, Settings
-from adapters.sidecar.standalone.cluster import LocalCluster
-from adapters.sidecar.web import server
-from adapters.stores.memory import MemoryStore
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
-from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from served import PODS
 
 Server = subprocess.Popen[str]
 
 Result = tuple[str, float, str, str | None, float | None]
 """Name, value, unit, what it is compared with, and the ratio."""
 
-EVENTS = 500
-"""Ledger changes per second during the measurement of latencies."""
-
 CALLS = 200
 """Calls in one block."""
 
 BLOCKS = 3
 SIZES = (500, 5_000, 12_500)
-PODS = 100
 CLIENTS = 8
 LIMITS: Mapping[str, str | int | float] = {
     "volcano.sh/vgpu-number": 2,
@@ -225,9 +203,10 @@ def rss(pid: int) -> float:
 @contextmanager
 def serving(nodes: int) -> Iterator[tuple[int, Server]]:
     """A server process with this many nodes; 0 means one node and 100 pods for it."""
+    program = Path(__file__).with_name("served.py")
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(  # noqa: S603
-            [sys.executable, __file__, str(nodes), folder], stdout=subprocess.PIPE, text=True
+            [sys.executable, program, str(nodes), folder], stdout=subprocess.PIPE, text=True
         )
         try:
             assert process.stdout is not None  # noqa: S101
@@ -237,137 +216,6 @@ def serving(nodes: int) -> Iterator[tuple[int, Server]]:
             process.communicate()
 
 
-async def composed(ledgers: list[NodeLedger], table: LocalCluster) -> Service:
-    """A service without a port."""
-    store, metrics = MemoryStore(), Metrics()
-    for ledger in ledgers:
-        await store.write(ledger, None)
-    journal = StructuredDecisionLog(logger("error", "json"), metrics)
-    ports = Ports(store, table, table, table, SystemClock(), journal)
-    service = Service(dialects({}, Defaults()), ports)
-    service.ledgers.load(await store.load())
-    service.readiness.mark_synced("ledgers")
-    settle()
-    return service
-
-
-class CountingStore(MemoryStore):
-    """Counts writes, and writes that failed by a conflict."""
-
-    writes = 0
-    conflicts = 0
-
-    async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
-        type(self).writes += 1
-        try:
-            return await super().write(ledger, expected)
-        except Exception:
-            type(self).conflicts += 1
-            raise
-
-
-class CountingCluster(LocalCluster):
-    """Counts the Bindings."""
-
-    bindings = 0
-
-    async def bind(
-        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
-    ) -> None:
-        """As in ``ports.Binder``."""
-        type(self).bindings += 1
-        await super().bind(pod, node, annotations, labels)
-
-
-async def serve(nodes: int, folder: Path) -> None:
-    """Print the port and serve until killed."""
-    from adapters.sidecar.web.app import Answer, Call, Route
-
-    ledgers = clusters.ledgers(nodes, "volcano") if nodes else [roomy()]
-    store = CountingStore()
-    for ledger in ledgers:
-        await MemoryStore.write(store, ledger, None)
-    table = CountingCluster([] if nodes else [small(number) for number in range(PODS)])
-    settings = Settings(listen="127.0.0.1:0", log=Log(level="error"))
-    log = logger("error", "json")
-    runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
-    await runtime.load()
-
-    async def counted(_: Call) -> Answer:
-        writes = CountingStore.writes + CountingCluster.bindings
-        counts = {"writes": writes, "conflicts": CountingStore.conflicts}
-        return Answer(json.dumps(counts).encode())
-
-    listener = server.listener(settings.listen)
-    app = runtime.app({("GET", "/counted"): Route(counted)})
-    port = listener.getsockname()[1]
-    one = server.server(app, certificate(folder), lambda: print(port, flush=True))
-    tasks = [runtime.follow()] + ([change(store, ledgers)] if nodes else [])
-    running = [asyncio.create_task(task) for task in tasks]
-    await one.serve(sockets=[listener])
-    del running
-
-
-async def change(store: MemoryStore, ledgers: list[NodeLedger]) -> None:
-    """Write as another service would: add and release small allocations."""
-    seed = random.Random(1)  # noqa: S311
-    known = {ledger.node.name: (ledger, str(at + 1)) for at, ledger in enumerate(ledgers)}
-    start, done = perf_counter(), 0
-    while True:
-        name = seed.choice(ledgers).node.name
-        ledger, version = known[name]
-        changed = ledger.release("event")
-        if changed is ledger:
-            share: Allocation = clusters.share(ledger, [0], 1 << 20, 0, "event")
-            changed = ledger.adopt(share)
-        known[name] = (changed, await store.write(changed, version))
-        done += 1
-        # A server that was stopped does not catch up.
-        start = max(start, perf_counter() - (done + 50) / EVENTS)
-        await asyncio.sleep(max(start + done / EVENTS - perf_counter(), 0))
-
-
-def roomy() -> NodeLedger:
-    """An empty node of 16 cards."""
-    from dataclasses import replace
-
-    node = clusters.ledgers(1, "volcano")[0].node
-    cards = [
-        replace(card, uuid=f"{card.uuid}-{more}", index=card.index + 8 * more, node="storm")
-        for more in range(2)
-        for card in node.cards
-    ]
-    return NodeLedger.of(replace(node, name="storm", cards=tuple(cards)))
-
-
-def small(number: int) -> Pod:
-    """A pod that requests a tenth of a card."""
-    limits: dict[str, str | int | float] = {
-        "volcano.sh/vgpu-number": 1,
-        "volcano.sh/vgpu-memory": 8000,
-    }
-    return Pod(
-        metadata=Metadata(name=f"p{number}", namespace="default", uid=f"p{number}"),
-        spec=PodSpec(containers=(Container("main", Resources(limits)),)),
-    )
-
-
-def certificate(folder: Path) -> CertificateFiles:
-    """A self-signed certificate."""
-    crt, key = folder / "crt", folder / "key"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=b"
-    command = ["openssl", *words.split(), "-keyout", str(key), "-out", str(crt)]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    return CertificateFiles(crt, key, None)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        for result in measure():
-            print(result)
-    else:
-        import uvloop
-
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(int(sys.argv[1]), Path(sys.argv[2])))
+    for result in measure():
+        print(result)

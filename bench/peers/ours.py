@@ -22,7 +22,7 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).parents[1]))  # bench's modules
 
 import clusters
-import service
+import served
 
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
@@ -108,7 +108,7 @@ async def main(kind: str, nodes: int) -> None:
     """Take turns until the input ends."""
     dialect = kind if kind in FORMS else "volcano"
     ledgers = [_ledger(clusters.name(number), dialect) for number in range(nodes)]
-    contestant = Contestant(ledgers, await service.composed(ledgers, LocalCluster()))
+    contestant = Contestant(ledgers, await served.composed(ledgers, LocalCluster()))
     decide = ROUTES[kind](contestant)
     print("ready", flush=True)
     number = 0
