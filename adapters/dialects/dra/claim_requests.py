@@ -111,11 +111,7 @@ def _amounts(exactly: ExactRequest, place: str) -> dict[str, int]:
 
 
 def _container(name: str, claimed: _Claimed, phase: Phase) -> ContainerRequest:
-    """What one container requests.
-
-    Nothing fits beside a claim that has all memory; beside another one with all compute, claims
-    that reserve none do.
-    """
+    """What one container requests; a claim of all compute is exclusive."""
     exactly = claimed.exactly
     count = 1 if exactly.count is None else exactly.count
     if count < 1:
@@ -129,7 +125,7 @@ def _container(name: str, claimed: _Claimed, phase: Phase) -> ContainerRequest:
         memory=None if memory is None else max(memory, MIB),
         memory_percent=FULL if memory is None else None,
         compute=compute,
-        exclusive=memory is None and compute == FULL,
+        exclusive=compute == FULL,
         step=MIB,
         phase=phase,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil
 
-from adapters.dialects.dra import DRA
+from adapters.dialects.dra import DRA, DRIVER
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.devices import Devices, PublishedDevice, bare, means_cards
 from adapters.dialects.merge import MAX_MEMORY
@@ -147,6 +147,8 @@ def _slot(device: PublishedDevice, card: Card) -> Slice | None:
 def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
     """The share that a result consumes; a capacity that it does not state is consumed as a whole.
 
+    All compute of a device of ours is exclusive, as in the other dialects.
+
     Raises:
         _UnclearResultError: an amount cannot be parsed, or no card has as much.
     """
@@ -167,7 +169,8 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
         raise _UnclearResultError(
             f"consumedCapacity of {_name(result)} is out of range", (card.uuid,)
         )
-    return Grant("", card.uuid, ceil(memory), ceil(compute))
+    alone = result.driver == DRIVER and ceil(compute) == FULL
+    return Grant("", card.uuid, ceil(memory), ceil(compute), exclusive=alone)
 
 
 def _percent(amount: Fraction, device: PublishedDevice, name: str) -> Fraction:

@@ -91,8 +91,12 @@ def shadows(
             found += _of_counters(card, others, members) if others.shares else ()
             continue
         for each in members:
-            others = _without(use, known | _with_any(has, {each.key}))
-            shadow = _of_device(card, others, each) if others.shares else None
+            own = _with_any(has, {each.key})
+            others = _without(use, known | own)
+            if _excludes_others(card, use, own):
+                shadow: ShadowDevice | None = ShadowDevice(each.key)
+            else:
+                shadow = _of_device(card, others, each) if others.shares else None
             found += () if shadow is None else (shadow,)
     return tuple(sorted(found, key=lambda each: each.key))
 
@@ -102,6 +106,15 @@ def _with_any(
 ) -> frozenset[str]:
     """The claims that have one of these devices."""
     return frozenset(uid for uid, devices in has.items() if not set(devices).isdisjoint(keys))
+
+
+def _excludes_others(card: Card, use: CardUsage, claims: Collection[str]) -> bool:
+    """Whether a claim leaves memory that no other claim can have: it is exclusive."""
+    return any(
+        share.exclusive and share.memory < card.memory
+        for share in use.shares
+        if share.uid in claims
+    )
 
 
 def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:

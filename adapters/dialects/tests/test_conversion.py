@@ -64,6 +64,15 @@ def test_a_pod_of_each_dialect_has_a_claim_that_the_record_gives_again(dialect: 
     assert converted(made, DIALECTS) == {"main": ("c", claim)}
 
 
+def test_an_exclusive_card_with_a_part_of_its_memory_is_all_compute_of_a_claim() -> None:
+    limits = {"vgpu-number": 1, "vgpu-cores": 100, "vgpu-memory": 9}
+
+    (claim,) = conversion(a_pod([a_container("volcano.sh/", limits)])).specs.values()
+
+    (request,) = claim["devices"]["requests"]
+    assert request["exactly"]["capacity"]["requests"] == {"memory": "9Mi", "compute": "100"}
+
+
 def test_a_pod_without_a_share_has_no_claim() -> None:
     assert convert(a_pod([Container("main")]), DIALECTS) is None
 
@@ -72,7 +81,6 @@ def test_a_pod_without_a_share_has_no_claim() -> None:
     ("domain", "limits", "annotations", "loss"),
     [
         ("koordinator.sh/", {"gpu": 50}, {}, "50 % of the card's memory"),
-        ("volcano.sh/", {"vgpu-number": 1, "vgpu-cores": 100, "vgpu-memory": 1}, {}, "exclusive"),
         ("nvidia.com/", {"gpu": 1, "gpumem": 9, "priority": 1}, {}, "nvidia.com/priority: 1"),
         ("metax-tech.com/", {"sgpu": 1, "vcore": 5, "vmemory": 4}, {}, "QoS policy: best-effort"),
         (

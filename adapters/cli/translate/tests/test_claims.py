@@ -167,11 +167,7 @@ def test_several_cards_differ_and_a_part_in_percent_needs_the_memory_of_a_card()
 @pytest.mark.parametrize(
     ("limits", "metadata", "lost"),
     [
-        (
-            SHARE | {"volcano.sh/vgpu-cores": 100},
-            {},
-            [{"field": "container c: exclusive", "before": "yes", "after": "no"}],
-        ),
+        (SHARE | {"volcano.sh/vgpu-cores": 100}, {}, []),
         (
             HAMI,
             {"annotations": UUIDS | {"hami.io/gpu-scheduler-policy": "spread"}},

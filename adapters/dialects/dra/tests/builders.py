@@ -44,8 +44,8 @@ def a_result(device: str, driver: str = NVIDIA, **more: object) -> dict[str, obj
     return {"request": "r", "driver": driver, "pool": "n", "device": device, **more}
 
 
-def a_share(device: str, **amounts: str) -> dict[str, object]:
-    return a_result(device, shareID="b7542072", consumedCapacity=amounts)
+def a_share(device: str, driver: str = NVIDIA, **amounts: str) -> dict[str, object]:
+    return a_result(device, driver, shareID="b7542072", consumedCapacity=amounts)
 
 
 def a_claim(

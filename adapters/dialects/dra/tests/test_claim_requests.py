@@ -50,7 +50,7 @@ def containers(draw: st.DrawFn) -> ContainerRequest:
         memory=memory,
         memory_percent=percent,
         compute=compute,
-        exclusive=percent == compute == FULL,
+        exclusive=compute == FULL,
         step=MIB,
     )
 
@@ -128,13 +128,10 @@ def test_a_mig_slice_is_the_smallest_amount_that_is_requested() -> None:
         claim_specs(card, None)
 
 
-def test_exclusive_parts_of_a_card_are_lost() -> None:
+def test_an_exclusive_card_gets_all_compute() -> None:
     part = ContainerRequest("c", 1, memory=GIB, compute=30, exclusive=True)
 
-    assert lost(a_request(part)) == {
-        "container c: compute": ("30 %", "100 %"),
-        "container c: exclusive": ("yes", "no"),
-    }
+    assert lost(a_request(part)) == {"container c: compute": ("30 %", "100 %")}
 
 
 def test_init_containers_lose_the_peak() -> None:

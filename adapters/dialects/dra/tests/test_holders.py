@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import PRIORITY, holding
@@ -43,6 +44,19 @@ def test_a_share_is_what_it_consumes() -> None:
 
     assert found is not None
     assert found.grants == (Grant("", "GPU-0", 8 * GIB, 20),)
+
+
+def test_a_share_of_all_compute_of_our_driver_is_exclusive() -> None:
+    """As in the other dialects; what all compute means to another driver is its own affair."""
+    ours = a_slice(a_card_device("gpu-0", "GPU-0"), driver=DRIVER)
+    share = a_share("gpu-0", DRIVER, memory="8Gi", compute="100")
+    found = held(a_claim(share), ours)
+    theirs = held(a_claim(a_share("gpu-0", memory="8Gi", compute="100")))
+
+    assert found is not None
+    assert theirs is not None
+    assert found.grants == (Grant("", "GPU-0", 8 * GIB, FULL, exclusive=True),)
+    assert theirs.grants == (Grant("", "GPU-0", 8 * GIB, FULL),)
 
 
 def test_shares_of_several_cards_are_several_grants() -> None:

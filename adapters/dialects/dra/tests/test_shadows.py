@@ -113,6 +113,16 @@ def test_a_device_that_claims_cannot_share_is_taken_as_a_whole() -> None:
     assert shadowed(pod, slices=[no_memory]) == {f"{NVIDIA}/n/gpu-0": None}
 
 
+def test_what_an_exclusive_claim_leaves_of_its_card_is_taken() -> None:
+    """Schedulers know what it has, and not that nothing may be beside it."""
+    item = a_slice(a_shared(memory="80Gi", compute="100", slots="10"), driver=OURS)
+    for memory, expected in (("8Gi", {f"{OURS}/n/gpu-0": None}), ("80Gi", {})):
+        share = a_share("gpu-0", OURS, memory=memory, compute="100")
+        claim, grants = claimed(a_claim(share), item)
+
+        assert shadowed(grants, slices=[item], claims={claim.uid: claim}) == expected
+
+
 def test_a_claim_is_counted_by_schedulers_for_its_own_device_alone() -> None:
     theirs = a_slice(a_card_device("gpu-7", "a"))
     claim, grants = claimed(a_claim(a_share("gpu-0", memory="8Gi")), a_slice(a_shared()))
