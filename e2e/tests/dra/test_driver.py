@@ -155,6 +155,22 @@ def test_two_claims_of_a_container_are_one_share_and_each_container_has_its_own(
     assert second["CUDA_DEVICE_MEMORY_LIMIT_0"] == "4096m"
 
 
+def test_a_claim_of_all_compute_has_its_card_alone(driver: DriverNode) -> None:
+    """The scheduler would put the next claim beside it, which reserves no compute."""
+    api = driver.plane.api
+    for name, compute in (("alone", "100"), ("other", "0")):
+        made = share("4Gi")
+        made["spec"]["devices"]["requests"][0]["exactly"]["capacity"]["requests"] |= {
+            "compute": compute
+        }
+        api.create(CLAIMS, {"metadata": {"name": name}, **made})
+
+        api.create(PODS, claiming(name, name))
+        driver.wait_until_running(name)
+
+    assert driver.held() == {"alone": [("GPU-0", 4096)], "other": [("GPU-1", 4096)]}
+
+
 def test_a_share_of_two_containers_never_runs_and_the_event_says_why(driver: DriverNode) -> None:
     api = driver.plane.api
     api.create(CLAIMS, {"metadata": {"name": "both"}, **share("4Gi")})
