@@ -18,7 +18,7 @@ class Explanation:
     """One pod against all nodes.
 
     Attributes:
-        summary: in one line.
+        summary: in one line; of a pod that has cards, also where.
         best: the node that Dragoman would choose; None where none fits.
         fitting: nodes that fit, in the order of the inventory.
         rejected: by node, why it does not fit; for a ledger that cannot be read, what is wrong
@@ -50,8 +50,10 @@ async def explain(
         rejection_text(pod_request.request, rejection.reason) for rejection in rejections.distinct
     ]
     by_node = dict(zip(rejections.names, rejections.by_node(texts), strict=True))
+    text = summary(counted) if placement is None else f"placed on {placement.node}"
+    holds = ", ".join(node for node, _ in ledgers.committed(pod_request.request.uid))
     return Explanation(
-        summary=summary(counted) if placement is None else f"placed on {placement.node}",
+        summary=f"has cards of {holds}; if it had none: {text}" if holds else text,
         best=None if placement is None else placement.node,
         fitting=tuple(names.select(fits)),
         rejected={**by_node, **ledgers.problems()},

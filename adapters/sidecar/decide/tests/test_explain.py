@@ -49,6 +49,19 @@ def test_preemption_may_help_where_the_pod_fits_an_empty_node() -> None:
     assert found.summary.startswith("0 of 1 nodes fit")
 
 
+def test_a_pod_that_has_cards_is_said_to_have_them() -> None:
+    async def work() -> Explanation:
+        bench = await a_service(a_node("n1", cards=1), a_node("n2", cards=1))
+        pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=4000)))
+        assert pod_request is not None
+        await bench.service.committer.commit(pod_request, "n2")
+        return await explained(bench, 4000)
+
+    found = run(work())
+
+    assert found.summary.startswith("has cards of n2; if it had none: placed on n")
+
+
 async def a_large_service(nodes: int) -> Bench:
     """Half of the nodes are too small for a pod of 4,000 MiB."""
     return await a_service(
