@@ -11,6 +11,7 @@ from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.input.policy_option import PolicyOption, chosen_policy
 
 if TYPE_CHECKING:
+    from adapters.cli.output.report_part import ReportPart
     from adapters.cli.schedule import Run
 
 SOME_NOT_PLACED = 1
@@ -26,6 +27,17 @@ class ReportFormat(Enum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+class Only(Enum):
+    """A choice of pods by their result."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    BOUND = "bound"
+    SKIPPED = "skipped"
 
 
 def schedule(
@@ -40,7 +52,7 @@ def schedule(
     ] = None,
     output: Annotated[
         ReportFormat,
-        typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, json, yaml, csv or name."),
     ] = ReportFormat.TABLE,
     node_policy: Annotated[
         PolicyOption | None,
@@ -70,6 +82,17 @@ def schedule(
             "--explain", help="Report for placed pods too why they do not fit other nodes."
         ),
     ] = False,
+    only: Annotated[
+        list[Only] | None,
+        typer.Option(
+            metavar="RESULT",
+            help="List placed, refused, bound or skipped pods alone; repeatable.",
+        ),
+    ] = None,
+    no_cards: Annotated[bool, typer.Option("--no-cards", help="Leave out the cards.")] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Of the table, print the sums and warnings alone.")
+    ] = False,
 ) -> None:
     """Place pods on cards without a cluster.
 
@@ -87,9 +110,14 @@ def schedule(
     from adapters.cli.input.source import sources
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
+    from adapters.cli.output.report_part import SUMMARY, of_results
     from adapters.cli.schedule import RunOptions, started
     from adapters.dialects.dialect import Defaults
 
+    if summary and (output is not ReportFormat.TABLE or only or no_cards):
+        raise typer.BadParameter("is for a whole table", param_hint="--summary")
+    chosen = of_results([each.value for each in only or ()], cards=not no_cards)
+    part = SUMMARY if summary else chosen
     names = [*(filename or ()), *(more or ())]
     if not names:
         raise typer.BadParameter("pass at least one", param_hint="-f")
@@ -100,28 +128,36 @@ def schedule(
             with reading(names) as shown:
                 # No name for the manifests: what the run does not need of them is freed.
                 run = started(manifests(sources(names, sys.stdin.buffer), shown), options)
-        _write(run, output)
+        _write(run, output, part)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)
 
 
-def _write(run: "Run", output: ReportFormat) -> None:
+def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
+    pods = filter(part.shows, run.pods())
+    cards = run.cards() if part.cards else ()
     match output:
         case ReportFormat.JSON:
             from adapters.cli.output.json_report import json_report
 
-            _stream(json_report(run.pods(), run.cards()))
+            _stream(json_report(pods, cards))
         case ReportFormat.YAML:
             from adapters.cli.output.yaml_report import yaml_report
 
-            _stream(yaml_report(run.pods(), run.cards()))
+            _stream(yaml_report(pods, cards))
+        case ReportFormat.CSV | ReportFormat.NAME:
+            from adapters.cli.output.report_rows import pod_row
+            from adapters.cli.output.rows import RowFormat, formatted
+
+            rows = [*map(pod_row, pods)]
+            typer.echo(formatted("", (), rows, RowFormat(output.value)), nl=False)
         case ReportFormat.TABLE:
             from adapters.cli.output.table import write_report
             from adapters.cli.output.terminal import standard_output
 
             page, is_terminal = standard_output()
             # Another program finds the warnings on standard error.
-            write_report(run, page, with_warnings=is_terminal)
+            write_report(run, page, with_warnings=is_terminal, part=part)
             if is_terminal:
                 return
     for warning in run.warnings():

@@ -10,6 +10,7 @@ from adapters.cli.output.names import named, short
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, span
 from adapters.cli.output.report import NOT_PLACED, CardLine, PodLine, PodResult, ShareLine
+from adapters.cli.output.report_part import EVERYTHING, ReportPart
 from core.hardware.quantity import format_bytes
 
 MAX_REASONS = 8
@@ -45,17 +46,24 @@ class Reported(Protocol):
         ...
 
 
-def write_report(run: Reported, page: TextPage, *, with_warnings: bool = True) -> None:
-    """Write the whole report; of a pod no more is kept than its row and its reasons."""
+def write_report(
+    run: Reported, page: TextPage, *, with_warnings: bool = True, part: ReportPart = EVERYTHING
+) -> None:
+    """Write a part of the report; of a pod no more is kept than its row and its reasons.
+
+    The sum at the end counts all pods.
+    """
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()
     not_placed: list[tuple[str, list[str]]] = []
     for pod in run.pods():
         counts[pod.result] += 1
+        if not part.shows(pod):
+            continue
         rows.add(pod)
         if pod.result in NOT_PLACED:
             not_placed.append((short(pod.full_name), _reasons(pod)))
-    if counts:
+    if rows:
         page.table(_COLUMNS, rows)
     if not_placed:
         _title("Not placed", page)
@@ -63,8 +71,9 @@ def write_report(run: Reported, page: TextPage, *, with_warnings: bool = True) -
         page.line(span(name, "red"), indent=2)
         for text in reasons:
             page.line(span(text), indent=4)
-    page.part()
-    write_cards(run.cards(), page)
+    if part.cards:
+        page.part()
+        write_cards(run.cards(), page)
     warnings = run.warnings() if with_warnings else ()
     if warnings:
         _title("Warnings", page)
@@ -90,6 +99,9 @@ class _PodRows(Iterable[Row]):
         """Append a row."""
         name = short(pod.full_name)
         self._texts.append((pod.result, name, pod.dialect, pod.node, _shares(pod)))
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
     def __iter__(self) -> Iterator[Row]:
         """A line of headers, then the pods."""

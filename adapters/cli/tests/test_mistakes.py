@@ -91,7 +91,7 @@ WORDS = {
     "shedule": "No such command 'shedule'. Did you mean 'schedule'?",
     "schedule --filenam x": "No such option: --filenam (Possible options: --filename)",
     "schedule": "Invalid value for -f: pass at least one",
-    "schedule -f - -o xml": "'xml' is not one of 'table', 'json', 'yaml'.",
+    "schedule -f - -o xml": "'xml' is not one of 'table', 'json', 'yaml', 'csv', 'name'.",
     "schedule -f - --node-policy best": "'best' is not one of 'binpack', 'spread'.",
     "top podz": "'podz' is not one of 'nodes', 'cards', 'pods', 'namespaces'.",
     "configure foo": "'foo' is not one of 'kube-scheduler', 'koord-scheduler', 'vc-scheduler'.",
@@ -362,7 +362,7 @@ def test_the_list_of_commands_cuts_no_sentence_off() -> None:
 @pytest.mark.parametrize("command", ["schedule", "node", "configure"])
 def test_the_help_of_a_choice_names_its_values(command: str) -> None:
     values = {
-        "schedule": ["FORMAT", "table, json or yaml", "POLICY", "binpack or spread"],
+        "schedule": ["FORMAT", "table, json, yaml, csv or name", "POLICY", "binpack or spread"],
         "node": ["-config FILE"],
         "configure": ["kube-scheduler, koord-scheduler or vc-scheduler"],
     }
