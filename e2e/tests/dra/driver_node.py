@@ -214,3 +214,11 @@ def share(memory: str) -> Object:
         "capacity": {"requests": {"memory": memory}},
     }
     return {"spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}}}
+
+
+def sharing(driver: DriverNode, name: str, resources: dict[str, str]) -> Object:
+    """A pod of Volcano's words."""
+    body = pod(name, driver.plane.scheduler(KUBE), resources, terminationGracePeriodSeconds=0)
+    for container in body["spec"]["containers"]:
+        container |= {"image": IMAGE}
+    return body

@@ -15,23 +15,22 @@ import yaml
 
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.credentials import connect
-from e2e.harness.cluster.ready_cluster import PODS, events, pod
+from e2e.harness.cluster.ready_cluster import PODS, events
 from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.configured import CONFIGS
-from e2e.harness.schedulers.full_stack import KUBE
 from e2e.harness.workloads.claims import CLAIMS, DRIVER
 from e2e.tests.dra.arbiter import kill, unchecked_while_away
 from e2e.tests.dra.driver_node import (
     CARDS,
     EXTENDED,
-    IMAGE,
     NODE,
     SLICES,
     DriverNode,
     claiming,
     driver_node,
     share,
+    sharing,
 )
 
 pytestmark = [pytest.mark.local("the API server admits no claims of other modules")]
@@ -96,14 +95,6 @@ def test_the_example_runs_beside_a_volcano_pod_of_the_same_card(driver: DriverNo
     assert (other.devices, other.libraries) == (frozenset(), frozenset())
     shared = driver.node.inside(driver.read("shared"), body["spec"]["containers"][0]["name"])
     assert shared.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "4096m"
-
-
-def sharing(driver: DriverNode, name: str, resources: dict[str, str]) -> Object:
-    """A pod of Volcano's words."""
-    body = pod(name, driver.plane.scheduler(KUBE), resources, terminationGracePeriodSeconds=0)
-    for container in body["spec"]["containers"]:
-        container |= {"image": IMAGE}
-    return body
 
 
 def test_a_claim_that_was_allocated_unchecked_and_does_not_fit_never_runs(
