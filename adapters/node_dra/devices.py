@@ -118,9 +118,20 @@ def _partitioned(card: Card) -> CardDevices | None:
 
 
 def _distinct(geometry: Geometry) -> list[Slice]:
-    """Each profile at each start once, the smallest first."""
+    """Each profile at each start once, the smallest first.
+
+    Of one profile, those that exclude the fewest other slices come first: kube-scheduler takes the
+    first device that fits (k8s.io/dynamic-resource-allocation v0.37.1 structured/allocator.go), and
+    so a small slice leaves room for the largest one.
+    """
     found = {(slot.profile, slot.start): slot for each in geometry.layouts for slot in each.slices}
-    return sorted(found.values(), key=lambda slot: (slot.size, slot.profile, slot.start))
+
+    def excluded(slot: Slice) -> int:
+        return sum(slot.overlaps(other) for other in found.values())
+
+    return sorted(
+        found.values(), key=lambda slot: (slot.size, slot.profile, excluded(slot), slot.start)
+    )
 
 
 def _mig(card: Card, slot: Slice, counter_set: str) -> Json:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,19 @@ def test_slices_of_a_mig_card_that_overlap_consume_a_common_counter() -> None:
             "counters": {f"memory-slice-{n}": {"value": "1"} for n in (4, 5, 6, 7)},
         }
     ]
+
+
+def test_slices_that_leave_room_for_the_largest_are_listed_first() -> None:
+    """kube-scheduler takes the first device that fits."""
+    starts: dict[str, list[int]] = {}
+    for device in devices(mig_card(0)):
+        attributes: Any = device["attributes"]
+        starts.setdefault(attributes["profile"]["string"], []).append(attributes["start"]["int"])
+
+    assert starts["4g.40gb"] == [0]
+    assert starts["3g.40gb"] == [4, 0]
+    assert starts["2g.20gb"] == [4, 0, 2]
+    assert starts["1g.10gb"] == [6, 4, 5, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from e2e.harness.cluster.ready_cluster import PODS
 
 RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
-DRIVER, CLASS = "gpu.dragoman.dev", "share.dragoman.dev"
+DRIVER, CLASS, MIG_CLASS = "gpu.dragoman.dev", "share.dragoman.dev", "mig.dragoman.dev"
 NODE = "dra-node"
 CARDS = ("GPU-dra-0", "GPU-dra-1")
 SCHEDULERS = ("first-scheduler", "second-scheduler")
@@ -67,6 +67,14 @@ def a_claim(name: str, memory: int, compute: int = 0) -> Object:
         "metadata": {"name": name},
         "spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}},
     }
+
+
+def a_claim_for_slice(name: str, profile: str) -> Object:
+    """A claim for a MIG slice of this profile."""
+    expression = f"device.attributes['{DRIVER}'].profile == '{profile}'"
+    exactly = {"deviceClassName": MIG_CLASS, "selectors": [{"cel": {"expression": expression}}]}
+    requests = [{"name": "slice", "exactly": exactly}]
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
 
 
 def a_pod(name: str, scheduler: str, *claims: str) -> Object:

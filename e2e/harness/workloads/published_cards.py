@@ -22,7 +22,9 @@ def published(api: Api, node: str, cards: Iterable[Card]) -> Iterator[dict[str, 
     ]
     for each in objects:
         api.create(f"{RESOURCES}/resourceslices", each)
-    yield {device["name"]: device for each in found for device in each.devices}
-    for each in objects:
-        api.delete(f"{RESOURCES}/resourceslices/{each['metadata']['name']}")
-    api.delete(f"/api/v1/nodes/{node}")
+    try:
+        yield {device["name"]: device for each in found for device in each.devices}
+    finally:
+        for each in objects:
+            api.delete(f"{RESOURCES}/resourceslices/{each['metadata']['name']}")
+        api.delete(f"/api/v1/nodes/{node}")

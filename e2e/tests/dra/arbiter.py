@@ -18,10 +18,10 @@ from e2e.harness.workloads.claims import (
     GIB,
     NODE,
     RESOURCES,
-    SCHEDULERS,
     a_claim,
     a_pod,
     a_slice,
+    claim_share,
 )
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/dragoman-reconciler"
@@ -56,7 +56,7 @@ def end(plane: ControlPlane) -> None:
 def is_asked(service: Service) -> bool:
     """Whether the API server asks the service about claims: it learns of webhooks late."""
     api, before = service.plane.api, newest(service)
-    add(api, "known", SCHEDULERS[0], GIB)
+    claim_share(api, "known", GIB, NODE)
     within(60, lambda: node_of(api, "known") == NODE)
     end_round(api)
     return bool(decisions(service, before))

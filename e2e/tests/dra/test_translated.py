@@ -21,7 +21,14 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.nodes import add_nodes, fake_node
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
-from e2e.harness.workloads.claims import CLAIMS, RESOURCES, SCHEDULERS, a_class
+from e2e.harness.workloads.claims import (
+    CLAIMS,
+    RESOURCES,
+    SCHEDULERS,
+    a_claim_for_slice,
+    a_class,
+    a_pod,
+)
 from e2e.harness.workloads.published_cards import published
 from e2e.tests.guides.expected import GUIDES
 
@@ -118,6 +125,21 @@ def test_the_pods_of_a_guide_get_their_amounts_by_claims(
     if "whole" in example or "exclusive" in example:
         found = {name: [(mib, 100) for mib, _ in rows] for name, rows in found.items()}
     assert found == wanted
+
+
+@pytest.mark.usefixtures("devices")
+def test_small_slices_leave_room_for_the_largest_beside_them(plane: ControlPlane) -> None:
+    """4g.20gb has one start, which the first slice of 1g.5gb by its number would exclude."""
+    api = plane.api
+    try:
+        for name, profile in (("small", "1g.5gb"), ("other", "1g.5gb"), ("large", "4g.20gb")):
+            api.create(CLAIMS, a_claim_for_slice(name, profile))
+            create(api, {"kind": "Pod", **a_pod(name, SCHEDULERS[0], name)}, [name])
+            within(60, lambda name=name: node_of(api, name) == NODE)  # type: ignore[misc]
+    finally:
+        clear(api)
+        api.delete(CLAIMS)
+        within(60, lambda: not api.get(CLAIMS)["items"])
 
 
 def create(api: Api, document: Object, names: list[str]) -> None:
