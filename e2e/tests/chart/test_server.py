@@ -122,11 +122,16 @@ def test_helm_installs_upgrades_and_uninstalls_and_leaves_keys_and_ledgers() -> 
             hook["clientConfig"]["caBundle"] = AUTHORITY
         plane.api.replace(hooks, found)
         warned = chart.helm(
-            "upgrade", *words, "--set=webhooks.failurePolicy=Ignore,webhooks.timeoutSeconds=7"
+            "upgrade",
+            *words,
+            "--set=webhooks.failurePolicy=Ignore,webhooks.timeoutSeconds=7",
+            "--set=imageRegistry=registry.example.com",
         )
 
         assert "urlPrefix: http://dragoman.dragoman-system.svc:9595/extender" in notes
         assert "WARNING" not in notes
+        assert "No image is published under the names" in notes
+        assert "No image is published under the names" not in warned
         assert "WARNING: with failurePolicy Ignore" in warned
         assert plane.api.get(secret)["data"] == {"tls.crt": "eA=="}
         after = plane.api.get(hooks)["webhooks"]

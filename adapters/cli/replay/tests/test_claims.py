@@ -9,6 +9,7 @@ import pytest
 from adapters.cli.tests.command import command
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.observe.recording import FileRecorder
@@ -34,7 +35,8 @@ def record(file: Path, claims: Sequence[Json], most: int = 1 << 20) -> None:
     catalog.put_slice(cards.__replace__(spec=cards.spec.__replace__(node_name="n1")))
     catalog.put_class(CLASS)
     endpoint = ClaimAdmission(bench.service, catalog)
-    assert run(bench.service.commit(a_pod_request(bench, "p", 2000), "n1"))
+    committed, _ = run(bench.service.commit(a_pod_request(bench, "p", 2000), "n1"))
+    assert isinstance(committed, Committed)
     for claim in claims:
         run(endpoint.statuses(claim_review(claim)))
     recorder.close()
