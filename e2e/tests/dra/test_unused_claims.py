@@ -18,6 +18,9 @@ PODS_OF_A_ROUND = 30
 ROUNDS = 30
 """At most; in the first ones some claims stay allocated."""
 
+WIDTHS = 4
+"""Rounds of which each spreads the deletions over twice the time: from 30 to 240 milliseconds."""
+
 
 def test_deleted_pods_leave_claims_allocated_and_the_leader_deallocates_them(
     plane: ControlPlane,
@@ -47,7 +50,8 @@ def rounds(api: Api) -> Iterator[set[str]]:
             api.create(CLAIMS, a_claim(name, GIB))
         for index, name in enumerate(names):
             api.create(PODS, a_pod(name, SCHEDULERS[0], name))
-            sleep(index / 1000)  # each pod vanishes at another moment of its binding
+            # Each pod vanishes at another moment of its binding, which takes longer under load.
+            sleep(index * 2 ** (number % WIDTHS) / 1000)
             api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
         clear(api)
         api.create(PODS, a_pod("later", SCHEDULERS[0]))
