@@ -225,6 +225,35 @@ def test_decisions_have_a_time_and_lead_to_pod_and_node(visit: Visit, service: R
     visit.picture("decisions")
 
 
+def test_a_decision_about_a_claim_leads_to_the_claim_and_its_pods(visit: Visit) -> None:
+    """As the arbiter's decisions are; this service has no API server that asks about claims."""
+    claim = {
+        "decision": "x-1",
+        "time": "2026-11-23T10:00:00.000+00:00",
+        "verb": "claim",
+        "outcome": "refused",
+        "pod": "team/c",
+        "uid": "u",
+        "dialect": "dra",
+        "node": "n1",
+        "text": "dragoman: quota of namespace team: memory 2 GiB short (4 GiB of 6 GiB used)",
+        "consumers": ["team/p", "team/q"],
+    }
+    answer = {"total": 1, "rows": [claim], "kept": 1}
+    visit.page.route("**/api/dashboard/decisions*", lambda route: route.fulfill(json=answer))
+    page = visit.open("#/decisions")
+
+    row = page.get_by_role("row").filter(has_text="claim")
+
+    expect(row).to_contain_text("team/c (team/p, team/q)")
+    assert [link.inner_text() for link in row.get_by_role("link").all()] == [
+        "team/c",
+        "team/p",
+        "team/q",
+        "n1",
+    ]
+
+
 def test_a_refresh_keeps_selection_focus_scroll_and_what_is_typed(
     visit: Visit, service: Running
 ) -> None:
