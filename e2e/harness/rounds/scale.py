@@ -143,7 +143,7 @@ def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | 
     create_all(plane.api, PODS, asked)
     before, used = _writes(plane.api), processor_seconds(plane.run)
     with (
-        _bindings(plane.api) as bound,
+        bindings(plane.api) as bound,
         turn(lambda: STARTERS[scheduler](plane, configuration), plane),
     ):
         within(PATIENCE, lambda: len(bound) == pods)
@@ -178,7 +178,7 @@ def _no_service(plane: ControlPlane) -> Service:
 
 
 @contextmanager
-def _bindings(api: Api) -> Iterator[Mapping[str, float]]:
+def bindings(api: Api) -> Iterator[Mapping[str, float]]:
     """By pod, when it was seen to be bound; filled as they are."""
     version: str = api.get(f"{PODS}?limit=1")["metadata"]["resourceVersion"]
     bound: dict[str, float] = {}
