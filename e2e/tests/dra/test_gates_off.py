@@ -35,7 +35,7 @@ from e2e.harness.workloads.claims import (
     a_slice,
 )
 from e2e.harness.workloads.inventory import Gpu, add_inventory, described, volcano
-from e2e.tests.dra.arbiter import decisions, end, newest, wait_for_ledger
+from e2e.tests.dra.arbiter import decisions, end, is_asked, is_free, newest, wait_for_ledger
 from e2e.tests.dra.shares import bind_share, shadows
 
 pytestmark = pytest.mark.local("its API server emulates an older version")
@@ -104,11 +104,14 @@ def serving(plane: ControlPlane, **dra: object) -> Iterator[Service]:
     """A service, and a driver whose devices have none of the newer fields."""
     made = plane.api.create(SLICES, a_slice(NODE, [whole(*each) for each in enumerate(CARDS)]))
     service = start_service(plane, dra={"claims": True, **dra})
-    wait_for_ledger(plane)
-    yield service
-    end(plane)
-    service.stop()
-    plane.api.delete(f"{SLICES}/{made['metadata']['name']}")
+    try:
+        wait_for_ledger(plane)
+        yield service
+        end(plane)
+        within(60, lambda: not shadows(plane.api))
+    finally:
+        service.stop()
+        plane.api.delete(f"{SLICES}/{made['metadata']['name']}")
 
 
 def whole(number: int, uuid: str) -> Object:
@@ -154,6 +157,8 @@ def test_a_claim_holds_its_card_and_no_pod_gets_it(plane: ControlPlane) -> None:
 
 def test_the_arbiter_corrects_a_choice_and_rejects_what_does_not_fit(plane: ControlPlane) -> None:
     with serving(plane, arbiter=True) as service, webhooks(service):
+        within(60, lambda: is_asked(service))
+        within(60, lambda: is_free(plane))
         bind_share(service, NODE, "pod", 1024)
         before = newest(service)
 
