@@ -12,7 +12,8 @@ from collections import deque
 from adapters.wire.name_index import NameList
 
 LISTS = 4
-"""Lists that are kept: the nodes of the filters and of the prioritize calls of two schedulers."""
+"""Lists that are kept, the ones that were asked about last: the nodes of the filters and of the
+prioritize calls of two schedulers."""
 
 MAX_ENDING = 2 << 20
 """Bytes of a list that is kept at most: 90,000 names of usual length."""
@@ -24,20 +25,24 @@ NO_NAMES = b"[]"
 
 
 class SeenNames:
-    """The latest lists of names, by the ending of a body that each of them is."""
+    """Lists of names, by the ending of a body that each of them is."""
 
     def __init__(self) -> None:
         self._latest: deque[tuple[bytes, NameList]] = deque(maxlen=LISTS)
 
     def find(self, content: bytes) -> tuple[bytes, NameList] | None:
         """The body with ``NO_NAMES`` as names, and its names; None where they were not seen."""
-        for ending, names in self._latest:
+        for place, (ending, names) in enumerate(self._latest):
             if content.endswith(ending):
+                del self._latest[place]
+                self._latest.appendleft((ending, names))
                 return content[: -len(ending)] + _ENDING % NO_NAMES, names
         return None
 
     def expect(self, names: NameList) -> None:
         """Keep the names of an answer: prioritize asks about the nodes that filter returned."""
+        if any(known is names for _, known in self._latest):
+            return
         ending = _ENDING % names.compact
         if len(ending) <= MAX_ENDING and all(ending != known for known, _ in self._latest):
             self._latest.appendleft((ending, names))

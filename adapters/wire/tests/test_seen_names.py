@@ -129,3 +129,13 @@ def test_a_list_past_the_limit_is_not_kept() -> None:
     first = names_of(of("p", name), seen)
 
     assert names_of(of("p", name), seen) is not first
+
+
+def test_a_list_that_is_asked_about_stays_whatever_the_filters_answered_meanwhile() -> None:
+    seen = SeenNames()
+    asked = names_of(of("p0", "n1", "n2"), seen)
+
+    for number in range(2 * LISTS):
+        seen.expect(NameList.of([f"left-{number}"]))
+
+        assert names_of(of(f"p{number}", "n1", "n2"), seen) is asked
