@@ -9,10 +9,10 @@ import pytest
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, turn
+from e2e.harness.cluster.ready_cluster import PODS, node_of, turn
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_koord_scheduler_alone
-from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+from e2e.harness.schedulers.service import Service, held, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CARDS,
     CLAIMS,
@@ -23,6 +23,7 @@ from e2e.harness.workloads.claims import (
     a_pod,
     allocated,
 )
+from e2e.tests.dra.arbiter import end, wait_for_ledger
 
 pytestmark = pytest.mark.local("the API server admits no claims of other modules")
 
@@ -33,7 +34,7 @@ KOORD = "koord-scheduler"
 def service(plane: ControlPlane) -> Iterator[Service]:
     """The arbiter, which the API server does not ask yet, and koord-scheduler without extender."""
     made = start_service(plane, dra={"claims": True, "arbiter": True})
-    within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
+    wait_for_ledger(plane)
     profile: Object = {"profiles": [{"schedulerName": KOORD}]}
     with turn(lambda: start_koord_scheduler_alone(plane, profile), plane):
         yield made
@@ -50,18 +51,10 @@ def result(api: Api, name: str, scheduler: str, memory: int) -> Object:
     return dict(found)
 
 
-def clean(service: Service) -> None:
-    api = service.plane.api
-    clear(api)
-    api.delete(CLAIMS)
-    within(60, lambda: not api.get(CLAIMS)["items"])
-    within(60, lambda: not held(service.plane, NODE))
-
-
 def test_a_claim_of_a_part_is_made_a_share_beside_which_others_fit(service: Service) -> None:
     api = service.plane.api
     assert "shareID" not in result(api, "alone", KOORD, 8 * GIB), "nothing would have to be made"
-    clean(service)
+    end(service.plane)
 
     with webhooks(service):
         within(60, lambda: "shareID" in retried(service, api))
@@ -72,10 +65,10 @@ def test_a_claim_of_a_part_is_made_a_share_beside_which_others_fit(service: Serv
     assert beside["device"] == share["device"]
     assert sorted(allocated(api, CARDS).values()) == [0, 80 * GIB]
     assert set(held(service.plane, NODE)) == {"part", "beside"}
-    clean(service)
+    end(service.plane)
 
 
 def retried(service: Service, api: Api) -> Object:
     """The result for the claim, made once more: the API server learns of webhooks late."""
-    clean(service)
+    end(service.plane)
     return result(api, "part", KOORD, 8 * GIB)

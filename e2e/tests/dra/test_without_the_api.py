@@ -10,10 +10,10 @@ from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.nodes import add_nodes, fake_node
 from e2e.harness.processes.flags import Flags
 from e2e.harness.processes.run import run
-from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import install, ledger, start_service
+from e2e.harness.schedulers.service import install, start_service
 from e2e.harness.workloads.claims import CARDS, NODE, RESOURCES
 from e2e.harness.workloads.inventory import Gpu, volcano
+from e2e.tests.dra.arbiter import wait_for_ledger
 
 pytestmark = pytest.mark.local("its API server serves fewer APIs")
 
@@ -42,7 +42,7 @@ def test_a_service_works_where_the_api_of_claims_is_off(plane: ControlPlane) -> 
 
     service = start_service(plane, dra={"claims": True, "arbiter": True, "shadows": True})
 
-    within(60, lambda: len(ledger(plane, NODE).get("cards", ())) == len(CARDS))
+    wait_for_ledger(plane)
     assert service.process is not None
     text = service.process.log.read_text()
     assert "dra.unavailable" in text
