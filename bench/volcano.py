@@ -11,10 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
+from e2e.harness.cluster.node_ledgers import ledgers_of
 from e2e.harness.cluster.ready_cluster import cluster
 from e2e.harness.rounds.volcano import Round, alone, grow, with_service
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
-from e2e.harness.schedulers.service import install, ledgers_of, start_service
+from e2e.harness.schedulers.service import install, start_service
 from e2e.testbed.cache import NotBuiltError
 
 Result = tuple[str, float, str, str | None, float | None]

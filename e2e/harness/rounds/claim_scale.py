@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from e2e.harness.cluster.api import Api, ApiError
 from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledgers_of
 from e2e.harness.cluster.nodes import fake_node, is_ready
 from e2e.harness.cluster.ready_cluster import PODS, cluster, turn
 from e2e.harness.processes.usage import processor_seconds
@@ -14,7 +15,7 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.rounds.scale import CARDS, PATIENCE, bindings
 from e2e.harness.schedulers.full_stack import prepare
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import Service, ledgers_of, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CLAIMS,
     DRIVER,

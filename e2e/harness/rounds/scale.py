@@ -21,6 +21,7 @@ import yaml
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledgers_of
 from e2e.harness.cluster.nodes import is_ready
 from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn
 from e2e.harness.names import LEDGERS
@@ -32,13 +33,7 @@ from e2e.harness.schedulers.schedulers import (
     start_koord_scheduler_alone,
     start_kube_scheduler,
 )
-from e2e.harness.schedulers.service import (
-    Service,
-    install,
-    kube_like,
-    ledgers_of,
-    start_service,
-)
+from e2e.harness.schedulers.service import Service, install, kube_like, start_service
 from e2e.harness.workloads.inventory import (
     Described,
     DialectRecords,

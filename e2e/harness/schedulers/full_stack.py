@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledger
 from e2e.harness.cluster.nodes import start_kwok
 from e2e.harness.cluster.ready_cluster import wait_for_nodes
 from e2e.harness.processes.waiting import within
@@ -15,7 +16,7 @@ from e2e.harness.schedulers.schedulers import (
     start_volcano_controllers,
     start_volcano_scheduler,
 )
-from e2e.harness.schedulers.service import Service, install, kube_like, ledger, volcano_like
+from e2e.harness.schedulers.service import Service, install, kube_like, volcano_like
 from e2e.harness.workloads.inventory import Described, add_inventory
 from e2e.testbed import cache
 

@@ -10,16 +10,11 @@ from functools import partial
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledger
 from e2e.harness.cluster.ready_cluster import turn
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import (
-    Service,
-    kube_like,
-    ledger,
-    start_service,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, kube_like, start_service, with_decisions
 from e2e.harness.workloads.inventory import DialectRecords, described
 
 ANYWHERE = [{"operator": "Exists"}]

@@ -6,11 +6,12 @@ from itertools import takewhile
 
 from e2e.harness.cluster.api import Api, ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of
 from e2e.harness.doubles.webhook import CONFIGURATIONS
 from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, ledger
+from e2e.harness.schedulers.service import Service
 from e2e.harness.workloads.claims import (
     CARDS,
     CLAIMS,

@@ -12,6 +12,7 @@ from e2e.harness.cluster import chart
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, events, pod
 from e2e.harness.names import NAMESPACE
 from e2e.harness.node.agent import start_agent
@@ -21,7 +22,7 @@ from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KUBE, prepare, starter
-from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import CLAIMS, RESOURCES
 
 SLICES = f"{RESOURCES}/resourceslices"

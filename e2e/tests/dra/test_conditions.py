@@ -7,9 +7,10 @@ import pytest
 from adapters.dialects.dra.conditions import COMMITTED, REJECTED
 from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, ledger, start_service
+from e2e.harness.schedulers.service import Service, start_service
 from e2e.harness.workloads.claims import (
     CLAIMS,
     GIB,

@@ -12,9 +12,10 @@ from core.hardware.card import Card
 from core.hardware.quantity import GIB, MIB
 from e2e.harness.cluster.api import Api, ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import CLAIMS, SCHEDULERS, a_pod
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
 from e2e.harness.workloads.published_cards import published

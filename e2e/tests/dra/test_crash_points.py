@@ -11,13 +11,14 @@ from signal import SIGKILL
 import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.doubles.faults import Act, Fault, Request, answered, cut
 from e2e.harness.doubles.proxy import Proxy, proxy
 from e2e.harness.doubles.recorder import Answer, Recorder, recorder
 from e2e.harness.doubles.webhook import allow, refuse, webhook
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import CARDS, CLAIMS, GIB, NODE, SCHEDULERS
 from e2e.tests.dra.arbiter import add, end, is_asked, wait_for_ledger
 

@@ -15,12 +15,13 @@ import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.nodes import start_kwok
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of, wait_for_nodes
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import Service, held, install, start_service, webhooks
+from e2e.harness.schedulers.service import Service, install, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CARDS,
     CLAIMS,

@@ -10,10 +10,11 @@ import pytest
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.nodes import add_nodes, fake_node
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, ledger, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CLAIMS,
     MIG_CLASS,

@@ -9,10 +9,11 @@ import pytest
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, node_of, turn
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_koord_scheduler_alone
-from e2e.harness.schedulers.service import Service, held, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CARDS,
     CLAIMS,

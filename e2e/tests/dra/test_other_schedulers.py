@@ -12,6 +12,7 @@ import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import events, node_of, turn
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import (
@@ -19,7 +20,7 @@ from e2e.harness.schedulers.schedulers import (
     start_volcano_controllers,
     start_volcano_scheduler,
 )
-from e2e.harness.schedulers.service import Service, held, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import CLAIMS, GIB, NODE, SCHEDULERS
 from e2e.tests.dra.arbiter import (
     add,

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, ledger, start_service, with_decisions
+from e2e.harness.schedulers.service import Service, start_service, with_decisions
 from e2e.harness.workloads.claims import (
     CLAIMS,
     GIB,

@@ -15,6 +15,7 @@ import pytest
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of, pod
 from e2e.harness.node.agent import start_agent
 from e2e.harness.node.real_node import RealNode, real_node
@@ -22,7 +23,7 @@ from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KUBE, prepare, starter
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import held, start_service, with_decisions
+from e2e.harness.schedulers.service import start_service, with_decisions
 from e2e.harness.workloads.claims import CLAIMS, RESOURCES, a_class
 from e2e.testbed import cache
 

@@ -10,9 +10,10 @@ from fractions import Fraction
 import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import Service, held, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CAPACITY,
     CARDS,

@@ -7,9 +7,10 @@ import pytest
 
 from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import held, start_service
+from e2e.harness.schedulers.service import start_service
 from e2e.harness.workloads.claims import CLAIMS, GIB, NODE, SCHEDULERS, a_claim, a_pod
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")

@@ -11,6 +11,7 @@ import pytest
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, cluster, events, node_of, turn, wait_for_nodes
 from e2e.harness.names import DEVICES, LEDGERS
 from e2e.harness.processes.process import StartError
@@ -26,10 +27,8 @@ from e2e.harness.schedulers.schedulers import (
 from e2e.harness.schedulers.service import (
     Service,
     example,
-    held,
     install,
     kube_like,
-    ledger,
     start_service,
     volcano_like,
     webhooks,

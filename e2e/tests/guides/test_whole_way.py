@@ -15,6 +15,7 @@ import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.prometheus import start_prometheus
 from e2e.harness.cluster.ready_cluster import PODS, node_of
 from e2e.harness.names import LEDGERS
@@ -28,11 +29,7 @@ from e2e.harness.oracles.expected import (
 from e2e.harness.oracles.from_annotations import shares_of_pod
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KUBE, Planes
-from e2e.harness.schedulers.service import (
-    held,
-    ledger,
-    webhooks,
-)
+from e2e.harness.schedulers.service import webhooks
 from e2e.tests.guides.agent_pod import agent_pod, asked
 from e2e.tests.guides.expected import EITHER, GUIDES, RECORD_CHECKS
 from e2e.tests.guides.monitored import (

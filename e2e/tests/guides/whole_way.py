@@ -9,6 +9,7 @@ import yaml
 
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledger
 from e2e.harness.cluster.ready_cluster import PODS, events
 from e2e.harness.names import DEVICES
 from e2e.harness.node.real_node import RealNode, real_node
@@ -18,7 +19,7 @@ from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.configured import CONFIGS
 from e2e.harness.schedulers.full_stack import Planes, prepare, start_schedulers
-from e2e.harness.schedulers.service import Service, ledger, start_service, with_decisions
+from e2e.harness.schedulers.service import Service, start_service, with_decisions
 
 IMAGES = (
     "docker.io/nvidia/cuda:9.0-devel",

@@ -12,6 +12,7 @@ import pytest
 from adapters.node.hook.other_injectors import VISIBLE_DEVICES
 from adapters.node.kubelet.checkpoint import CHECKPOINT, read
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.names import LEDGERS
 from e2e.harness.node.agent import Host, RunningAgent, start_agent
 from e2e.harness.node.containerd import Containerd, start_containerd
@@ -21,12 +22,7 @@ from e2e.harness.node.kubelet import start_kubelet
 from e2e.harness.node.machine import start_machine
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    install,
-    start_service,
-)
+from e2e.harness.schedulers.service import Service, install, start_service
 
 PODS = "/api/v1/namespaces/default/pods"
 GPU = "nvidia.com/gpu"

@@ -14,6 +14,7 @@ from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.credentials import connect
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import PODS, cluster, node_of, pod, turn
 from e2e.harness.names import LEDGERS, NAMESPACE
@@ -23,10 +24,8 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import (
     Service,
-    held,
     install,
     kube_like,
-    ledger,
     start_service,
     with_decisions,
 )

@@ -12,6 +12,7 @@ import pytest
 
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod, turn
 from e2e.harness.names import CORE, RATIO
 from e2e.harness.processes.run import REPOSITORY
@@ -24,14 +25,7 @@ from e2e.harness.schedulers.schedulers import (
     start_volcano_controllers,
     start_volcano_scheduler,
 )
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    start_service,
-    wait_until_free,
-    webhooks,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
 from e2e.harness.workloads.inventory import described, gpus, koordinator, volcano
 from e2e.testbed import cache
 

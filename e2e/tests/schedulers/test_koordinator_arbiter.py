@@ -10,6 +10,7 @@ import pytest
 
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, events, node_of, pod, turn
 from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.waiting import within
@@ -22,14 +23,7 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    start_service,
-    wait_until_free,
-    webhooks,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
 from e2e.harness.workloads.inventory import described, gpus, koordinator, volcano
 
 NODE = "two-cards"

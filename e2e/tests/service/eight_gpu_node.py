@@ -4,8 +4,8 @@ from collections import Counter
 
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS
-from e2e.harness.schedulers.service import held
 from e2e.harness.workloads.inventory import Described, described, gpus, metax, volcano
 
 CARDS, MEMORY = 8, 81920

@@ -14,6 +14,7 @@ from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.namespaces import namespace
+from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, add_priorities, node_of, pod, turn
 from e2e.harness.cluster.shared_cluster import LABEL
 from e2e.harness.doubles.recorder import Call, recorder
@@ -28,15 +29,7 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    ledger,
-    start_service,
-    wait_until_free,
-    webhooks,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
 from e2e.harness.workloads.inventory import Described, Gpu, described, gpus, koordinator
 from e2e.harness.workloads.inventory import metax as metax_says
 from e2e.harness.workloads.storm import (

@@ -13,6 +13,7 @@ import pytest
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.nodes import add_nodes
 from e2e.harness.cluster.ready_cluster import (
     PODS,
@@ -26,15 +27,7 @@ from e2e.harness.cluster.ready_cluster import (
 from e2e.harness.names import LEDGERS
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_koord_scheduler, start_kube_scheduler
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    install,
-    kube_like,
-    ledger,
-    start_service,
-    wait_until_free,
-)
+from e2e.harness.schedulers.service import Service, install, kube_like, start_service
 from e2e.tests.service.eight_gpu_node import (
     CARDS,
     FIT,

@@ -13,6 +13,7 @@ from e2e.harness.cluster import audit
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import FREED, held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod
 from e2e.harness.doubles.faults import (
     Act,
@@ -30,15 +31,7 @@ from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.clock import Clock
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import (
-    FREED,
-    Service,
-    held,
-    install,
-    kube_like,
-    start_service,
-    wait_until_free,
-)
+from e2e.harness.schedulers.service import Service, install, kube_like, start_service
 from e2e.tests.service.eight_gpu_node import FIT, METAX, VOLCANO, bound, eight_gpu_node, violations
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]

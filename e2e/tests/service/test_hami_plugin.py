@@ -7,16 +7,12 @@ from functools import partial
 import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod
 from e2e.harness.doubles.hami_plugin import PHASE, serve
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.lock_holders import ANYWHERE, locking_service, unattended_node
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    install,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, install, with_decisions
 from e2e.harness.workloads.inventory import DialectRecords
 
 pytestmark = pytest.mark.local

@@ -12,6 +12,7 @@ import pytest
 
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import (
     PODS,
     add_priorities,
@@ -31,11 +32,9 @@ from e2e.harness.schedulers.schedulers import (
 )
 from e2e.harness.schedulers.service import (
     Service,
-    held,
     install,
     kube_like,
     start_service,
-    wait_until_free,
     with_decisions,
 )
 from e2e.harness.workloads.inventory import (

@@ -17,6 +17,7 @@ import pytest
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import FREED, held, wait_until_free
 from e2e.harness.cluster.nodes import FAKE
 from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import DEVICES
@@ -37,14 +38,7 @@ from e2e.harness.schedulers.full_stack import (
     start_schedulers,
     wait_for_cards,
 )
-from e2e.harness.schedulers.service import (
-    FREED,
-    Service,
-    held,
-    start_service,
-    wait_until_free,
-    webhooks,
-)
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.schedulers.volcano import GROUPS
 from e2e.harness.workloads.claims import (
     CLAIMS,

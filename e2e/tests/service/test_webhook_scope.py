@@ -9,12 +9,13 @@ import pytest
 
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.ready_cluster import PODS, bind, events, pod
 from e2e.harness.names import LEDGERS
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import wait_for_cards
-from e2e.harness.schedulers.service import Service, held, install, start_service, webhooks
+from e2e.harness.schedulers.service import Service, install, start_service, webhooks
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
 
 pytestmark = [pytest.mark.local]

@@ -7,20 +7,13 @@ from functools import partial
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, bind, events, node_of, turn
 from e2e.harness.names import CORE, LEDGERS, NAMESPACE, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KOORD, KUBE, VOLCANO, starter
 from e2e.harness.schedulers.schedulers import CRDS
-from e2e.harness.schedulers.service import (
-    Service,
-    held,
-    install,
-    ledger,
-    start_service,
-    webhooks,
-    with_decisions,
-)
+from e2e.harness.schedulers.service import Service, install, start_service, webhooks, with_decisions
 from e2e.harness.schedulers.stock_sharing import on, peers, runs, shares
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import gpus, volcano
