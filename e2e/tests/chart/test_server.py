@@ -344,6 +344,11 @@ def test_an_author_cannot_write_a_result_key_of_an_existing_pod(plane: ControlPl
     assert found["annotations"] == {"a": "b", "dragoman.dev/allocation": "[]"}
     plane.api.delete(f"{PODS}/of-author")
 
+    plane.api.create(PODS, pod("without-annotations", "default-scheduler", {}))
+    with pytest.raises(ApiError, match="dragoman.dev/allocation: only schedulers"):
+        annotate(author, "without-annotations", "dragoman.dev/allocation", "[]")
+    plane.api.delete(f"{PODS}/without-annotations")
+
 
 @pytest.mark.parametrize("key", ["metax-tech.com/sgpu-qos-policy", "metax-tech.com/sgpu-app-class"])
 def test_an_author_cannot_change_by_what_policy_an_existing_pod_shares_its_card(
