@@ -12,40 +12,30 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
+import turns
+
 from e2e.harness.rounds import claim_scale
 from e2e.testbed.cache import NotBuiltError
 
-Result = tuple[str, float, str, str | None, float | None]
-"""As in ``service``."""
 
-
-def measure(nodes: int, claims: int, turns: int) -> Iterator[Result]:
+def measure(nodes: int, claims: int, count: int) -> Iterator[turns.Result]:
     """Each result as arguments of ``run.report``."""
     with claim_scale.ground(nodes) as service:
         rounds = [claim_scale.bind_all(service, claims, asked=False)]
-        for _ in range(turns):
+        for _ in range(count):
             rounds.append(claim_scale.bind_all(service, claims, asked=True))
             rounds.append(claim_scale.bind_all(service, claims, asked=False))
-    alone = [one.rate for one in rounds if not one.asked]
-    base = sum(alone) / len(alone)
-    yield "claims_alone_pods_per_s", base, "1/s", None, None
-    for one in rounds:
-        way = "" if one.asked else "_alone"
-        spent = sum(one.processor.values()) / one.pods
-        yield f"claims{way}_all_cpu_ms_per_pod", spent * 1e3, "ms", None, None
-        if one.asked:
-            yield "claims_pods_per_s", one.rate, "1/s", "alone", one.rate / base
-            cpu = one.processor[service.name] / one.pods
-            yield "claims_our_cpu_ms_per_pod", cpu * 1e3, "ms", None, None
+    asked = [one for one in rounds if one.asked]
+    yield from turns.compare("claims", [one for one in rounds if not one.asked], asked)
 
 
 def main() -> None:
     """Measure what the command line names."""
     import run
 
-    nodes, claims, turns = [*sys.argv[1:], *("1000", "2000", "1")[len(sys.argv) - 1 :]]
+    nodes, claims, count = [*sys.argv[1:], *("1000", "2000", "1")[len(sys.argv) - 1 :]]
     try:
-        for result in measure(int(nodes), int(claims), int(turns)):
+        for result in measure(int(nodes), int(claims), int(count)):
             run.report(*result)
     except NotBuiltError as missing:
         sys.exit(f"skipped: {missing}")

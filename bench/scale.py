@@ -3,48 +3,45 @@
     python bench/scale.py [NODES [PODS [SCHEDULER...]]]
 
 By default 1,000 nodes of eight cards (kwok), 5,000 pods, kube-scheduler and koord-scheduler. Each
-scheduler has a cluster of its own; rounds with and without the service alternate. The service runs
-in its rounds only: beside a scheduler alone it would adopt that one's pods.
+scheduler has a cluster of its own; rounds with and without the service alternate, and ``turns``
+says how they are compared. The service runs in its rounds only: beside a scheduler alone it would
+adopt that one's pods.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
+
+import turns
 
 from e2e.harness.rounds import scale
 from e2e.testbed.cache import NotBuiltError
 
-Result = tuple[str, float, str, str | None, float | None]
-"""As in ``service``."""
+TURNS = 3
+"""Rounds with the service, each between two without it."""
 
 
-def measure(nodes: int, pods: int, scheduler: str, turns: int = 1) -> Iterator[Result]:
+def measure(nodes: int, pods: int, scheduler: str) -> Iterator[turns.Result]:
     """One scheduler; each result as arguments of ``run.report``."""
+    rounds: list[scale.SchedulerRound] = []
     with scale.ground(nodes) as plane:
-        rounds = [scale.bind_all(plane, scheduler, pods, None)]
-        for turn in range(turns):
+        rounds.append(scale.bind_all(plane, scheduler, pods, None))
+        for turn in range(TURNS):
             service, seconds = scale.described_by(plane, nodes)
             if not turn:
                 yield f"describe_{nodes}_nodes_s", seconds, "s", None, None
             rounds.append(scale.bind_all(plane, scheduler, pods, service))
             service.stop()
             rounds.append(scale.bind_all(plane, scheduler, pods, None))
-    alone = [one.rate for one in rounds if not one.served]
-    base = sum(alone) / len(alone)
-    yield f"{scheduler}_alone_pods_per_s", base, "1/s", None, None
-    for one in rounds:
-        way = "" if one.served else "_alone"
-        spent = sum(one.processor.values()) / one.pods
-        yield f"{scheduler}{way}_all_cpu_ms_per_pod", spent * 1e3, "ms", None, None
-        if one.served:
-            yield f"{scheduler}_pods_per_s", one.rate, "1/s", "alone", one.rate / base
-            cpu = one.processor[service.name] / one.pods
-            yield f"{scheduler}_our_cpu_ms_per_pod", cpu * 1e3, "ms", None, None
-            yield f"{scheduler}_our_rss_mib", one.resident, "MiB", None, None
-            for what, count in one.writes.items():
-                yield f"{scheduler}_{what}_per_pod", count, "", None, None
+    served = [one for one in rounds if one.served]
+    yield from turns.compare(scheduler, [one for one in rounds if not one.served], served)
+    yield f"{scheduler}_our_rss_mib", max(one.resident for one in served), "MiB", None, None
+    for what in served[0].writes:
+        count = mean(one.writes[what] for one in served)
+        yield f"{scheduler}_{what}_per_pod", count, "", None, None
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Many claims through stock kube-scheduler, with the arbiter and without, on one cluster."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,8 @@ from e2e.harness.cluster.nodes import fake_node, is_ready
 from e2e.harness.cluster.ready_cluster import PODS, cluster, turn
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
+from e2e.harness.processes.yardstick import yardstick
+from e2e.harness.rounds.round import Round
 from e2e.harness.rounds.scale import CARDS, PATIENCE, bindings
 from e2e.harness.schedulers.full_stack import prepare
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
@@ -34,26 +36,15 @@ EACH, COMPUTE = 10 * GIB, 10
 """Bytes and percent that a claim requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """How the pods of all claims were bound once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRound(Round):
+    """How the pods of all claims, one each, were bound once.
 
     Attributes:
         asked: whether the arbiter was.
-        pods: how many, with a claim each.
-        seconds: from the first to the last that was bound.
-        processor: seconds of each component meanwhile.
     """
 
     asked: bool
-    pods: int
-    seconds: float
-    processor: Mapping[str, float]
-
-    @property
-    def rate(self) -> float:
-        """Pods in a second."""
-        return (self.pods - 1) / self.seconds
 
 
 @contextmanager
@@ -81,7 +72,7 @@ def ground(nodes: int) -> Iterator[Service]:
         service.stop()
 
 
-def bind_all(service: Service, count: int, *, asked: bool) -> Round:
+def bind_all(service: Service, count: int, *, asked: bool) -> ClaimRound:
     """Have kube-scheduler bind pods that all wait for it, and delete them and their claims."""
     plane = service.plane
     names = [f"scale-{number}" for number in range(count)]
@@ -92,6 +83,7 @@ def bind_all(service: Service, count: int, *, asked: bool) -> Round:
             stack.enter_context(webhooks(service))
             within(60, lambda: _is_asked(plane.api))
         used = processor_seconds(plane.run)
+        unit = stack.enter_context(yardstick())
         bound = stack.enter_context(bindings(plane.api))
         stack.enter_context(turn(lambda: _start(plane), plane))
         within(PATIENCE, lambda: len(bound) == count)
@@ -101,7 +93,13 @@ def bind_all(service: Service, count: int, *, asked: bool) -> Round:
         delete_all(plane.api, path, names)
     within(300, lambda: not plane.api.get(f"{CLAIMS}?limit=1")["items"])
     processor = {name: round(spent[name] - used.get(name, 0), 1) for name in spent}
-    return Round(asked, count, times[-1] - times[0], processor)
+    return ClaimRound(
+        asked=asked,
+        pods=count,
+        seconds=times[-1] - times[0],
+        processor=processor,
+        yardstick=unit.seconds,
+    )
 
 
 def _start(plane: ControlPlane) -> None:

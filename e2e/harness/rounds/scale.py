@@ -28,6 +28,8 @@ from e2e.harness.names import LEDGERS
 from e2e.harness.processes.run import Run
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
+from e2e.harness.processes.yardstick import yardstick
+from e2e.harness.rounds.round import Round
 from e2e.harness.schedulers.schedulers import (
     define,
     start_koord_scheduler_alone,
@@ -64,10 +66,10 @@ FILES = {
 }
 
 PATIENCE = 1200
+"""Seconds for all pods of a round."""
 
 DISCARD = 9
 """A port at which nothing is asked."""
-"""Seconds for all pods of a round."""
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
@@ -75,16 +77,13 @@ _COUNT = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """How all pods were bound once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerRound(Round):
+    """How a scheduler had all pods bound once.
 
     Attributes:
         scheduler: which.
         served: whether it asked the service.
-        pods: how many.
-        seconds: from the first to the last that was bound.
-        processor: seconds of each component meanwhile.
         resident: MiB of the service at the end; 0 without it.
         writes: per pod, those that were accepted, by verb and resource; creation and status of
             the pods themselves are left out.
@@ -92,16 +91,8 @@ class Round:
 
     scheduler: str
     served: bool
-    pods: int
-    seconds: float
-    processor: Mapping[str, float]
     resident: float
     writes: Mapping[str, float]
-
-    @property
-    def rate(self) -> float:
-        """Pods in a second."""
-        return (self.pods - 1) / self.seconds
 
 
 @contextmanager
@@ -123,7 +114,9 @@ def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
     return service, time.monotonic() - started
 
 
-def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | None) -> Round:
+def bind_all(
+    plane: ControlPlane, scheduler: str, pods: int, service: Service | None
+) -> SchedulerRound:
     """Have a scheduler bind pods that all wait for it, and delete them."""
     file = kube_like(service or _no_service(plane), FILES[scheduler], "scale")
     configuration = yaml.safe_load(file)
@@ -138,6 +131,7 @@ def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | 
     create_all(plane.api, PODS, asked)
     before, used = _writes(plane.api), processor_seconds(plane.run)
     with (
+        yardstick() as unit,
         bindings(plane.api) as bound,
         turn(lambda: STARTERS[scheduler](plane, configuration), plane),
     ):
@@ -149,14 +143,15 @@ def bind_all(plane: ControlPlane, scheduler: str, pods: int, service: Service | 
     within(300, lambda: not plane.api.get(f"{PODS}?limit=1")["items"])
     if service is not None:
         within(300, lambda: not _allocations(plane.api))
-    return Round(
-        scheduler,
-        service is not None,
-        pods,
-        times[-1] - times[0],
-        {name: round(spent[name] - used.get(name, 0), 1) for name in spent},
-        resident,
-        {what: (count - before[what]) / pods for what, count in sorted(after.items())},
+    return SchedulerRound(
+        scheduler=scheduler,
+        served=service is not None,
+        pods=pods,
+        seconds=times[-1] - times[0],
+        processor={name: round(spent[name] - used.get(name, 0), 1) for name in spent},
+        yardstick=unit.seconds,
+        resident=resident,
+        writes={what: (count - before[what]) / pods for what, count in sorted(after.items())},
     )
 
 

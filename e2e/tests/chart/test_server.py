@@ -345,7 +345,7 @@ def test_an_author_cannot_write_a_result_key_of_an_existing_pod(plane: ControlPl
     plane.api.delete(f"{PODS}/of-author")
 
     plane.api.create(PODS, pod("without-annotations", "default-scheduler", {}))
-    with pytest.raises(ApiError, match="dragoman.dev/allocation: only schedulers"):
+    with pytest.raises(ApiError, match=r"dragoman\.dev/allocation: only schedulers"):
         annotate(author, "without-annotations", "dragoman.dev/allocation", "[]")
     plane.api.delete(f"{PODS}/without-annotations")
 

@@ -21,13 +21,13 @@ def plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def alone(plane: ControlPlane) -> scale.Round:
+def alone(plane: ControlPlane) -> scale.SchedulerRound:
     """Before there is a service, which would adopt what the scheduler binds."""
     return scale.bind_all(plane, "kube-scheduler", PODS, None)
 
 
 @pytest.fixture(scope="module")
-def service(plane: ControlPlane, alone: scale.Round) -> Service:
+def service(plane: ControlPlane, alone: scale.SchedulerRound) -> Service:
     assert not alone.served
     return scale.described_by(plane, NODES)[0]
 
@@ -46,6 +46,6 @@ def test_a_bind_is_at_most_one_ledger_and_one_binding(
     assert found.writes.get("PATCH pods", 0) == 0
 
 
-def test_the_scheduler_alone_binds_the_same_pods(alone: scale.Round) -> None:
+def test_the_scheduler_alone_binds_the_same_pods(alone: scale.SchedulerRound) -> None:
     assert alone.writes["POST pods/binding"] == 1
     assert alone.writes.get("PUT nodeledgers", 0) == 0
