@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,12 @@ FIELDS: st.SearchStrategy[tuple[str, object]] = st.sampled_from(
         ('x","NodeNames":["n1"]}', '\\",\\"NodeNames\\":'),
     ]
 )
-LISTS_OF_NAMES = st.sampled_from([["n1"], ["n1", "n2"], [], ['"', "n1"], ["n1 n2"]])
+LISTS_OF_NAMES = st.sampled_from(
+    [
+        *(["n1"], ["n1", "n2"], ["n2", "n1"], ["n1", "n1"], ["n1", "n3"], ["n1", "n2", "n3"]),
+        *([], ["", "n1"], ["n1", ""], ['"', "n1"], ["n1 n2"], ['n1","n2'], ["n1,n2"]),
+    ]
+)
 PARTS = st.sampled_from(
     [
         "{",
@@ -61,12 +67,13 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 def read(content: bytes, seen: SeenNames) -> tuple[object, ...]:
-    """What a body says, or what is wrong with it."""
+    """What a body says, the names in any order, or what is wrong with it."""
     try:
         args = read_args(content, seen)
     except BodyError as error:
         return (str(error),)
-    return args.pod, args.nodes, None if args.node_names is None else args.node_names.strings()
+    names = None if args.node_names is None else sorted(args.node_names.strings())
+    return args.pod, args.nodes, names
 
 
 @given(st.lists(bodies(), min_size=1, max_size=8))
@@ -97,11 +104,38 @@ def test_the_names_of_an_earlier_pod_are_the_same_object() -> None:
     assert found.pod.metadata.name == "p2"
 
 
-def test_names_in_another_order_are_other_names() -> None:
+def test_the_names_in_another_order_are_the_same_object() -> None:
+    seen = SeenNames()
+    names = [f"n{number}" for number in range(9)]
+    first = names_of(of("p1", *names), seen)
+
+    assert names_of(of("p2", *reversed(names)), seen) is first
+
+
+@pytest.mark.parametrize(
+    "names", [("n1", "n3"), ("n1", "n1"), ("n2", "n1", "n3"), ("n2",), ("n", "n12"), ("n1,n2",)]
+)
+def test_other_names_are_another_object(names: tuple[str, ...]) -> None:
     seen = SeenNames()
     names_of(of("p1", "n1", "n2"), seen)
 
-    assert names_of(of("p1", "n2", "n1"), seen).strings() == ["n2", "n1"]
+    assert names_of(of("p1", *names), seen).strings() == [*names]
+
+
+def test_a_list_with_a_name_twice_is_known_in_its_own_order_only() -> None:
+    seen = SeenNames()
+    first = names_of(of("p1", "n1", "n1", "n2"), seen)
+
+    assert names_of(of("p2", "n1", "n1", "n2"), seen) is first
+    assert names_of(of("p2", "n2", "n2", "n1"), seen).strings() == ["n2", "n2", "n1"]
+
+
+def test_a_long_list_in_another_order_is_read_again() -> None:
+    seen = SeenNames()
+    names = [f"{number:0200}" for number in range(seen_names.MAX_SET // 200)]
+    names_of(of("p1", *names), seen)
+
+    assert names_of(of("p2", *reversed(names)), seen).strings() == [*reversed(names)]
 
 
 def test_an_ending_inside_a_string_is_text() -> None:
