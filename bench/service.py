@@ -81,20 +81,20 @@ def latencies_by_size() -> Iterator[Result]:
 def whole_nodes(nodes: int) -> Iterator[Result]:
     """Filters whose body contains whole nodes: latency, and growth of the process."""
     items = b",".join(json.dumps(sync.node(number)).encode() for number in range(nodes))
-    content = question([]).replace(b'"Nodes":null', b'"Nodes":{"items":[%b]}' % items)
-    content = content.replace(b'"NodeNames":[]', b'"NodeNames":null')
+    in_full = b'"Nodes":{"items":[%b]},"NodeNames":null' % items
     times: list[float] = []
     with serving(nodes) as (port, process):
         connection = connect(port)
         for turn in range(14):
-            body = of_pod(content, f"pod-{turn}")
+            names_only = question([], f"pod-{turn}")
+            body = names_only.replace(b'"Nodes":null,"NodeNames":[]', in_full)
             start = perf_counter()
             ask(connection, "/extender/filter", body)
             times.append(perf_counter() - start)
             if turn == 3:
                 before = rss(process.pid)
         grown = rss(process.pid) - before
-    megabytes = len(content) / (1 << 20)
+    megabytes = len(body) / (1 << 20)
     yield f"filter_whole_{nodes}_mib", megabytes, "MiB", None, None
     yield f"filter_whole_{nodes}_ms", statistics.median(times) * 1e3, "ms", None, None
     yield f"filter_whole_{nodes}_grown_mib", grown, "MiB", None, None
@@ -107,15 +107,13 @@ def latencies(port: int, nodes: int, pid: int) -> tuple[list[float], float]:
         the latencies, and the processor seconds that the server used for them.
     """
     names = [clusters.name(number) for number in range(nodes)]
-    random.Random(nodes).shuffle(names)  # noqa: S311
-    content = question(names)
     connection = connect(port)
     for number in range(10):  # warm up
-        ask(connection, "/extender/filter", of_pod(content, f"warm-{number}"))
+        ask(connection, "/extender/filter", question(names, f"warm-{number}"))
     times: list[float] = []
     used = processor(pid)
     for _ in range(CALLS):
-        body = of_pod(content, str(uuid4()))
+        body = question(names, str(uuid4()))
         start = perf_counter()
         ask(connection, "/extender/filter", body)
         times.append(perf_counter() - start)
@@ -146,19 +144,19 @@ def storm() -> tuple[float, float, float]:
     return counted["writes"] / PODS, counted["conflicts"], seconds
 
 
-def question(names: list[str]) -> bytes:
-    """Body of a filter call, with a pod that fits two thirds of the nodes."""
+def question(names: list[str], uid: str) -> bytes:
+    """Body of a filter call, with a new pod that fits two thirds of the nodes.
+
+    The names come in another order for each pod: that in which the goroutines of kube-scheduler
+    reach the nodes.
+    """
     pod = {
-        "metadata": {"name": "new", "namespace": "default", "uid": "new"},
+        "metadata": {"name": "new", "namespace": "default", "uid": uid},
         "spec": {"containers": [{"name": "main", "resources": {"limits": dict(LIMITS)}}]},
     }
-    body = {"Pod": pod, "Nodes": None, "NodeNames": names}
+    order = random.Random(uid).sample(names, len(names))  # noqa: S311
+    body = {"Pod": pod, "Nodes": None, "NodeNames": order}
     return json.dumps(body, separators=(",", ":")).encode()  # as Go writes it
-
-
-def of_pod(content: bytes, uid: str) -> bytes:
-    """The same question for another pod: no filter of a scheduler has the uid of the one before."""
-    return content.replace(b'"uid":"new"', b'"uid":"%b"' % uid.encode(), 1)
 
 
 def connect(port: int) -> HTTPSConnection:

@@ -128,12 +128,13 @@ def filters(limits: Limits, *, fits: bool) -> Callable[[Contestant], Decide]:
 
     def route(contestant: Contestant) -> Decide:
         extender = KubeExtender(contestant.service)
-        names = contestant.names.copy()
-        random.Random(1).shuffle(names)  # noqa: S311 (a scheduler sends names in any order)
+        names = contestant.names
 
         async def decide(uid: str) -> float:
+            # As kube-scheduler's goroutines reach the nodes: in another order for each pod.
+            order = random.Random(uid).sample(names, len(names))  # noqa: S311
             body = json.dumps(
-                {"Pod": _pod(uid, limits), "Nodes": None, "NodeNames": names}, separators=(",", ":")
+                {"Pod": _pod(uid, limits), "Nodes": None, "NodeNames": order}, separators=(",", ":")
             ).encode()
             before = process_time()
             answer = await extender.filter(body)
