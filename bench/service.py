@@ -5,7 +5,6 @@ The server is a process of its own: ``served``.
 
 import json
 import os
-import random
 import signal
 import ssl
 import statistics
@@ -145,17 +144,12 @@ def storm() -> tuple[float, float, float]:
 
 
 def question(names: list[str], uid: str) -> bytes:
-    """Body of a filter call, with a new pod that fits two thirds of the nodes.
-
-    The names come in another order for each pod: that in which the goroutines of kube-scheduler
-    reach the nodes.
-    """
+    """Body of a filter call, with a new pod that fits two thirds of the nodes."""
     pod = {
         "metadata": {"name": "new", "namespace": "default", "uid": uid},
         "spec": {"containers": [{"name": "main", "resources": {"limits": dict(LIMITS)}}]},
     }
-    order = random.Random(uid).sample(names, len(names))  # noqa: S311
-    body = {"Pod": pod, "Nodes": None, "NodeNames": order}
+    body = {"Pod": pod, "Nodes": None, "NodeNames": clusters.in_another_order(names, uid)}
     return json.dumps(body, separators=(",", ":")).encode()  # as Go writes it
 
 

@@ -91,8 +91,7 @@ class SeenNames:
         parts: dict[int, list[bytes]] = {}
         for seen in self._latest:
             size = len(seen.ending)
-            is_short = len(seen.names) <= MAX_SET
-            if not is_short or not content.startswith(_HEAD, max(len(content) - size, 0)):
+            if len(seen.names) > MAX_SET or not content[-size:].startswith(_HEAD):
                 continue
             if size not in parts:
                 parts[size] = _parts(content[-size:])

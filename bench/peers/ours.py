@@ -12,7 +12,6 @@ time has the update of the caches by that write, but not the parsing of the reco
 
 import asyncio
 import json
-import random
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -131,8 +130,7 @@ def filters(limits: Limits, *, fits: bool) -> Callable[[Contestant], Decide]:
         names = contestant.names
 
         async def decide(uid: str) -> float:
-            # As kube-scheduler's goroutines reach the nodes: in another order for each pod.
-            order = random.Random(uid).sample(names, len(names))  # noqa: S311
+            order = clusters.in_another_order(names, uid)
             body = json.dumps(
                 {"Pod": _pod(uid, limits), "Nodes": None, "NodeNames": order}, separators=(",", ":")
             ).encode()

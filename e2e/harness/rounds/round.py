@@ -26,11 +26,6 @@ class Round:
         return (self.pods - 1) / self.seconds
 
     @property
-    def cost(self) -> float:
-        """Processor seconds of all components for one pod."""
-        return sum(self.processor.values()) / self.pods
-
-    @property
     def work(self) -> float:
         """Pieces of the yardstick's work that take as long as one pod, on any machine."""
-        return self.cost / self.yardstick
+        return sum(self.processor.values()) / self.pods / self.yardstick
