@@ -30,6 +30,15 @@ class TaskClass(Enum):
     """Yields its compute to online tasks that come later."""
 
 
+class PluginShare(Enum):
+    """What a pod gets on a node where only the vendor's own device plugin serves it."""
+
+    CARD = "card"
+    """Whole cards. Another component can give the container other ones than the plugin chose."""
+    DEVICE = "device"
+    """Replicas of shared cards, or MIG devices: the kubelet chooses, and tells nobody before."""
+
+
 class CardKey(Enum):
     """One criterion by which the cards of a node are ordered, best first."""
 
@@ -184,6 +193,9 @@ class Request:
         priority: a higher one may preempt a lower one.
         notes: what the dialect asks for and this value cannot express, as sentences.
         alternatives: other dialects whose cards are allowed as well.
+        plugin: a vendor's device plugin serves these resources without any scheduler of cards, so
+            that the request fits every node without cards, and gets none of ours there; None where
+            a scheduler must choose the cards.
     """
 
     uid: str
@@ -207,6 +219,7 @@ class Request:
     priority: int = 0
     notes: tuple[str, ...] = ()
     alternatives: frozenset[str] = frozenset()
+    plugin: PluginShare | None = None
 
     def described(self, card: Card) -> bool:
         """Whether a dialect of the request describes a card."""

@@ -1,0 +1,56 @@
+"""Resources that a vendor's own device plugin states and serves, without a scheduler of cards.
+
+Most GPU clusters have these alone. On a node that no dialect and no agent describes they are not
+ours: the scheduler counts them, and the kubelet chooses the devices.
+
+Sources: NVIDIA k8s-device-plugin (internal/lm/resource.go; api/config/v1/replicas.go for
+``gpu.shared``; README, "mixed" strategy, for ``mig-PROFILE``), ROCm k8s-device-plugin, Hygon's and
+MetaX's device plugins by Koordinator's apis/extension/device_share.go and HAMi's
+pkg/device/metax/device.go.
+"""
+
+from collections.abc import Mapping
+
+from adapters.dialects.containers import pod_containers, resource_names, whole_amount
+from adapters.wire.kube import Pod
+from core.requests.request import PluginShare
+
+SHARED = "nvidia.com/gpu.shared"
+MIG_PREFIX = "nvidia.com/mig-"
+
+WHOLE_CARDS: Mapping[str, str] = {
+    "nvidia.com/gpu": "nvidia",
+    "amd.com/gpu": "amd",
+    "dcu.com/gpu": "hygon",
+    "metax-tech.com/gpu": "metax",
+}
+"""Resources that count whole cards, and the vendor of the cards."""
+
+_MAX = 2**31 - 1
+
+
+def plugin_share(resource: str) -> PluginShare | None:
+    """What a device plugin gives for a resource; None where none of these plugins states it."""
+    if resource in WHOLE_CARDS:
+        return PluginShare.CARD
+    if resource == SHARED or resource.startswith(MIG_PREFIX):
+        return PluginShare.DEVICE
+    return None
+
+
+def plugin_amounts(pod: Pod) -> Mapping[str, int]:
+    """The devices of plugins that a pod requests, by resource; only amounts above 0.
+
+    As Kubernetes adds them up: the sum of the containers that run together, or the largest init
+    container, whichever is more. The sum of all containers is used, because it is never less.
+
+    Raises:
+        DialectError: an amount is not a whole number, or limit and request differ.
+    """
+    amounts: dict[str, int] = {}
+    for resource in sorted(filter(plugin_share, resource_names(pod))):
+        stated = (whole_amount(member, resource, 0, _MAX) for member in pod_containers(pod))
+        total = sum(amount or 0 for amount in stated)
+        if total:
+            amounts[resource] = total
+    return amounts
