@@ -11,7 +11,7 @@ TOPS = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
 TESTS = [
     path.relative_to(ROOT).as_posix()
-    for top in ("core", "adapters", "e2e")
+    for top in ("dragoman", "core", "adapters", "e2e")
     for path in (ROOT / top).rglob("test_*.py")
 ]
 
@@ -36,7 +36,7 @@ def test_every_test_that_a_page_names_exists() -> None:
     }
     sources = [
         path.read_text()
-        for top in ("core", "adapters", "e2e")
+        for top in ("dragoman", "core", "adapters", "e2e")
         for path in (ROOT / top).rglob("test_*.py")
     ]
     defined = {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
