@@ -1,4 +1,5 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_every_metric_that_an_alert_or_the_operations_page_names_is_made() -> No
 
     assert len(named) > 20
     assert [stem for stem in stems if not re.search(rf'"{stem}(_total)?"', sources)] == []
+
+
+def test_the_badge_names_the_version_of_kubernetes_that_the_tests_run() -> None:
+    versions = tomllib.loads((ROOT / "e2e/testbed/versions.toml").read_text())
+    major, minor, _ = versions["go"]["kubernetes"]["version"].removeprefix("v").split(".")
+    claim = f"kubernetes: tested with {major}.{minor}"
+
+    assert f"<title>{claim}</title>" in (ROOT / "docs/img/badge-kubernetes.svg").read_text()
+    assert f"[![{claim}]" in (ROOT / "README.md").read_text()
 
 
 def test_every_alert_is_explained() -> None:
