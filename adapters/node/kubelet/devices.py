@@ -40,9 +40,7 @@ def holdings(
     """
     cards = _Cards.on(hardware)
     found = (
-        (one, cards.of(one))
-        for one in assignments
-        if one.pod in pods and is_reported(one.resource)
+        (one, cards.of(one)) for one in assignments if one.pod in pods and is_reported(one.resource)
     )
     reported = (
         DeviceHolding(
