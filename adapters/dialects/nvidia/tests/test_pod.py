@@ -55,7 +55,8 @@ def test_shared_cards_and_mig_devices_are_chosen_by_the_kubelet(
 ) -> None:
     request = NVIDIA.read_request(bound(limits))
 
-    assert (request.plugin, request.modes) == (PluginShare.DEVICE, modes)
+    assert request.plugin is PluginShare.DEVICE
+    assert request.modes == modes
     assert request.containers == (whole("c", count),)
 
 
