@@ -13,10 +13,11 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, annotations
+from core.feasibility.plugin import reachable_cards
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
-from core.requests.grant import Allocation, Grant, Placement
+from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Grant, Placement
 from core.requests.request import Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -53,13 +54,12 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         return adopt_foreign(pod, node)
     request: Request | None = None
     found: Allocation | None = None
-    cards: frozenset[str] | None = None
+    why, cards = "", None
     try:
         request = dialect.read_request(pod)
         if dialect.has_result(pod):
             grants = at_least(request, dialect.read_result(pod, request, node), node)
             found = Allocation.of(request, Placement(node.name, grants))
-        why = f"runs on {node.name} without a record of its cards"
     except DialectError as error:
         why, cards = str(error), _cards_of(error)
     if found is None and record.KEY not in annotations(pod):
@@ -67,7 +67,10 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
             found = _adopted(pod, node, dialect)
         except DialectError as error:
             why, cards = str(error), _cards_of(error)
+    if found is None and request is not None and request.plugin is not None and not why:
+        return _by_kubelet(pod, node, request)
     if found is None:
+        why = why or f"runs on {node.name} without a record of its cards"
         return _unread(pod, node, dialect.name, request, why, cards)
     if not all(_possible(part) for grant in found.grants for part in (grant, grant.slice or grant)):
         why = "has a record of amounts that no card has"
@@ -100,6 +103,17 @@ def _cards_of(error: DialectError) -> frozenset[str] | None:
     return error.cards if isinstance(error, UnclearRecord) else None
 
 
+def _by_kubelet(pod: Pod, node: Node, request: Request) -> Allocation | None:
+    """The allocation of a pod that a device plugin serves: all cards that it can reach.
+
+    None where it can reach none of the ledger's cards.
+    """
+    blocked = reachable_cards(request, node.cards)
+    if not blocked:
+        return None
+    return unread_allocation(pod, node, KUBELET, blocked, KUBELET_CHOOSES)
+
+
 def _unread(
     pod: Pod,
     node: Node,
@@ -107,8 +121,13 @@ def _unread(
     request: Request | None,
     why: str,
     cards: frozenset[str] | None = None,
-) -> Allocation:
-    """An allocation that blocks these cards; all that the pod may use where they are not known."""
+) -> Allocation | None:
+    """An allocation that blocks these cards; all that the pod may use where they are not known.
+
+    None on a node without cards: no card of the ledger is in use.
+    """
+    if not node.cards:
+        return None
     blocked = (
         card
         for card in node.cards

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -277,3 +278,38 @@ def test_changed_cards_are_described() -> None:
     assert reconcile(NodeView(NodeLedger.of(NODE), SMALLER, (), {}), DIALECTS) == (
         Describe(SMALLER),
     )
+
+
+@pytest.mark.parametrize("dialects", [{"koordinator"}, {"hami"}, {"koordinator", "hami"}])
+def test_whole_cards_in_a_ledger_of_an_earlier_version_stay_as_they_are(
+    dialects: set[str],
+) -> None:
+    node = Node("n1", (replace(KOORD_CARD, dialects=frozenset(dialects)),))
+    pod = read_pod(a_pod("p", limits={"nvidia.com/gpu": 1}))
+    placement = placed(pod, NodeLedger.of(node))
+    assert placement is not None
+    earlier = replace(allocated(pod, placement), dialect="koordinator")
+    here = bound(pod, "n1", written(pod, placement, node).annotations)
+    uid = pod.metadata.uid
+    ledger = NodeLedger.of(node).reserve(earlier).commit(uid)
+
+    view = NodeView(ledger, node, (here,), {uid: "n1"})
+
+    assert reconcile(view, DIALECTS) == ()
+    assert drift(ledger, (here,), DIALECTS) == ()
+
+
+def test_unknown_cards_in_a_ledger_of_an_earlier_version_are_written_once() -> None:
+    node = Node("n1", (KOORD_CARD,))
+    here = bound(read_pod(a_pod("p", limits={"nvidia.com/gpu.shared": 1})), "n1")
+    uid = here.metadata.uid
+    found = adopt(here, node, DIALECTS)
+    assert found is not None
+    earlier = replace(found, dialect="nvidia-device-plugin", unread="runs on n1 without a record")
+    ledger = NodeLedger.of(node).adopt(earlier)
+    view = NodeView(ledger, node, (here,), {uid: "n1"})
+
+    after = repaired(ledger, reconcile(view, DIALECTS))
+
+    assert after.allocations[uid].blocked == {"GPU-old"}
+    assert reconcile(replace(view, ledger=after), DIALECTS) == ()
