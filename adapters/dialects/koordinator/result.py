@@ -27,7 +27,8 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node, n
     where it describes them as well.
 
     If several containers request cards, Dragoman's own record distinguishes them, and
-    ``device-allocated`` states the pod's peak use of each card. For MetaX cards the result also
+    ``device-allocated`` states the pod's peak use of each card. What koord-scheduler stated there
+    of other devices stays. For MetaX cards the result also
     has the annotation of MetaX's device plugin. HAMi's monitor finds the pods that it measures by
     a label.
 
@@ -50,7 +51,9 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node, n
 
 def _own_record(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
     written = {
-        keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))
+        keys.ALLOCATED: allocated.encode_allocated(
+            _entries(request, placement.grants, node), allocated.read_beside(annotations(pod))
+        )
     }
     if len(request.containers) > 1:
         written[record.KEY] = record.encode(placement.grants)
