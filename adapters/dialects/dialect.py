@@ -218,6 +218,9 @@ class Dialect(Protocol):
         Args:
             pod: the pod that the API server is about to create.
             request: what it requests.
+
+        Raises:
+            DialectError: that webhook denies the pod.
         """
         ...
 

@@ -81,7 +81,11 @@ class Hami:
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """The number of cards and the priority; see ``admission.admission_defaults``."""
+        """The number of cards and the priority; see ``admission.admission_defaults``.
+
+        Raises:
+            DialectError: the pod requests a share and has a privileged container.
+        """
         return admission_defaults(pod, self.config)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
