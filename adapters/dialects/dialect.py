@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
@@ -171,6 +171,19 @@ NO_ALLOCATION = AdoptedAllocation(())
 """For a pod whose amounts are all 0 for its scheduler, so that the scheduler chose no card."""
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaUnit:
+    """What one unit of a key of a ResourceQuota limits.
+
+    Attributes:
+        resource: of a ShareQuota.
+        amount: bytes of memory, or percent of one card's compute.
+    """
+
+    resource: Literal["memory", "compute"]
+    amount: int
+
+
 class Dialect(Protocol):
     """One dialect, configured with the settings of its ecosystem."""
 
@@ -194,6 +207,14 @@ class Dialect(Protocol):
         """Resources that another dialect has too: in a pod that ``matches``, they are this one's.
 
         A companion must stand beside a resource of this dialect in its container, these need not.
+        """
+        ...
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """Keys of a ResourceQuota that the ecosystem's own scheduler enforces.
+
+        None for a key that resembles them and that no component counts.
         """
         ...
 

@@ -10,6 +10,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
@@ -67,6 +68,11 @@ class Koordinator:
     def claims(self) -> frozenset[str]:
         """None: ``nvidia.com/gpu`` is HAMi's where the pod says so."""
         return frozenset()
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: Koordinator limits by ElasticQuota, which its scheduler still counts."""
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether a pod names a resource of Koordinator, or whole cards in an amount above 0."""

@@ -11,6 +11,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_webhook import reject_privileged
@@ -66,6 +67,11 @@ class Metax:
     def claims(self) -> frozenset[str]:
         """None: no resource of this dialect is another one's too."""
         return frozenset()
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: a limit here binds all cards, and HAMi's of MetaX would bind those only."""
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""

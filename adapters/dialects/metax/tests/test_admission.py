@@ -28,7 +28,7 @@ def test_admission_keeps_a_policy_and_adds_none_to_an_online_task() -> None:
 @pytest.mark.parametrize(("resource", "denied"), [("sgpu", True), ("gpu", False)])
 def test_a_privileged_container_beside_a_share_is_denied_as_by_hamis_webhook(
     resource: str,
-    denied: bool,  # noqa: FBT001
+    denied: bool,
 ) -> None:
     beside = Container("agent", security_context=SecurityContext(privileged=True))
     pod = a_pod(a_container({resource: 1}), beside)
