@@ -42,8 +42,9 @@ class FakeServer:
         if self.thing is not None:
             raise RefusalError(409)
         assert isinstance(body, bytes)
-        self.thing = json.loads(body)
-        self.thing["metadata"] |= {"uid": "new", "resourceVersion": "1"}
+        made = json.loads(body)
+        made["metadata"] |= {"uid": "new", "resourceVersion": "1"}
+        self.thing = made
         return json.dumps(self.thing).encode()
 
     async def replace(self, path: str, body: bytes) -> bytes:
