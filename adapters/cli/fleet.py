@@ -6,10 +6,11 @@ without one counts by the records on its pods.
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from adapters.cli.host_quotas import read_host_quotas
 from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
@@ -32,6 +33,7 @@ from adapters.wire.quota import QuotaRecordError, read_quota
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
@@ -144,25 +146,28 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
+    host = read_host_quotas(manifests, dialects)
     return Fleet(
         dialects,
         nodes,
         pods,
-        tuple(_problems(manifests, nodes)),
-        _quotas(manifests),
+        (*_problems(manifests, nodes), *host.problems),
+        _quotas(manifests, host.by_namespace),
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
         claims=reader.claims,
     )
 
 
-def _quotas(manifests: Manifests) -> dict[str, Quota]:
+def _quotas(manifests: Manifests, host: Mapping[str, QuotaLimits]) -> dict[str, Quota]:
     quotas: dict[str, Quota] = {}
     for namespace, (thing, place) in manifests.quotas.items():
         try:
             quotas[namespace] = read_quota(thing)
         except QuotaRecordError as error:
             raise InputError(place, str(error)) from error
+    for namespace, limits in host.items():
+        quotas[namespace] = replace(quotas.get(namespace, Quota(namespace)), host_limits=limits)
     return quotas
 
 

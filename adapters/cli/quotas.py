@@ -59,7 +59,10 @@ def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[
     """The quotas with a claim for every allocation, whatever their status says."""
     if not quotas:
         return {}
-    found = {name: Quota(name, quota.limits, counted=True) for name, quota in quotas.items()}
+    found = {
+        name: Quota(name, quota.limits, counted=True, host_limits=quota.host_limits)
+        for name, quota in quotas.items()
+    }
     for ledger in ledgers:
         for claim in claims_of(ledger):
             namespace = _namespace(claim.pod)

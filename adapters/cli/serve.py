@@ -61,7 +61,10 @@ def static_inventory(found: Manifests) -> StaticInventory:
     return StaticInventory(
         tuple(state.ledger for state in fleet.nodes.values()),
         tuple(fleet.pods.values()),
-        tuple(Quota(each.namespace, each.limits) for each in fleet.quotas.values()),
+        tuple(
+            Quota(each.namespace, each.limits, host_limits=each.host_limits)
+            for each in fleet.quotas.values()
+        ),
         (*fleet.warnings(), *_elsewhere(fleet)),
     )
 

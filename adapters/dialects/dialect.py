@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
@@ -175,6 +175,19 @@ NO_ALLOCATION = AdoptedAllocation(())
 """For a pod whose amounts are all 0 for its scheduler, so that the scheduler chose no card."""
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaUnit:
+    """What one unit of a key of a ResourceQuota limits.
+
+    Attributes:
+        resource: of a ShareQuota.
+        amount: bytes of memory, or percent of one card's compute.
+    """
+
+    resource: Literal["memory", "compute"]
+    amount: int
+
+
 class Dialect(Protocol):
     """One dialect, configured with the settings of its ecosystem."""
 
@@ -201,6 +214,14 @@ class Dialect(Protocol):
         """
         ...
 
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """Keys of a ResourceQuota that the ecosystem's own scheduler enforces.
+
+        None for a key that resembles them and that no component counts.
+        """
+        ...
+
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""
         ...
@@ -222,6 +243,9 @@ class Dialect(Protocol):
         Args:
             pod: the pod that the API server is about to create.
             request: what it requests.
+
+        Raises:
+            DialectError: that webhook denies the pod.
         """
         ...
 

@@ -63,6 +63,8 @@ class DialectInfo:
         runtime_hook: the ecosystem's own hook on the node; None where there is none.
         pod_annotations: annotations that authors of pods may set.
         pod_resources: resources that pods may request, by their default names.
+        resources_beside: resources that the ecosystem's scheduler allocates beside the cards, and
+            states in a record that the dialect writes too.
         node_sources: where the dialect looks for the cards of a node.
     """
 
@@ -78,4 +80,5 @@ class DialectInfo:
     runtime_hook: RuntimeHook | None = None
     pod_annotations: frozenset[str] = frozenset()
     pod_resources: frozenset[str] = frozenset()
+    resources_beside: frozenset[str] = frozenset()
     node_sources: tuple[str, ...] = ()

@@ -53,6 +53,11 @@ def resources() -> frozenset[str]:
     return frozenset[str]().union(*(info.pod_resources for info in DIALECTS))
 
 
+def resources_beside() -> frozenset[str]:
+    """Resources that a scheduler allocates beside cards; see ``DialectInfo``."""
+    return frozenset[str]().union(*(info.resources_beside for info in DIALECTS))
+
+
 def node_sources(names: Collection[str]) -> tuple[str, ...]:
     """The places where these dialects look for the cards of a node."""
     return tuple(each for info in DIALECTS if info.name in names for each in info.node_sources)

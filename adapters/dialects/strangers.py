@@ -75,7 +75,8 @@ def _known(_: tuple[DialectInfo, ...]) -> _Known:
     """What the dialects of a registry read; computed again only for another registry."""
     annotations = registry.annotations()
     domains = frozenset(key.partition("/")[0] for key in annotations)
-    return _Known(registry.resources(), annotations, domains)
+    resources = registry.resources() | registry.resources_beside()
+    return _Known(resources, annotations, domains)
 
 
 def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:

@@ -110,6 +110,7 @@ async def _limited(service: Service, quotas: MemoryQuotas) -> Sequence[Task]:
     if not quotas.all():
         return ()
     for each in quotas.all():
+        service.quotas.restrict(each.quota.namespace, each.quota.host_limits)
         service.quotas.put(each)
     reconciler = QuotaReconciler(service, quotas)
     await reconciler.round()

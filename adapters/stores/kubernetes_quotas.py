@@ -8,10 +8,11 @@ import msgspec
 
 from adapters.stores.quotas import StoredQuota, conflict, stored_quota
 from adapters.stores.store import StoreError
-from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject, write_status
+from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject, write_new, write_status
 from core.quota.quota import Quota
 
-RESOURCE = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas/" + NAME
+COLLECTION = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas"
+RESOURCE = f"{COLLECTION}/{NAME}"
 
 
 class QuotaApi(Protocol):
@@ -19,6 +20,10 @@ class QuotaApi(Protocol):
 
     async def get(self, path: str) -> bytes:
         """Read the newest state of an object."""
+        ...
+
+    async def create(self, path: str, body: object) -> bytes:
+        """Post an object to its collection."""
         ...
 
     async def replace(self, path: str, body: bytes) -> bytes:
@@ -39,6 +44,17 @@ class KubernetesQuotas:
         except OSError as error:
             if getattr(error, "status", 0) == HTTPStatus.NOT_FOUND:
                 return None
+            raise _failure(namespace, error) from error
+        return stored_quota(_object(namespace, answer))
+
+    async def create(self, namespace: str) -> StoredQuota:
+        """As in ``QuotaStore``."""
+        path = COLLECTION.format(quote(namespace, safe=""))
+        try:
+            answer = await self._api.create(path, write_new(namespace))
+        except OSError as error:
+            if getattr(error, "status", 0) == HTTPStatus.CONFLICT:
+                raise conflict(namespace) from error
             raise _failure(namespace, error) from error
         return stored_quota(_object(namespace, answer))
 

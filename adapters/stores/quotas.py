@@ -34,6 +34,15 @@ class QuotaStore(Protocol):
         """
         ...
 
+    async def create(self, namespace: str) -> StoredQuota:
+        """Create a quota without limits, for the claims of a namespace.
+
+        Raises:
+            Conflict: the namespace has one.
+            QuotaRecordError: the store answers with one that cannot be used.
+        """
+        ...
+
     async def write(self, quota: Quota, expected: str) -> str:
         """Write claims in place of those that the caller read; the limits stay.
 
@@ -64,6 +73,15 @@ class MemoryQuotas:
     async def read(self, namespace: str) -> StoredQuota | None:
         """As in ``QuotaStore``."""
         return self._by_namespace.get(namespace)
+
+    async def create(self, namespace: str) -> StoredQuota:
+        """As in ``QuotaStore``."""
+        if namespace in self._by_namespace:
+            raise conflict(namespace)
+        self._count += 1
+        created = StoredQuota(Quota(namespace), str(self._count))
+        self._by_namespace[namespace] = created
+        return created
 
     async def write(self, quota: Quota, expected: str) -> str:
         """As in ``QuotaStore``."""

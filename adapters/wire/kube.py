@@ -44,12 +44,19 @@ class Resources(Wire, frozen=True, gc=False):
     requests: dict[str, Amount] | None = None
 
 
+class SecurityContext(Wire, frozen=True, gc=False):
+    """Of a container."""
+
+    privileged: bool | None = None
+
+
 class Container(Wire, frozen=True, gc=False):
     """Of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
 
     name: str = ""
     resources: Resources = Resources()
     restart_policy: str | None = None
+    security_context: SecurityContext | None = None
 
 
 class SchedulingGroup(Wire, frozen=True, gc=False):

@@ -95,6 +95,13 @@ class _Written(Wire, frozen=True, gc=False):
     kind: str = KIND
 
 
+class _New(Wire, frozen=True, gc=False):
+    metadata: dict[str, object]
+    spec: dict[str, object] = msgspec.field(default_factory=dict)
+    api_version: str = "dragoman.dev/v1alpha1"
+    kind: str = KIND
+
+
 _SPEC = msgspec.json.Decoder(QuotaSpec)
 _STATUS = msgspec.json.Decoder(QuotaStatus)
 
@@ -132,6 +139,12 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
     )
 
 
+def write_new(namespace: str) -> bytes:
+    """The body that creates a ShareQuota without limits."""
+    labels = {"app.kubernetes.io/managed-by": "dragoman"}
+    return msgspec.json.encode(_New({"name": NAME, "namespace": namespace, "labels": labels}))
+
+
 def write_status(quota: Quota, version: str) -> bytes:
     """The body that replaces the status of the object that was read with a version."""
     metadata = {"name": NAME, "namespace": quota.namespace, "resourceVersion": version}
@@ -141,7 +154,7 @@ def write_status(quota: Quota, version: str) -> bytes:
 def status_of(quota: Quota) -> QuotaStatus:
     """The status of a quota."""
     used = quota.used()
-    limits = quota.limits
+    limits = quota.bounds
     return QuotaStatus(
         counted=quota.counted,
         sequence=quota.sequence,
@@ -204,7 +217,7 @@ def limited_amounts(quota: Quota) -> dict[str, dict[str, int | str]]:
         "compute": ("compute", int),
     }
     found: dict[str, dict[str, int | str]] = {}
-    for name, limit, amount in quota.limits.with_amounts(quota.used()):
+    for name, limit, amount in quota.bounds.with_amounts(quota.used()):
         key, form = forms[name]
         if limit is not None:
             found[key] = {"used": form(amount), "limit": form(limit)}

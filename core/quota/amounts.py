@@ -69,6 +69,14 @@ class QuotaLimits:
             if limit is not None and amount > limit
         )
 
+    def strictest(self, other: "QuotaLimits") -> "QuotaLimits":
+        """The lower limit of each resource."""
+        return QuotaLimits(
+            _lower(self.cards, other.cards),
+            _lower(self.memory, other.memory),
+            _lower(self.compute, other.compute),
+        )
+
     def with_amounts(self, amounts: QuotaAmounts) -> tuple[tuple[str, int | None, int], ...]:
         """Each resource by name, with its limit and an amount."""
         return (
@@ -149,6 +157,11 @@ def format_cards(thousandths: int) -> str:
     """Thousandths of a card as a decimal number, such as ``1.5``."""
     whole, rest = divmod(thousandths, CARD)
     return f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    """The lower of two limits, of which either may be none."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
 def _of_card(share: CardShare, card: Card | None) -> QuotaAmounts:

@@ -89,7 +89,8 @@ class Quota:
 
     Attributes:
         namespace: that it limits.
-        limits: of all pods together.
+        limits: of all pods together, by the ShareQuota.
+        host_limits: of the same, by ResourceQuotas; never stored with the claims.
         claims: by key.
         sequence: the highest number so far.
         counted: whether the allocations that existed before the quota have claims; before that
@@ -101,6 +102,12 @@ class Quota:
     claims: Mapping[ClaimKey, QuotaClaim] = field(default_factory=lambda: MappingProxyType({}))
     sequence: int = 0
     counted: bool = False
+    host_limits: QuotaLimits = NO_LIMITS
+
+    @property
+    def bounds(self) -> QuotaLimits:
+        """All limits together: the lower one of each resource."""
+        return self.limits.strictest(self.host_limits)
 
     def used(self, without: str = "") -> QuotaAmounts:
         """What all pods count, or all but one. A pod counts once, with its largest claims."""
@@ -129,8 +136,9 @@ class Quota:
         if wanted == own and own != NOTHING:
             return None
         used = self.used(without=uid).plus(more)
-        asked = {name: amount for name, _, amount in self.limits.with_amounts(wanted)}
-        for name, limit, amount in self.limits.with_amounts(used):
+        bounds = self.bounds
+        asked = {name: amount for name, _, amount in bounds.with_amounts(wanted)}
+        for name, limit, amount in bounds.with_amounts(used):
             if limit is not None and asked[name] and amount + asked[name] > limit:
                 return Shortage(self.namespace, name, asked[name], amount, limit)
         return None

@@ -87,7 +87,7 @@ def _quota_findings(fleet: Fleet) -> Iterator[Finding]:
     ledgers = (state.ledger for state in fleet.nodes.values())
     for namespace, quota in counted(fleet.quotas, ledgers).items():
         used = quota.used()
-        for name, limit, amount in quota.limits.with_amounts(used):
+        for name, limit, amount in quota.bounds.with_amounts(used):
             if limit is not None and amount > limit:
                 have, allowed = amount_text(name, amount), amount_text(name, limit)
                 text = f"namespace {namespace}: {name}: {have} of {allowed} are in use"

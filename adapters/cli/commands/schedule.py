@@ -96,9 +96,10 @@ def schedule(
 ) -> None:
     """Place pods on cards without a cluster.
 
-    Reads Node, Pod, Device, ConfigMap, NodeLedger, ResourceClaim, ResourceSlice, ShareQuota and
-    List objects. Bound pods keep their cards; the command places pending ones in the order of the
-    input. Counts cards, ShareQuota, schedulability and nodeSelector; not CPU, affinity or taints.
+    Reads Node, Pod, Device, ConfigMap, NodeLedger, ResourceClaim, ResourceSlice, ShareQuota,
+    ResourceQuota and List objects. Bound pods keep their cards; the command places pending ones
+    in the order of the input. Counts cards, quotas of shares, schedulability and nodeSelector;
+    not CPU, affinity or taints.
 
     Example: kubectl get nodes,pods -A -o json | dragoman schedule -f -
 

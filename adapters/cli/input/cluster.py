@@ -21,6 +21,7 @@ from adapters.cluster.api.paths import (
     NODES,
     PODS,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
     Resource,
@@ -33,6 +34,7 @@ from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.resource_quota import ResourceQuotaObject
 
 T = TypeVar("T")
 
@@ -85,7 +87,7 @@ def call(
 
 
 def read_cluster(context: KubeContext, progress: Progress) -> Manifests:
-    """Read nodes, Devices, pods, NodeLedgers, ShareQuotas and the schedulers' settings.
+    """Read nodes, Devices, pods, NodeLedgers, quotas and the schedulers' settings.
 
     Devices, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read before and
     after the pods: an allocation that was committed in between belongs to a pod that is just being
@@ -117,7 +119,8 @@ class _Reader:
         pods = await self._list(Selection(PODS), Pod)
         slices, claims, problems = await self._claims()
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
-        quotas, unread = await self._quotas()
+        quotas, unread = await self._quotas(SHARE_QUOTAS, ShareQuotaObject)
+        host_quotas, host_unread = await self._quotas(RESOURCE_QUOTAS, ResourceQuotaObject)
         settings = [
             config
             for name in sorted({name for name, _ in registry.documents()})
@@ -135,8 +138,9 @@ class _Reader:
                 (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
             ),
             slices=self._placed((each.metadata.name, each) for each in slices),
-            problems=(*problems, *unread),
+            problems=(*problems, *unread, *host_unread),
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),
+            resource_quotas=[(each, self._place) for each in host_quotas],
             newer_ledgers={each.metadata.name: each for each in after},
         )
 
@@ -151,15 +155,14 @@ class _Reader:
             return [], [], (f"cards that ResourceClaims have do not count: {error.message}",)
         return slices, claims, ()
 
-    async def _quotas(self) -> tuple[list[ShareQuotaObject], tuple[str, ...]]:
-        """All ShareQuotas; none, and a problem, where the user may not list them."""
-        selection = Selection(SHARE_QUOTAS, optional=True)
+    async def _quotas(self, of: Resource, kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
+        """All quotas of a kind; none, and a problem, where the user may not list them."""
         try:
-            return await self._list(selection, ShareQuotaObject), ()
+            return await self._list(Selection(of, optional=True), kind), ()
         except ClusterError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            return [], (f"ShareQuotas do not limit what is placed: {error.message}",)
+            return [], (f"{of.plural} do not limit what is placed: {error.message}",)
 
     async def _list(self, selection: Selection, kind: type[T]) -> list[T]:
         plural = selection.resource.plural

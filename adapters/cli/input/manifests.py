@@ -12,6 +12,7 @@ from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
 from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.resource_quota import ResourceQuotaObject
 
 T = TypeVar("T")
 
@@ -24,6 +25,7 @@ _FORMS = (
     "ResourceClaim",
     "ResourceSlice",
     "ShareQuota",
+    "ResourceQuota",
 )
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
@@ -54,6 +56,7 @@ class Manifests:
         claims: by ``namespace/name``.
         slices: by name.
         quotas: by namespace.
+        resource_quotas: all; a namespace may have several.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
     """
@@ -66,6 +69,7 @@ class Manifests:
     claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
+    resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
@@ -109,7 +113,8 @@ def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) 
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
-    if not any((found.nodes, found.devices, found.pods, found.config_maps, found.slices)):
+    read = (found.nodes, found.devices, found.pods, found.config_maps, found.slices)
+    if not any((*read, found.resource_quotas)):
         raise InputError("the input", "contains no manifest")
     return found
 
@@ -176,6 +181,8 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
             found_quota = _quota(document.read(_RecordManifest))
             namespace = _named(found_quota.metadata, document.location).partition("/")[0]
             _put(found.quotas, namespace, found_quota, "ShareQuota of", document.location)
+        case "ResourceQuota":
+            found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
         case _:
             pod = document.read(Pod)
             name = _named(pod.metadata, document.location)

@@ -191,7 +191,7 @@ def _quota_text(quota: Quota | None) -> str:
         return ""
     return ", ".join(
         f"{name} {text(name, amount)} of {text(name, limit)}"
-        for name, limit, amount in quota.limits.with_amounts(quota.used())
+        for name, limit, amount in quota.bounds.with_amounts(quota.used())
         if limit is not None
     )
 

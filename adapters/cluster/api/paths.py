@@ -55,6 +55,7 @@ def segment(name: str) -> str:
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 SECRETS = Resource("", "v1", "secrets")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")

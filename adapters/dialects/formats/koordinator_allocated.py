@@ -4,7 +4,7 @@ It does not distinguish the containers of the pod. Source: koordinator-sh/koordi
 apis/extension/device_share.go:119-137,265-279.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NoReturn
 
@@ -46,20 +46,39 @@ class _AllocatedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
+_GPU = "gpu"
+
+
 class _AllocatedDevices(msgspec.Struct, frozen=True):
     gpu: tuple[_AllocatedDevice, ...] | None = None
 
 
-def encode_allocated(entries: Sequence[AllocatedCard]) -> str:
+def encode_allocated(
+    entries: Sequence[AllocatedCard], beside: Mapping[str, msgspec.Raw] | None = None
+) -> str:
     """Write the annotation, byte for byte as koord-scheduler writes it.
 
     Args:
         entries: in the order in which the containers see the cards.
+        beside: as ``read_beside`` returns it.
     """
     devices = tuple(
         _AllocatedDevice(entry.minor, _resources(entry), entry.uuid) for entry in entries
     )
-    return msgspec.json.encode(_AllocatedDevices(devices)).decode()
+    kinds = {_GPU: devices, **(beside or {})}
+    return msgspec.json.encode(dict(sorted(kinds.items()))).decode()
+
+
+def read_beside(annotations: Text) -> dict[str, msgspec.Raw]:
+    """What the annotation states of devices that are no GPUs, still encoded, by their kind.
+
+    koord-scheduler writes it before the pod is bound; a text that cannot be parsed states none.
+    """
+    try:
+        found = decode(annotations, keys.ALLOCATED, dict[str, msgspec.Raw])
+    except DialectError:
+        return {}
+    return {kind: devices for kind, devices in (found or {}).items() if kind != _GPU}
 
 
 def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:

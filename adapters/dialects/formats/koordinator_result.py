@@ -13,6 +13,7 @@ from adapters.dialects.formats.koordinator_allocated import (
     AllocatedCard,
     encode_allocated,
     read_allocated,
+    read_beside,
 )
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card
@@ -23,18 +24,21 @@ from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Request
 
 
-def write_record(request: Request, placement: Placement, node: Node) -> dict[str, str]:
+def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -> dict[str, str]:
     """The annotations of a placement.
 
     If several containers request cards, Dragoman's own record distinguishes them, and
-    ``device-allocated`` states the pod's peak use of each card.
+    ``device-allocated`` states the pod's peak use of each card. What koord-scheduler stated there
+    of other devices stays.
 
     Args:
+        pod: the pod.
         request: what the pod requests.
         placement: the cards that it gets.
         node: the node of the placement.
     """
-    written = {words.ALLOCATED: encode_allocated(_entries(request, placement.grants, node))}
+    entries = _entries(request, placement.grants, node)
+    written = {words.ALLOCATED: encode_allocated(entries, read_beside(annotations(pod)))}
     if len(request.containers) > 1:
         written[record.KEY] = record.encode(placement.grants)
     return written
@@ -58,11 +62,11 @@ def write_whole_nvidia(
     chosen = {grant.card for grant in placement.grants}
     cards = [card for card in node.cards if card.uuid in chosen]
     if not any(HAMI in card.dialects for card in cards):
-        return Result(write_record(request, placement, node), {})
+        return Result(write_record(pod, request, placement, node), {})
     of_hami = write_nvidia(pod, placement, now)
     if not all(words.NAME in card.dialects for card in cards):
         return of_hami
-    own = write_record(request, placement, node)
+    own = write_record(pod, request, placement, node)
     return Result({**own, **of_hami.annotations}, of_hami.labels)
 
 

@@ -5,8 +5,14 @@ Source: nvidia/device.go, MutateAdmission and mutateContainerResource. That webh
 into ``gpucores`` of a container of whole cards; here the request has them without it.
 """
 
-from adapters.dialects.containers import PodContainer, pod_containers, whole_amount
+from adapters.dialects.containers import (
+    PodContainer,
+    pod_containers,
+    resource_names,
+    whole_amount,
+)
 from adapters.dialects.dialect import AdmissionDefaults
+from adapters.dialects.formats.hami_webhook import reject_privileged
 from adapters.dialects.hami import keys
 from adapters.dialects.hami.amounts import LOWEST_PRIORITY
 from adapters.dialects.hami.settings import HamiConfig
@@ -16,10 +22,17 @@ from adapters.wire.kube import Pod
 def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
     """The number of cards where amounts stand without it, and the priority that HAMi-core reads.
 
+    A number of cards alone is no share, also where an annotation makes it HAMi's.
+
     Args:
         pod: its request is valid.
         config: the settings of this dialect.
+
+    Raises:
+        DialectError: the pod requests a share and has a privileged container.
     """
+    if not resource_names(pod).isdisjoint(config.amounts):
+        reject_privileged(pod)
     members = [*pod_containers(pod)]
     numbers = {
         member.container.name: {config.count: str(config.default_count)}

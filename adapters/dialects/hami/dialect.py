@@ -10,6 +10,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import NVIDIA_ALLOCATED, serves_node
@@ -21,8 +22,10 @@ from adapters.dialects.hami import settings as files
 from adapters.dialects.hami.admission import admission_defaults
 from adapters.dialects.hami.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
+from adapters.wire.resource_quota import PREFIX
 from core.hardware.card import Card
 from core.hardware.node import Node
+from core.hardware.quantity import MIB
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
 
@@ -68,6 +71,19 @@ class Hami:
         """The number of cards, which alone is a whole card of other dialects."""
         return frozenset({self.config.count})
 
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """Memory and compute; HAMi's scheduler does not count the number of cards.
+
+        Source: HAMi v2.10 pkg/device/quota.go, ``IsManagedQuota`` and ``FitQuota``, which takes a
+        limit of memory times ``memoryFactor``.
+        """
+        return {
+            f"{PREFIX}{self.config.memory}": QuotaUnit("memory", self.config.unit * MIB),
+            f"{PREFIX}{self.config.cores}": QuotaUnit("compute", 1),
+            f"{PREFIX}{self.config.count}": None,
+        }
+
     def matches(self, pod: Pod) -> bool:
         """Whether a pod means HAMi; see ``pods.matches``."""
         return pods.matches(pod, self.config)
@@ -81,7 +97,11 @@ class Hami:
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """The number of cards and the priority; see ``admission.admission_defaults``."""
+        """The number of cards and the priority; see ``admission.admission_defaults``.
+
+        Raises:
+            DialectError: the pod requests a share and has a privileged container.
+        """
         return admission_defaults(pod, self.config)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002

@@ -10,6 +10,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
@@ -72,6 +73,11 @@ class Koordinator:
     def claims(self) -> frozenset[str]:
         """Whole cards of NVIDIA, which alone are of the dialect of NVIDIA's device plugin."""
         return frozenset({GPU})
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: Koordinator limits by ElasticQuota, which its scheduler still counts."""
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether a pod means Koordinator; see ``pod.matches``."""

@@ -30,6 +30,7 @@ INFO = DialectInfo(
     writer=_writer,
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=frozenset({*keys.OWN, *keys.WHOLE_CARDS}),
+    resources_beside=keys.BESIDE,
     node_sources=("object Device",),
     # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
     runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),

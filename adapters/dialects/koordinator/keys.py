@@ -29,14 +29,17 @@ WHOLE_CARDS = {NVIDIA_GPU: "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon
 DEPRECATED = {
     GPU: "kubernetes.io/gpu",
     **words.DEPRECATED,
-    RDMA: "kubernetes.io/rdma",
     FPGA: "kubernetes.io/fpga",
 }
 """Earlier names, by the name that wins where a pod has both."""
 
 NPU_PREFIX = "huawei.com/npu-"
 
-OUT_OF_SCOPE = (RDMA, FPGA, "huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp")
+BESIDE = frozenset((RDMA, "kubernetes.io/rdma"))
+"""Resources that koord-scheduler allocates beside the cards, and states in the same record. They
+make no pod ours, and a pod that requests cards may name them."""
+
+OUT_OF_SCOPE = (FPGA, "huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp")
 """Resources that Koordinator schedules and Dragoman does not."""
 
 OWN = frozenset((GPU, CORE, MEMORY, RATIO, SHARED, *OUT_OF_SCOPE, *DEPRECATED.values()))

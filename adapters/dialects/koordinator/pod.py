@@ -1,9 +1,15 @@
 """Reads what a pod requests of Koordinator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from adapters.dialects.containers import PodContainer, is_zero, pod_containers, whole_amount
+from adapters.dialects.containers import (
+    PodContainer,
+    is_zero,
+    pod_containers,
+    requests_any,
+    whole_amount,
+)
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.hami_record import BEST_EFFORT, HAMI, METAX_QOS, QOS_POLICIES
 from adapters.dialects.formats.nvidia_words import GPU
@@ -67,9 +73,20 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         ranking=ranking,
         topology=hints.topology,
         priority=pod.spec.priority or 0,
-        notes=hints.notes,
+        notes=(*hints.notes, *_beside(pod)),
         plugin=PluginShare.CARD if whole else None,
     )
+
+
+def _beside(pod: Pod) -> Iterator[str]:
+    """What Dragoman leaves to koord-scheduler: devices that a container requests beside cards."""
+    for member in pod_containers(pod):
+        for name in sorted(keys.BESIDE):
+            if requests_any(member, (name,)):
+                yield (
+                    f"{member.path}.resources[{name}]: only koord-scheduler with its plugin"
+                    " DeviceShare allocates it; Dragoman allocates the cards"
+                )
 
 
 def _means_hami_too(found: Sequence[tuple[PodContainer, ContainerAmounts | None]]) -> bool:

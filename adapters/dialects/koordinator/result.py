@@ -16,9 +16,9 @@ from core.requests.request import Request
 def write_result(pod: Pod, request: Request, placement: Placement, node: Node, now: int) -> Result:
     """Write the record of a placement; none where a device plugin alone serves the pod.
 
-    Whole NVIDIA cards get the record of the components that describe them. For MetaX cards the
-    result also has the annotation of MetaX's device plugin. HAMi's monitor finds the pods that it
-    measures by a label.
+    Whole NVIDIA cards get the record of the components that describe them. What koord-scheduler
+    stated of other devices stays. For MetaX cards the result also has the annotation of MetaX's
+    device plugin. HAMi's monitor finds the pods that it measures by a label.
 
     Args:
         pod: the pod.
@@ -31,7 +31,7 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node, n
         return NO_RESULT
     if request.alternatives:
         return write_whole_nvidia(pod, request, placement, node, now)
-    written = write_record(request, placement, node)
+    written = write_record(pod, request, placement, node)
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
         written[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))

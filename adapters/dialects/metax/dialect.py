@@ -11,15 +11,17 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
+from adapters.dialects.formats.hami_webhook import reject_privileged
 from adapters.dialects.metax import keys, result, shares
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
 from adapters.dialects.metax import settings as files
 from adapters.dialects.metax.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
-from core.hardware.card import Card
+from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
@@ -66,6 +68,11 @@ class Metax:
         """None: no resource of this dialect is another one's too."""
         return frozenset()
 
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: a limit here binds all cards, and HAMi's of MetaX would bind those only."""
+        return {}
+
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""
         return not resource_names(pod).isdisjoint(self.config.resources)
@@ -79,7 +86,13 @@ class Metax:
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
-        """The QoS policy of shares; see ``Dialect``."""
+        """The QoS policy of shares; see ``Dialect``.
+
+        Raises:
+            DialectError: the pod requests a share and has a privileged container.
+        """
+        if Mode.WHOLE not in request.modes:
+            reject_privileged(pod)
         return AdmissionDefaults(shares.default_annotations(annotations(pod), request))
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002

@@ -17,6 +17,7 @@ from adapters.dialects.dialect import (
     DialectError,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
@@ -52,6 +53,10 @@ class Acme:
     @property
     def claims(self) -> frozenset[str]:
         return frozenset()
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         return RESOURCE in resource_names(pod)

@@ -47,6 +47,20 @@ def test_an_init_container_decides_the_dialect_too() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cards", "dialect"),
+    [
+        ({"nvidia.com/gpumem": 1000}, "hami"),
+        ({"volcano.sh/vgpu-number": 1}, "volcano"),
+        ({"nvidia.com/gpu": 1}, "koordinator"),
+    ],
+)
+def test_rdma_beside_the_cards_of_any_dialect_is_no_second_dialect(
+    cards: dict[str, Amount], dialect: str
+) -> None:
+    assert dialect_name({**cards, "koordinator.sh/rdma": 100}) == dialect
+
+
+@pytest.mark.parametrize(
     "mixed",
     [
         [{"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu-core": 50}],

@@ -63,6 +63,11 @@ def test_a_resource_of_an_accelerator_that_no_dialect_counts_is_named(name: str)
     )
 
 
+@pytest.mark.parametrize("name", ["koordinator.sh/rdma", "kubernetes.io/rdma"])
+def test_a_resource_that_a_scheduler_allocates_beside_cards_needs_no_advice(name: str) -> None:
+    assert advice(bound({name: 100}, {}), ALL) == ()
+
+
 def test_what_a_dialect_reads_or_another_project_has_gets_no_advice() -> None:
     known = {*registry.annotations(), "volcano.sh/job-name", "example.com/use-gputyp", "plain"}
     amounts = dict.fromkeys(

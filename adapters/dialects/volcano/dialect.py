@@ -11,6 +11,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.volcano import keys, result
@@ -66,6 +67,11 @@ class Volcano:
     def claims(self) -> frozenset[str]:
         """None: no resource of this dialect is another one's too."""
         return frozenset()
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: Volcano limits by its queues, which its scheduler still counts."""
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import Clock
-from adapters.sidecar.decide.quotas import Quotas
+from adapters.sidecar.decide.quotas import Quotas, not_counted
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
 from adapters.wire.quota import QuotaRecordError
@@ -116,13 +116,10 @@ class QuotaClaims:
         stored = None if newest else self._quotas.get(namespace)
         if stored is None:
             stored, newest = await self._refresh(namespace), True
-        if stored is None:
+        if stored is None and not self._quotas.limits(namespace):
             return HeldQuotaClaim(None)
-        if not stored.quota.counted:
-            raise LedgerContended(
-                f"the quota of namespace {namespace} is new, and the leader has not counted what"
-                " its pods have"
-            )
+        if stored is None or not stored.quota.counted:
+            raise LedgerContended(not_counted(namespace))
         changed = stored.quota.claim(asked, above)
         if isinstance(changed, Shortage):
             refused = Reason(asked.node, 0, cause=Cause.QUOTA, detail=changed.text())
@@ -172,9 +169,8 @@ class QuotaClaims:
             raise LedgerContended(str(error)) from error
         if stored is None:
             self._quotas.drop(namespace)
-        else:
-            self._quotas.put(stored)
-        return stored
+            return None
+        return self._quotas.put(stored)
 
 
 def _is_same(earlier: HeldQuotaClaim | None, known: QuotaClaim) -> bool:

@@ -5,11 +5,12 @@ decides (``claims``).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.stores.quotas import StoredQuota
-from core.quota.amounts import NOTHING, QuotaAmounts, held, least
-from core.quota.quota import Shortage
+from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, held, least
+from core.quota.quota import Quota, Shortage
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
@@ -26,6 +27,7 @@ class Quotas:
         self._ledgers = ledgers
         self._by_namespace: dict[str, StoredQuota] = {}
         self._problems: dict[str, str] = {}
+        self._host: dict[str, QuotaLimits] = {}
 
     def all(self) -> Mapping[str, StoredQuota]:
         """By namespace, every quota that can be read."""
@@ -40,8 +42,25 @@ class Quotas:
         return self._problems.get(namespace)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota, be it one that cannot be used."""
-        return namespace in self._by_namespace or namespace in self._problems
+        """Whether a namespace has a quota, be it one that cannot be used, or no ShareQuota yet."""
+        return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
+
+    def without_claims(self) -> list[str]:
+        """The namespaces that a ResourceQuota limits, and that have no object for claims."""
+        return [n for n in self._host if n not in self._by_namespace and n not in self._problems]
+
+    def restrict(self, namespace: str, limits: QuotaLimits) -> None:
+        """Replace the limits that ResourceQuotas state for a namespace."""
+        if limits == self._host.get(namespace, NO_LIMITS):
+            return
+        if limits == NO_LIMITS:
+            del self._host[namespace]
+        else:
+            self._host[namespace] = limits
+        stored = self._by_namespace.get(namespace)
+        if stored is not None:
+            self._by_namespace[namespace] = self._restricted(stored)
+        self.revision += 1
 
     def apply(self, stored: StoredQuota) -> None:
         """Update from a watch, which also reports what this process wrote itself, and later."""
@@ -54,11 +73,13 @@ class Quotas:
             return
         self.put(stored)
 
-    def put(self, stored: StoredQuota) -> None:
-        """Replace a quota, whatever the cache had before."""
+    def put(self, stored: StoredQuota) -> StoredQuota:
+        """Replace a quota, whatever the cache had before; returns it with all limits."""
+        restricted = self._restricted(stored)
         self._problems.pop(stored.quota.namespace, None)
-        self._by_namespace[stored.quota.namespace] = stored
+        self._by_namespace[stored.quota.namespace] = restricted
         self.revision += 1
+        return restricted
 
     def drop(self, namespace: str) -> None:
         """The quota was deleted."""
@@ -74,13 +95,15 @@ class Quotas:
 
     def too_large(self, request: Request) -> str | None:
         """Why a pod can never be within its quota; None where it can, or there is no quota."""
-        stored = self.get(PodRef.parse(request.pod).namespace)
-        if stored is None:
+        namespace = PodRef.parse(request.pod).namespace
+        stored = self.get(namespace)
+        quota = self._uncounted(namespace) if stored is None else stored.quota
+        if quota.bounds == NO_LIMITS:
             return None
         amounts = least(request, self._ledgers.card_memory)
-        for name, limit, asked in stored.quota.limits.with_amounts(amounts):
+        for name, limit, asked in quota.bounds.with_amounts(amounts):
             if limit is not None and asked > limit:
-                return Shortage(stored.quota.namespace, name, asked, 0, limit).text()
+                return Shortage(namespace, name, asked, 0, limit).text()
         return None
 
     def refusal(self, request: Request) -> str | None:
@@ -99,10 +122,24 @@ class Quotas:
         """Why the quota refuses some amounts now; None where it does not, or there is none."""
         problem = self._problems.get(holder.namespace)
         stored = self._by_namespace.get(holder.namespace)
-        if problem is not None or stored is None:
+        if problem is not None:
             return problem
+        if stored is None:
+            new = holder.namespace in self._host and amounts != NOTHING
+            return not_counted(holder.namespace) if new else None
         short = stored.quota.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
+
+    def _restricted(self, stored: StoredQuota) -> StoredQuota:
+        quota = stored.quota
+        host = self._host.get(quota.namespace, NO_LIMITS)
+        if quota.host_limits == host:
+            return stored
+        return replace(stored, quota=replace(quota, host_limits=host))
+
+    def _uncounted(self, namespace: str) -> Quota:
+        """The quota of a namespace that has no object for claims."""
+        return Quota(namespace, host_limits=self._host.get(namespace, NO_LIMITS))
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
         """What this process reserved for other pods of the namespace that have no claim yet."""
@@ -114,3 +151,11 @@ class Quotas:
                 node = self._ledgers.inventory.ledger(allocation.node).node
                 found = found.plus(held(allocation, node))
         return found
+
+
+def not_counted(namespace: str) -> str:
+    """Why nothing may be claimed of a quota yet."""
+    return (
+        f"the quota of namespace {namespace} is new, and the leader has not counted what its pods"
+        " have"
+    )

@@ -5,9 +5,11 @@ built on what is here.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from adapters.dialects import record
+from adapters.dialects import record, registry
+from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
 from adapters.sidecar.decide import binding
 from adapters.sidecar.decide.card_choice import Committed
@@ -187,6 +189,7 @@ class Service:
             LedgerContended: the ledger could not be written.
             OSError: the store did not answer.
         """
+        pod_request = await self._with_record(pod_request)
         committed, locked = await self.commit(pod_request, node)
         if isinstance(committed, Reason):
             return committed
@@ -247,6 +250,16 @@ class Service:
         self.expected_pods.discard(uid)
         self.pod_requests.forget(uid)
         self.feasibility.forget(uid)
+
+    async def _with_record(self, pod_request: PodRequest) -> PodRequest:
+        """The pod as it is now, where its scheduler has just stated other devices on it.
+
+        koord-scheduler writes them on the pod before the Binding, in the record in which the
+        dialect writes the cards; the watch may not have reported that yet.
+        """
+        if registry.resources_beside().isdisjoint(resource_names(pod_request.pod)):
+            return pod_request
+        return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
 
     async def _send_binding(self, pod: Pod, node: str, result: Result) -> None:
         await binding.bind(self.ports.binder, self.ports.pods, pod_ref(pod), node, result)

@@ -239,7 +239,8 @@ class Admission:
         return pod_request, replace(added, annotations={**added.annotations, **plugins})
 
     def _patch(self, binding: Binding, pod_request: PodRequest, committed: Committed) -> Patch:
-        result = self._service.result(pod_request, committed)
+        pod = _merged(pod_request.pod, binding)
+        result = self._service.result(replace(pod_request, pod=pod), committed)
         meta = binding.metadata
         stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
         removed: Patch = [

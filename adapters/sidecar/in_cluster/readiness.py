@@ -13,12 +13,15 @@ class Sync(StrEnum):
     SLICES = "resourceslices"
     CLASSES = "deviceclasses"
     QUOTAS = "quotas"
+    RESOURCE_QUOTAS = "resourcequotas"
     SCHEDULER_CONFIG = "the schedulers' settings"
     ADOPTION = "adoption of bound pods"
     CERTIFICATE = "the certificate"
 
 
-WATCHED = frozenset((Sync.PODS, Sync.NODES, Sync.DEVICES, Sync.QUOTAS, Sync.SCHEDULER_CONFIG))
+WATCHED = frozenset(
+    (Sync.PODS, Sync.NODES, Sync.DEVICES, Sync.QUOTAS, Sync.RESOURCE_QUOTAS, Sync.SCHEDULER_CONFIG)
+)
 """Complete after the first list of each watch; the reconciler starts then."""
 
 CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES))

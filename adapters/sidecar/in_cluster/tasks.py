@@ -36,6 +36,7 @@ from adapters.sidecar.in_cluster.ports import (
     ClusterPods,
 )
 from adapters.sidecar.in_cluster.readiness import CLAIMS, WATCHED, Sync
+from adapters.sidecar.in_cluster.resource_quota_handler import ResourceQuotaHandler
 from adapters.sidecar.in_cluster.scheduler_config import SchedulerConfig
 from adapters.sidecar.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.sidecar.observe.decision_log import Logger
@@ -119,10 +120,12 @@ class InCluster:
         runtime.ledger_changed = unbound.changed
 
         watches = self._watches.cluster(self._cache, service)
+        host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
         config = SchedulerConfig(
-            partial(self._apply_scheduler_config, runtime), self._scheduler_config_problem
+            partial(self._apply_scheduler_config, runtime, host_quotas),
+            self._scheduler_config_problem,
         )
         election = self._election()
         self._export(runtime.metrics, reconciler, election)
@@ -267,7 +270,9 @@ class InCluster:
         self._log.info("reconciler.leads", identity=self._identity)
         await asyncio.gather(*(controller() for controller in controllers))
 
-    def _apply_scheduler_config(self, runtime: ServiceRuntime, documents: Documents) -> None:
+    def _apply_scheduler_config(
+        self, runtime: ServiceRuntime, host_quotas: ResourceQuotaHandler, documents: Documents
+    ) -> None:
         """Read pods and nodes by the schedulers' settings from now on.
 
         Raises:
@@ -275,6 +280,7 @@ class InCluster:
         """
         runtime.service.readiness.mark_synced(Sync.SCHEDULER_CONFIG)
         runtime.learn(documents)
+        host_quotas.read_again()
         files = [f"{name}/{key}" for name, key in documents]
         self._log.info("scheduler_config.applied", files=files)
         self._cache.notify_all()

@@ -15,6 +15,7 @@ from adapters.cluster.api.paths import (
     NODES,
     PODS,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
 )
@@ -36,6 +37,7 @@ from adapters.sidecar.cluster_state.cluster_cache import (
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.in_cluster.quota_handler import QuotaHandler
 from adapters.sidecar.in_cluster.readiness import Sync
+from adapters.sidecar.in_cluster.resource_quota_handler import ResourceQuotaHandler
 from adapters.sidecar.in_cluster.scheduler_config import (
     SchedulerConfig,
     SchedulerConfigHandler,
@@ -49,6 +51,7 @@ from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
 from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.resource_quota import ResourceQuotaObject
 
 
 class Watches:
@@ -96,6 +99,16 @@ class Watches:
                 Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject, quotas
             ),
         }
+
+    def resource_quotas(self, service: Service) -> "tuple[ResourceQuotaHandler, Reflector[Any]]":
+        """Return the reflector of ResourceQuotas with its handler."""
+        handler = ResourceQuotaHandler(
+            service.quotas,
+            lambda: service.pod_requests.dialects,
+            lambda: service.readiness.mark_synced(Sync.RESOURCE_QUOTAS),
+            lambda name, text: self._log.warning("resource_quota.invalid", object=name, text=text),
+        )
+        return handler, self.reflector(Selection(RESOURCE_QUOTAS), ResourceQuotaObject, handler)
 
     def claims(self, cache: ClaimCache, service: Service) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors of ResourceClaims and their devices, by the names of their metrics.

@@ -31,7 +31,7 @@ class QuotaMetrics(Collector):
         )
         for namespace, stored in sorted(self._quotas.all().items()):
             quota = stored.quota
-            for name, limit, amount in quota.limits.with_amounts(quota.used()):
+            for name, limit, amount in quota.bounds.with_amounts(quota.used()):
                 unit = CARD if name == "cards" else 1
                 if limit is not None:
                     limits.add_metric((namespace, name), limit / unit)

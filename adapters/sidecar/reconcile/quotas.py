@@ -4,6 +4,8 @@ An allocation without a claim (of a pod that another scheduler bound, or from be
 gets one, whatever the limits are. A claim without an allocation is dropped: after its pod left, or
 where the replica that made it died. Before that the node's ledger is fenced, so that a commit that
 is still on its way cannot be written behind the claim that it relies on.
+
+Where ResourceQuotas limit a namespace, the claims are in a ShareQuota without limits of its own.
 """
 
 import asyncio
@@ -61,6 +63,8 @@ class QuotaReconciler:
 
     async def round(self) -> None:
         """Reconcile every quota once. Without a quota it does nothing."""
+        for namespace in self._service.quotas.without_claims():
+            await self._create(namespace)
         quotas = self._service.quotas.all()
         if not quotas:
             return
@@ -71,6 +75,13 @@ class QuotaReconciler:
             except (Conflict, LedgerContended, QuotaRecordError, OSError):
                 continue  # the next round tries again
 
+    async def _create(self, namespace: str) -> None:
+        """Create the object in which pods claim what a ResourceQuota limits."""
+        try:
+            self._service.quotas.put(await self._store.create(namespace))
+        except (Conflict, QuotaRecordError, OSError):
+            return  # the next round tries again, or the watch reports the one that exists
+
     async def _reconcile(self, namespace: str) -> None:
         cached = self._service.quotas.get(namespace)
         if cached is None or not self._differs(cached.quota):
@@ -79,7 +90,7 @@ class QuotaReconciler:
         if stored is None:
             self._service.quotas.drop(namespace)
             return
-        self._service.quotas.put(stored)
+        stored = self._service.quotas.put(stored)
         changed = self._adopted(stored.quota)
         for lowered in await self._fenced(stored.quota):
             changed = changed.settle(lowered.claim, lowered.amounts)

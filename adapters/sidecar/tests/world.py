@@ -460,6 +460,12 @@ class GatedQuotas:
         await self._life.pass_gate("quota was read", "answer lost")
         return stored
 
+    async def create(self, namespace: str) -> StoredQuota:
+        await self._life.pass_gate("create quota", "never sent")
+        created = await self._life.world.quotas.create(namespace)
+        await self._life.pass_gate("quota created", "answer lost")
+        return created
+
     async def write(self, quota: Quota, expected: str) -> str:
         await self._life.pass_gate("write quota", "never sent")
         try:

@@ -35,6 +35,18 @@ class FakeServer:
         self.calls.append(f"GET {path}")
         return self._found()
 
+    async def create(self, path: str, body: object) -> bytes:
+        self.calls.append(f"POST {path}")
+        if self.fails:
+            raise RefusalError(self.fails)
+        if self.thing is not None:
+            raise RefusalError(409)
+        assert isinstance(body, bytes)
+        made = json.loads(body)
+        made["metadata"] |= {"uid": "new", "resourceVersion": "1"}
+        self.thing = made
+        return json.dumps(self.thing).encode()
+
     async def replace(self, path: str, body: bytes) -> bytes:
         self.calls.append(f"PUT {path}")
         there = json.loads(self._found())
@@ -108,3 +120,36 @@ def test_an_answer_that_is_no_quota_cannot_be_used() -> None:
     server.thing = {"metadata": 7}
     with pytest.raises(QuotaRecordError, match="the quota of ml cannot be read"):
         asyncio.run(KubernetesQuotas(server).read("ml"))
+
+
+def test_a_quota_without_limits_is_created_once_and_says_who_made_it() -> None:
+    async def work() -> FakeServer:
+        server = FakeServer(None)
+        store = KubernetesQuotas(server)
+        created = await store.create("ml")
+        assert (created.quota, created.version, created.uid) == (Quota("ml"), "1", "new")
+        with pytest.raises(Conflict):
+            await store.create("ml")
+        return server
+
+    server = asyncio.run(work())
+
+    assert server.calls == [f"POST {PATH.removesuffix('/quota')}"] * 2
+    assert server.thing is not None
+    assert server.thing["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dragoman"}
+    assert server.thing["spec"] == {}
+
+
+def test_a_server_that_creates_no_quota_raises_an_error_of_the_store() -> None:
+    with pytest.raises(StoreError, match="the quota of ml"):
+        asyncio.run(KubernetesQuotas(FakeServer(None, fails=403)).create("ml"))
+
+
+def test_a_quota_in_memory_is_created_once() -> None:
+    async def work() -> None:
+        store = MemoryQuotas()
+        assert await store.create("ml") == await store.read("ml")
+        with pytest.raises(Conflict):
+            await store.create("ml")
+
+    asyncio.run(work())

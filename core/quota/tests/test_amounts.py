@@ -125,3 +125,10 @@ def test_amounts_are_printed_in_the_units_of_people() -> None:
         text("cards", 1000), text("cards", 1500), text("memory", 23 * GIB), text("memory", 3 * MIB),
         text("memory", 5), text("compute", 150),
     ] == ["1 card", "1.5 cards", "23 GiB", "3 MiB", "5 bytes", "150%"]  # fmt: skip
+
+
+def test_the_strictest_of_two_limits_has_the_lower_one_of_each_resource() -> None:
+    one, other = QuotaLimits(cards=2000, memory=GIB), QuotaLimits(cards=1000, compute=50)
+
+    assert one.strictest(other) == QuotaLimits(1000, GIB, 50) == other.strictest(one)
+    assert one.strictest(QuotaLimits()) == one

@@ -138,3 +138,13 @@ def test_a_claim_is_refused_only_where_it_would_exceed_a_limit(
         else:
             assert found == forced
             quota = found
+
+
+def test_limits_of_the_cluster_bind_beside_those_of_the_quota() -> None:
+    quota = Quota("ml", QuotaLimits(memory=8 * GIB), host_limits=QuotaLimits(memory=4 * GIB))
+
+    short = quota.shortage("a", QuotaAmounts(1000, 5 * GIB))
+
+    assert short is not None
+    assert (short.resource, short.limit) == ("memory", 4 * GIB)
+    assert quota.shortage("a", QuotaAmounts(1000, 4 * GIB)) is None

@@ -121,7 +121,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
             "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
-            "sharequotas/status",
+            "sharequotas", "sharequotas/status",
         },
     }  # fmt: skip
 

@@ -17,7 +17,8 @@ _COMMON = (
         Permission(verb, LEDGERS, "nodeledgers")
         for verb in ("get", "list", "watch", "create", "update", "delete")
     ),
-    *(Permission(verb, LEDGERS, "sharequotas") for verb in ("get", "list", "watch")),
+    *(Permission(verb, "", "resourcequotas") for verb in ("list", "watch")),
+    *(Permission(verb, LEDGERS, "sharequotas") for verb in ("get", "list", "watch", "create")),
     Permission("update", LEDGERS, "sharequotas/status"),
     Permission("create", "", "pods/binding"),
     Permission("create", "events.k8s.io", "events"),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults
+from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, DialectError
 from adapters.dialects.hami.dialect import Hami
 from adapters.dialects.hami.tests.builders import HAMI, a_container, a_hami, a_pod
-from adapters.wire.kube import Amount, Container, Pod, Resources
+from adapters.wire.kube import Amount, Container, Pod, Resources, SecurityContext
 
 
 def added(pod: Pod, hami: Hami = HAMI) -> AdmissionDefaults:
@@ -41,6 +41,25 @@ def test_the_priority_is_a_variable_of_its_container(priority: Amount) -> None:
     assert added(pod) == AdmissionDefaults(
         variables={"main": {"CUDA_TASK_PRIORITY": str(priority)}}
     )
+
+
+def a_privileged(limits: dict[str, Amount], annotations: dict[str, str] | None = None) -> Pod:
+    beside = Container("agent", security_context=SecurityContext(privileged=True))
+    return a_pod(a_container(limits), beside, annotations=annotations)
+
+
+@pytest.mark.parametrize("amount", ["gpumem", "gpumem-percentage", "gpucores"])
+def test_a_pod_with_a_share_and_a_privileged_container_is_denied_as_by_hami(amount: str) -> None:
+    with pytest.raises(DialectError) as denied:
+        added(a_privileged({"gpu": 1, amount: 10}))
+
+    assert denied.value.field == "spec.containers[agent].securityContext.privileged"
+
+
+def test_a_privileged_pod_of_whole_cards_is_admitted() -> None:
+    pod = a_privileged({"gpu": 1}, {"nvidia.com/use-gputype": "A100"})
+
+    assert added(pod) == NO_DEFAULTS
 
 
 def test_a_pod_that_states_all_gets_nothing() -> None:

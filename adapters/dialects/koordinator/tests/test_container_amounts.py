@@ -226,12 +226,6 @@ REJECTED: dict[str, tuple[Amounts, str, int, str]] = {
         50,
         "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
     ),
-    "row 25: rdma": (
-        {"rdma": 100},
-        "koordinator.sh/rdma",
-        100,
-        "is not a GPU; Dragoman allocates GPUs only, remove it from this pod",
-    ),
     "fpga beside a GPU": (
         {"gpu": 100, "fpga": 100},
         "koordinator.sh/fpga",
@@ -318,10 +312,14 @@ def test_the_new_name_wins_over_the_deprecated_one() -> None:
     assert only_request({"gpu": 50, "kubernetes.io/gpu": 100}) == a_request(compute=50, ratio=50)
 
 
-@pytest.mark.parametrize("name", ["kubernetes.io/rdma", "kubernetes.io/fpga"])
+@pytest.mark.parametrize("name", ["kubernetes.io/fpga"])
 def test_deprecated_names_of_other_devices_are_rejected(name: str) -> None:
     with pytest.raises(DialectError, match="is not a GPU"):
         the_request({name: 100})
+
+
+def test_rdma_beside_cards_changes_nothing_of_their_request() -> None:
+    assert only_request({"rdma": 100, "gpu": 50}) == only_request({"gpu": 50})
 
 
 def test_a_request_without_a_limit_counts() -> None:

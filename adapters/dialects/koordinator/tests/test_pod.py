@@ -52,6 +52,25 @@ def test_a_pod_that_names_no_resource_or_no_whole_card_does_not_match(requested:
     assert not KOORDINATOR.matches(a_pod(requested))
 
 
+@pytest.mark.parametrize("name", ["koordinator.sh/rdma", "kubernetes.io/rdma"])
+def test_a_pod_with_rdma_alone_does_not_match(name: str) -> None:
+    assert not KOORDINATOR.matches(a_pod({name: 100}))
+
+
+@pytest.mark.parametrize("name", ["koordinator.sh/rdma", "kubernetes.io/rdma"])
+def test_rdma_beside_cards_is_left_to_koord_scheduler_with_a_note(name: str) -> None:
+    request = KOORDINATOR.read_request(a_pod({**HALF, name: 100}))
+
+    assert request.notes == (
+        f"spec.containers[c0].resources[{name}]: only koord-scheduler with its plugin DeviceShare"
+        " allocates it; Dragoman allocates the cards",
+    )
+
+
+def test_no_rdma_is_nothing_to_note() -> None:
+    assert KOORDINATOR.read_request(a_pod({**HALF, "rdma": 0})).notes == ()
+
+
 def test_a_pod_with_an_invalid_amount_matches() -> None:
     assert KOORDINATOR.matches(a_pod({"amd.com/gpu": "many"}))
 

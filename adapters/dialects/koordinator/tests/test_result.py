@@ -72,6 +72,35 @@ def test_the_seeds_result_is_read_without_an_id() -> None:
     assert read(pod, cards(2, "23040Mi")) == (Grant("c0", "GPU-1", 11520 * MIB, 50),)
 
 
+RDMA = '[{"minor":-1,"resources":{"koordinator.sh/rdma":"1"},"id":"0000:1f:00.0"}]'
+
+
+def test_what_koord_scheduler_stated_of_other_devices_stays() -> None:
+    node = cards(1)
+    pod = bound(
+        a_pod({**HALF, "rdma": 100}),
+        {keys.ALLOCATED: f'{{"fpga":null,"gpu":[{{"minor":7}}],"rdma":{RDMA}}}'},
+    )
+
+    _, alone = placed(a_pod(HALF), node)
+    _, beside = placed(pod, node)
+
+    cards_only = alone.annotations[keys.ALLOCATED]
+    assert beside.annotations[keys.ALLOCATED] == (
+        f'{{"fpga":null,{cards_only[1:-1]},"rdma":{RDMA}}}'
+    )
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", '{"rdma":'])
+def test_a_text_without_other_devices_adds_nothing(text: str) -> None:
+    node = cards(1)
+
+    _, alone = placed(a_pod(HALF), node)
+    _, beside = placed(bound(a_pod(HALF), {keys.ALLOCATED: text}), node)
+
+    assert beside == alone
+
+
 def test_a_pod_without_the_annotation_has_no_result() -> None:
     assert not KOORDINATOR.has_result(a_pod(HALF))
 

@@ -183,3 +183,15 @@ def test_a_pod_that_alone_exceeds_the_quota_of_its_namespace_is_denied() -> None
         False,
         "quota of namespace default: the pod counts 7 GiB of memory, and the limit is 6 GiB",
     )
+
+
+def test_a_privileged_pod_with_a_share_of_hami_is_denied_with_field_value_and_remedy() -> None:
+    pod = a_pod(limits={"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000})
+    pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+
+    answer = run(admit(pod))["response"]
+
+    assert not answer["allowed"]
+    assert answer["status"]["message"].startswith(
+        "spec.containers[main].securityContext.privileged: True: must be false or absent"
+    )
