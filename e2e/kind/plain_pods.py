@@ -17,10 +17,11 @@ from e2e.harness.cluster.credentials import connect
 from e2e.harness.oracles.pod_changes import following
 from e2e.harness.processes.waiting import within
 from e2e.kind import nvidia
-from e2e.kind.pods import Pod, environment, pod
-from e2e.kind.shell import get, sh
+from e2e.kind.pods import Pod, create, environment, pod
+from e2e.kind.shell import get, sh, wait_for
 from e2e.kind.storm import is_ready
 
+VALIDATOR = f"daemonset/validator --namespace={nvidia.SPACE}"
 EXCLUDED = "kube-system"
 SPACES = ("default", EXCLUDED)
 """Of a plain pod, and of its control."""
@@ -82,12 +83,43 @@ def differences() -> list[str]:
     return found
 
 
-def containers(selector: str, space: str = "default") -> dict[str, tuple[str, int]]:
-    """Identity and restarts of the one container of each pod with a label, by the pod's name."""
+def start_standing() -> None:
+    """Start a pod and a DaemonSet that run through what the tests do with Dragoman."""
+    daemons = plain("validator")
+    daemons["spec"]["nodeSelector"] = {"nvidia.com/gpu.present": "true"}
+    template = {"metadata": {"labels": {"app": "validator"}}, "spec": daemons["spec"]}
+    create(
+        plain("trainer"),
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "validator", "namespace": nvidia.SPACE},
+            "spec": {"selector": {"matchLabels": {"app": "validator"}}, "template": template},
+        },
+    )
+    wait_for("pod/trainer", "--for=condition=Ready")
+    sh(f"kubectl rollout status {VALIDATOR} --timeout=60s")
+
+
+def replace_validator() -> None:
+    """Replace the DaemonSet's pod, and wait for the new one."""
+    sh(f"kubectl rollout restart {VALIDATOR}")
+    sh(f"kubectl rollout status {VALIDATOR} --timeout=60s")
+
+
+def end_standing() -> None:
+    """Delete both."""
+    sh(f"kubectl delete {VALIDATOR}")
+    sh("kubectl delete pod trainer --timeout=60s")
+
+
+def standing() -> dict[str, tuple[str, int]]:
+    """The container and the number of its restarts of both pods, by the pod's name."""
     found = {}
-    for row in get("pods", f"--namespace={space}", f"--selector={selector}"):
-        (status,) = row["status"]["containerStatuses"]
-        found[row["metadata"]["name"]] = (status["containerID"], status["restartCount"])
+    for space in ("default", nvidia.SPACE):
+        for row in get("pods", f"--namespace={space}", "--selector=app in (trainer,validator)"):
+            (status,) = row["status"]["containerStatuses"]
+            found[row["metadata"]["name"]] = (status["containerID"], status["restartCount"])
     return found
 
 

@@ -3,31 +3,17 @@
 import pytest
 
 from e2e.kind import nvidia
-from e2e.kind.plain_pods import containers, differences, plain
-from e2e.kind.pods import create, environment
-from e2e.kind.shell import sh, wait_for
+from e2e.kind.plain_pods import differences, standing, start_standing
+from e2e.kind.pods import environment
+
+pytestmark = pytest.mark.usefixtures("gpu_node")
 
 
-@pytest.mark.usefixtures("gpu_node")
 def test_the_kubelet_assigns_what_the_device_plugin_has() -> None:
-    daemons = plain("validator")
-    daemons["spec"]["nodeSelector"] = {"nvidia.com/gpu.present": "true"}
-    template = {"metadata": {"labels": {"app": "validator"}}, "spec": daemons["spec"]}
-    create(plain("trainer"))
-    create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": {"name": "validator", "namespace": nvidia.SPACE},
-            "spec": {"selector": {"matchLabels": {"app": "validator"}}, "template": template},
-        }
-    )
-
-    wait_for("pod/trainer", "--for=condition=Ready")
-    sh(f"kubectl rollout status daemonset/validator --namespace={nvidia.SPACE} --timeout=60s")
+    start_standing()
 
     assert environment("trainer")["NVIDIA_VISIBLE_DEVICES"] in nvidia.CARDS
-    assert len(containers("app=validator", nvidia.SPACE)) == 1
+    assert len(standing()) == 2
 
 
 def test_plain_pods_and_their_controls_are_equal() -> None:
