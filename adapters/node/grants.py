@@ -7,10 +7,9 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from adapters.wire.hardware import KUBELET
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import AllocationState
+from core.requests.grant import KUBELET, AllocationState
 from core.requests.limits import GrantError, Limits, limits
 
 

@@ -83,6 +83,8 @@ class Admission:
         warnings = advice(pod, dialects)
         if pod_request is None:
             return admission.allowed(review.uid, warnings=warnings)
+        if pod_request.request.plugin is not None:
+            return admission.allowed(review.uid, warnings=(*pod_request.request.notes, *warnings))
         if pod.spec.node_name:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
@@ -150,6 +152,9 @@ class Admission:
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
             return self._deny(review, CONFLICT, decision)
+        if committed.is_untouched:
+            self._decision_log.record(replace(decision, outcome=Outcome.UNTOUCHED))
+            return admission.allowed(review.uid)
         if claimed and claimed == committed.placement.grants:
             outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
             self._decision_log.record(replace(decision, outcome=outcome))
@@ -189,6 +194,8 @@ class Admission:
         if pod_request is None:
             return None
         if service.chose_cards(pod_request.request.uid, binding.target.name):
+            return pod_request
+        if service.evaluate(pod_request).is_untouched(binding.target.name):
             return pod_request
         if pod_request.dialect.has_result(
             with_annotations(pod_request.pod, binding.metadata.annotations or {})
