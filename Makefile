@@ -42,7 +42,7 @@ gate: .venv/.stamp
 		--fail-under=100 --show-missing --skip-covered
 
 again: .venv/.stamp  ## run the tests that failed last
-	$(BIN)/pytest --quiet core adapters e2e --last-failed --last-failed-no-failures none -rfEs
+	$(BIN)/pytest --quiet dragoman core adapters e2e --last-failed --last-failed-no-failures none -rfEs
 
 version: .venv/.stamp  ## write the version of pyproject.toml wherever it is repeated
 	$(BIN)/python .ci/release/version.py --write
@@ -97,7 +97,7 @@ fuzz: .venv/.stamp  ## run the property tests for hours
 
 clean:  ## remove everything that make created
 	rm -rf .venv dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find core adapters e2e -name __pycache__ -prune -exec rm -rf {} +
+	find dragoman core adapters e2e -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp: requirements/dev.txt .venv/.run-stamp
 	@echo 'Installing the tools in .venv (once, one to four minutes)'

@@ -53,7 +53,7 @@ def single_file(folder: Path, wheel: Path, version: str, epoch: int) -> Path:
         with zipfile.ZipFile(wheel) as content:
             content.extractall(name)
         words = ("--venv-repository", ROOT / ".venv", "-r", ROOT / "requirements" / "run.txt")
-        entry = ("--sources-directory", name, "--entry-point", "adapters.cli.main:main")
+        entry = ("--sources-directory", name, "--entry-point", "dragoman.start:command")
         run(sys.executable, "-m", "pex", *words, *entry, "--output-file", made, epoch=epoch)
     return made
 

@@ -17,7 +17,7 @@ _CPUS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 COMPLETION = """#!/bin/sh
 # kubectl calls this to complete "kubectl dragoman"; a pex runs another entry point of its own.
-PEX_MODULE=adapters.cli.kubectl_complete:main exec kubectl-dragoman "$@"
+PEX_MODULE=dragoman.start:completion exec kubectl-dragoman "$@"
 """
 
 

@@ -52,7 +52,7 @@ def _dragoman(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """One ledger of every GPU share, for the schedulers of several dialects."""
+    """One ledger of GPU shares, for the schedulers of several dialects."""
 
 
 app.command("schedule", cls=ShellCommand)(schedule)

@@ -9,7 +9,7 @@ from typing import NoReturn
 def become_agent(config: Path) -> NoReturn:
     """Replace this process by ``python -m adapters.node``; signals and exit status are its own.
 
-    ``-P``: a folder ``adapters`` in the current directory must not hide the package.
+    ``-P``: a folder ``dragoman`` in the current directory must not hide the package.
     """
-    words = [sys.executable, "-P", "-m", "adapters.node", str(config)]
+    words = [sys.executable, "-P", "-m", "dragoman.module", "adapters.node", str(config)]
     os.execv(sys.executable, words)  # noqa: S606  # no shell, and no word of the user is a program

@@ -1,5 +1,6 @@
 """The chart's copies of our files and lists equal the originals; the tests need no helm."""
 
+import ast
 import base64
 import json
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
+from adapters.dialects.plugin_resources import SHARED, WHOLE_CARDS
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.sidecar.in_cluster.scheduler_config import config_map_names
@@ -115,3 +117,12 @@ def enums(schema: Any) -> Iterator[list[object]]:
             yield schema["enum"]
         for each in schema.values():
             yield from enums(each)
+
+
+def test_a_pod_of_a_device_plugin_alone_is_no_request_for_the_webhook() -> None:
+    helpers = (FILES.parent / "templates" / "_helpers.tpl").read_text()
+    stated = helpers.split('define "dragoman.plainResources" -}}')[1].split("{{")[0]
+    annotations = (FILES / "hami-annotations.txt").read_text().split()
+
+    assert sorted(ast.literal_eval(stated.strip())) == sorted((*WHOLE_CARDS, SHARED))
+    assert annotations == sorted(hami_keys.POD_ANNOTATIONS)

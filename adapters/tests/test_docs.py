@@ -1,4 +1,5 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ TOPS = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
 TESTS = [
     path.relative_to(ROOT).as_posix()
-    for top in ("core", "adapters", "e2e")
+    for top in ("dragoman", "core", "adapters", "e2e")
     for path in (ROOT / top).rglob("test_*.py")
 ]
 
@@ -36,7 +37,7 @@ def test_every_test_that_a_page_names_exists() -> None:
     }
     sources = [
         path.read_text()
-        for top in ("core", "adapters", "e2e")
+        for top in ("dragoman", "core", "adapters", "e2e")
         for path in (ROOT / top).rglob("test_*.py")
     ]
     defined = {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
@@ -98,6 +99,15 @@ def test_every_metric_that_an_alert_or_the_operations_page_names_is_made() -> No
 
     assert len(named) > 20
     assert [stem for stem in stems if not re.search(rf'"{stem}(_total)?"', sources)] == []
+
+
+def test_the_badge_names_the_version_of_kubernetes_that_the_tests_run() -> None:
+    versions = tomllib.loads((ROOT / "e2e/testbed/versions.toml").read_text())
+    major, minor, _ = versions["go"]["kubernetes"]["version"].removeprefix("v").split(".")
+    claim = f"kubernetes: tested with {major}.{minor}"
+
+    assert f"<title>{claim}</title>" in (ROOT / "docs/img/badge-kubernetes.svg").read_text()
+    assert f"[![{claim}]" in (ROOT / "README.md").read_text()
 
 
 def test_every_alert_is_explained() -> None:

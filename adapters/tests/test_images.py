@@ -1,5 +1,6 @@
 """The sources of the images exist and are complete."""
 
+import json
 import re
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def test_the_dockerfile_takes_only_what_its_context_has() -> None:
     assert [name for name in needed if not (ROOT / name).exists()] == []
     assert ignored[0] == "*"
     kept = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    assert {name.split("/")[0] for name in needed} | {"core", "adapters"} == kept
+    assert {name.split("/")[0] for name in needed} | {"dragoman", "core", "adapters"} == kept
 
 
 def test_no_step_of_the_dockerfile_installs_without_hashes_and_the_service_is_not_root() -> None:
@@ -68,6 +69,15 @@ def test_no_step_of_the_dockerfile_installs_without_hashes_and_the_service_is_no
     service, node = text.split(" AS service\n")[1].split(" AS node\n")
     assert "USER 65532:65532" in service
     assert "USER" not in node
+
+
+def test_each_image_starts_a_program_that_no_foreign_package_hides() -> None:
+    entries = re.findall(r"^ENTRYPOINT (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    service, node = (json.loads(entry) for entry in entries)
+
+    assert project["scripts"][service[0]] == "dragoman.start:command"
+    assert node == ["python", "-P", "-m", "dragoman.module", "adapters.node"]
 
 
 BOUND = re.compile(r"^([a-z0-9-]+)>=([\d.]+)(?:;|$)")

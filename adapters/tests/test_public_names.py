@@ -8,10 +8,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def shipped() -> list[Path]:
-    """Modules of core and adapters, without tests and generated code."""
+    """Modules that are installed, without tests and generated code."""
     return [
         path
-        for package in ("core", "adapters")
+        for package in ("dragoman", "core", "adapters")
         for path in sorted((ROOT / package).rglob("*.py"))
         if "tests" not in path.parts and "_pb2" not in path.name
     ]

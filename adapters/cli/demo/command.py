@@ -69,11 +69,10 @@ def _service(inventory: str) -> Iterator[str]:
     """Run a service on a free port of this machine, and end it with a signal, as a cluster does."""
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:{Path(folder, 'ledger.db')}"
-        code = "from adapters.cli.main import main; main()"
         options = ["-f", inventory, "--store", store, "--listen", "127.0.0.1:0"]
         with Path(folder, "log").open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-c", code, "serve", *options],
+                [sys.executable, "-P", "-m", "dragoman", "serve", *options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -83,14 +83,13 @@ class Admission:
         warnings = advice(pod, dialects)
         if pod_request is None:
             return admission.allowed(review.uid, warnings=warnings)
-        if pod_request.request.plugin is not None:
-            return admission.allowed(review.uid, warnings=(*pod_request.request.notes, *warnings))
-        if pod.spec.node_name:
+        is_plain = pod_request.request.plugin is not None
+        if pod.spec.node_name and not is_plain:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny_pod(pod, review, "node_name", text)
         too_large = self._service.quotas.too_large(pod_request.request)
-        if too_large is not None:
+        if too_large is not None and not is_plain:
             return self._deny_pod(pod, review, "quota", too_large)
         dialect = pod_request.dialect.name
         self._decision_log.record(
@@ -102,6 +101,8 @@ class Admission:
             notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
         elif patch is not None:
             return admission.allowed(review.uid, patch, notes)
+        if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
+            return admission.allowed(review.uid, warnings=notes)
         patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
         patch += add_limits(pod, added.limits)
         patch += close_containers(raw, _sharers(pod_request), added.variables)

@@ -148,6 +148,19 @@ namespaceSelector:
 [{{ range $i, $prefix := .Values.webhooks.resourcePrefixes }}{{ if $i }}, {{ end }}'{{ $prefix }}'{{ end }}]
 {{- end }}
 
+{{- /*
+Resources that a vendor's own device plugin serves, as a CEL list: alone in a pod they request no share, and the pod is none of
+ours before it is bound to a node of the ledger.
+*/ -}}
+{{- define "dragoman.plainResources" -}}
+['nvidia.com/gpu', 'nvidia.com/gpu.shared', 'amd.com/gpu', 'dcu.com/gpu', 'metax-tech.com/gpu']
+{{- end }}
+
+{{- /* Annotations beside which `nvidia.com/gpu` is a request of HAMi, as a CEL list. */ -}}
+{{- define "dragoman.hamiAnnotations" -}}
+{{ .Files.Get "files/hami-annotations.txt" | trim | splitList "\n" | toJson }}
+{{- end }}
+
 {{- /* The namespaces of the webhooks. */ -}}
 {{- define "dragoman.namespaces" -}}
 {{- with .Values.webhooks.namespaceSelector.matchLabels }}

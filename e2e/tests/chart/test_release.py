@@ -65,6 +65,23 @@ def test_the_single_file_runs_without_this_checkout(release: Path, tmp_path: Pat
     assert "pods placed" in placed.stdout, placed.stderr
 
 
+def test_a_foreign_package_does_not_get_in_the_way_of_the_single_file_and_the_plugin(
+    release: Path, tmp_path: Path
+) -> None:
+    for name in ("core", "adapters"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("import torch")
+    file = only(release, "*.pex")
+    where = {"PEX_ROOT": str(tmp_path / "pex"), "PYTHONPATH": str(tmp_path)}
+
+    for kept in ("false", "prefer", "fallback"):
+        answer = run(sys.executable, file, "--version", PEX_INHERIT_PATH=kept, **where)
+        assert answer.stdout.startswith("dragoman "), answer.stderr
+        words = {"PEX_MODULE": "dragoman.start:completion", "PEX_INHERIT_PATH": kept}
+        completed = run(sys.executable, file, "wha", **words, **where)
+        assert completed.stdout == "whatif\n:4\n", completed.stderr
+
+
 def test_the_archive_that_the_manifest_of_krew_names_is_the_plugin(
     release: Path, tmp_path: Path
 ) -> None:
@@ -93,8 +110,8 @@ def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:
         sources = {name.partition("/")[2] for name in sdist.getnames()}
 
     packed = {name for name in names if ".dist-info/" not in name}
-    assert "adapters/sidecar/web/dashboard/static/index.html" in packed
-    assert packed <= sources
+    assert "dragoman/lib/adapters/sidecar/web/dashboard/static/index.html" in packed
+    assert {name.removeprefix("dragoman/lib/") for name in packed} <= sources
     assert not [name for name in packed if "/tests/" in name]
 
 

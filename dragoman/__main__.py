@@ -1,0 +1,5 @@
+"""``python -m dragoman``: the command."""
+
+from dragoman.start import command
+
+command()

@@ -1,0 +1,59 @@
+"""Entry points: our packages come before any others that have their names.
+
+``core`` and ``adapters`` are generic names: PyPI has an ``adapters`` that imports torch. So the
+folder that has ours is the first of ``sys.path``, before the current directory, ``PYTHONPATH`` and
+``site-packages``. This module imports nothing of them until that is settled.
+"""
+
+import importlib.util
+import os
+import sys
+
+NAMES = ("core", "adapters")
+BAD_INPUT = 2
+
+
+def command() -> None:
+    """``dragoman`` and ``kubectl-dragoman``."""
+    prefer_our_packages()
+    from adapters.cli.main import main
+
+    main()
+
+
+def completion() -> None:
+    """``kubectl_complete-dragoman``."""
+    prefer_our_packages()
+    from adapters.cli.kubectl_complete import main
+
+    main()
+
+
+def prefer_our_packages() -> None:
+    """Put the folder with our packages first on ``sys.path``.
+
+    Raises:
+        SystemExit: a package of the same name is loaded all the same, for instance because a
+            ``.pth`` file or ``sitecustomize`` imported it before us.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes 5 ms
+    lib = os.path.join(here, "lib")  # noqa: PTH118
+    ours = lib if os.path.isdir(lib) else os.path.dirname(here)  # noqa: PTH112, PTH120
+    sys.path.insert(0, ours)
+    for name in NAMES:
+        origin = _origin(name)
+        if origin != os.path.join(ours, name, "__init__.py"):  # noqa: PTH118
+            sys.stderr.write(
+                f"dragoman: Python has the package {name} from {origin}, not from {ours}; "
+                "install dragoman in an environment of its own, for instance with pipx\n"
+            )
+            raise SystemExit(BAD_INPUT)
+
+
+def _origin(name: str) -> str:
+    """The file from which Python has loaded, or would load, a package; does not import it."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # it is loaded and states no spec
+        return "an unknown place"
+    return (spec and spec.origin) or "a folder without __init__.py"
