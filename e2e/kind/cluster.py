@@ -68,12 +68,15 @@ def delete(engine: Engine, kubeconfig: Path) -> None:
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """The project's file, and what control groups of version 1 need; version 2 ignores it.
+    """The project's file, a worker for NVIDIA's plugin, and what control groups of version 1 need.
+
+    Version 2 ignores the latter.
 
     Args:
         folder: where files are put that are mounted into nodes.
     """
     content: dict[str, Any] = yaml.safe_load(CONFIGURATION.read_text())
+    content["nodes"].append({"role": "worker"})  # kind calls it as e2e/kind/nvidia.py does
     processors.write(folder / "processors", PROCESSORS)
     shown = {"hostPath": f"{folder}/processors", "containerPath": str(processors.NODES)}
     for node in content["nodes"]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.kind import cards
+from e2e.kind import cards, nvidia
 from e2e.kind.shell import sh
 
 # Set where KUBECONFIG is this cluster's: no other cluster may get what the tests install.
@@ -23,6 +23,13 @@ def workers() -> list[str]:
     for node in nodes:
         cards.install(node)
     return nodes
+
+
+@pytest.fixture(scope="session")
+def gpu_node() -> str:
+    """A node with NVIDIA's device plugin, which no dialect, Device or agent describes."""
+    nvidia.install()
+    return nvidia.NODE
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ def test_a_cluster_of_the_same_name_that_others_made_is_not_deleted(tmp_path: Pa
 
         state = engine.docker("inspect", "--format={{.State.Running}}", foreign)
         assert state.strip() == "true"
-        assert len(get("nodes")) == 3
+        assert len(get("nodes")) == 4
     finally:
         engine.docker("rm", "--force", foreign)
 

@@ -6,7 +6,9 @@ same file, and does the second at its end. The page's words for "another cluster
 
 import json
 
+from e2e.kind import nvidia
 from e2e.kind.documentation import blocks, outputs
+from e2e.kind.plain_pods import differences
 from e2e.kind.shell import attempt, beside, eventually, get, sh
 
 PAGE = "docs/quickstart.md"
@@ -27,6 +29,7 @@ def test_an_image_is_built_and_loaded() -> None:
         "dragoman-e2e-control-plane",
         "dragoman-e2e-worker",
         "dragoman-e2e-worker2",
+        nvidia.NODE,
     ]
 
 
@@ -97,6 +100,12 @@ def test_the_dashboard_answers_through_a_forwarded_port() -> None:
 
     here = "dragoman-e2e-worker"
     assert said["summary"] == f"has cards of {here}; if it had none: placed on {here}"
+
+
+def test_pods_of_nvidias_plugin_start_as_before(gpu_node: str) -> None:
+    assert gpu_node not in {row["metadata"]["name"] for row in get("nodeledgers")}
+
+    assert differences() == []
 
 
 def test_the_page_s_clean_up_leaves_a_cluster_without_dragoman() -> None:

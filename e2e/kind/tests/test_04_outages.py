@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 from e2e.kind import cards
+from e2e.kind.plain_pods import differences
 from e2e.kind.pods import (
     create,
     delete,
@@ -28,6 +29,7 @@ def has_restarted(name: str) -> bool:
     return bool(container["restartCount"] > 0 and container["ready"])
 
 
+@pytest.mark.usefixtures("gpu_node")
 def test_without_a_replica_plain_pods_are_created_and_bound() -> None:
     sh(f"kubectl scale {SERVICE} --replicas=0")
     replicas = "--selector=app.kubernetes.io/component=service"
@@ -36,6 +38,7 @@ def test_without_a_replica_plain_pods_are_created_and_bound() -> None:
     create(pod("plain", {}))
 
     wait_for("pod/plain", "--for=condition=Ready")
+    assert differences() == []
     with pytest.raises(CommandError, match=r"pods\.dragoman\.dev"):
         create(pod("share", volcano(1000)))
     sh(f"kubectl scale {SERVICE} --replicas=2")

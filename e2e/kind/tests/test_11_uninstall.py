@@ -1,6 +1,7 @@
 """docs/install.md, Uninstall: its commands leave nothing."""
 
 from e2e.kind.documentation import blocks
+from e2e.kind.plain_pods import differences
 from e2e.kind.shell import get, sh
 
 KINDS = (
@@ -27,3 +28,9 @@ def test_the_page_s_commands_leave_nothing() -> None:
         ours = ("volcano.sh/", "koordinator.sh/")
         amounts = node["status"]["allocatable"] | node["status"]["capacity"]
         assert [name for name in amounts if name.startswith(ours)] == []
+
+
+def test_pods_of_nvidias_plugin_start_as_before(gpu_node: str) -> None:
+    assert get(f"node {gpu_node}")["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+    assert differences() == []

@@ -203,6 +203,16 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
             assert {"kube-system", NAMESPACE} <= set(first["values"])
 
 
+@pytest.mark.parametrize("namespace", ["kube-system", "monitoring"])
+def test_a_release_in_a_namespace_that_the_webhooks_exclude_is_refused(namespace: str) -> None:
+    words = ("template", RELEASE, CHART, f"--namespace={namespace}")
+    excluded = "--set=webhooks.excludedNamespaces={kube-system,monitoring}"
+
+    with pytest.raises(ChartError, match=f"{namespace} is in webhooks.excludedNamespaces"):
+        chart.helm(*words, excluded)
+    assert chart.helm(*words, excluded, "--set=webhooks.enabled=false")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -228,6 +238,9 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
         ({"monitoring": {"prometheusRule": {"enabled": "yes"}}}, "enabled"),
         ({"dra": {"convert": {"enabled": True}}}, "dra.convert.enabled needs"),
         ({"dra": {"convert": {"namespaces": []}}}, "namespaces"),
+        ({"dra": {"arbiter": {"enabled": True}}}, "dra.arbiter.enabled needs dra.enabled"),
+        ({"service": {"resources": {"limits": {"memory": "lots"}}}}, "/service/resources/limits"),
+        ({"node": {"resources": {"requests": {"cpu": "-1"}}}}, "/node/resources/requests"),
         ({"dra": {"enabled": True, "schedulers": [{"namespace": "a"}]}}, "serviceAccount"),
         ({"dra": {"schedulers": [{"namespace": "a", "serviceAccount": "b"}]}}, "dra.enabled"),
         ({"colour": "blue"}, "colour"),

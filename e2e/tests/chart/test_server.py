@@ -128,7 +128,8 @@ def test_helm_installs_upgrades_and_uninstalls_and_leaves_keys_and_ledgers() -> 
             "--set=imageRegistry=registry.example.com",
         )
 
-        assert "urlPrefix: http://dragoman.dragoman-system.svc:9595/extender" in notes
+        assert "--url http://dragoman.dragoman-system.svc:9595 -f FILE" in notes
+        assert "dragoman doctor" in notes
         assert "WARNING" not in notes
         assert "No image is published under the names" in notes
         assert "No image is published under the names" not in warned
