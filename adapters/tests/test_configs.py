@@ -97,7 +97,11 @@ def test_every_scheduler_configuration_manages_the_same_resources() -> None:
     (volcano,) = [plugin["arguments"] for plugin in plugins if plugin["name"] == "extender"]
 
     managed = {
-        name: {row["name"] for row in scheduler(name)["extenders"][0]["managedResources"]}
+        name: {
+            row["name"]
+            for extender in scheduler(name)["extenders"]
+            for row in extender["managedResources"]
+        }
         for name in ALL
     }
 

@@ -1,23 +1,34 @@
-"""The extender of a ``KubeSchedulerConfiguration`` that asks Dragoman.
+"""The extenders of a ``KubeSchedulerConfiguration`` that ask Dragoman, and what they need around.
 
 Source of what kube-scheduler accepts: k8s.io/kubernetes 1.37
 pkg/scheduler/apis/config/validation/validation.go validateExtenders (one extender that binds, a
-resource under one extender only) and pkg/scheduler/extender.go makeTransport (``enableHTTPS``
-without an authority verifies nothing, so it is written with one only).
+resource under one extender only).
 """
 
 from collections.abc import Iterator
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import Any
 
 from adapters.cli.configure.document import Configuration, Kind
-from adapters.cli.configure.options import ConfigureOptions, base64_text, service_url
+from adapters.cli.configure.entries import (
+    PATH,
+    Own,
+    counts,
+    is_for_shares,
+    is_own,
+    keep_choices,
+    keep_resources,
+    managed,
+    own_entries,
+    plain_entry,
+    set_authority,
+    share_entry,
+)
+from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.record import DEFAULT_PROFILE
-from adapters.cli.configure.resources import NAMES, RESOURCES
+from adapters.cli.configure.resources import NAMES
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import Body, load, plain
+from adapters.cli.yaml_text import Body, plain
 
-PATH = "/extender"
 GROUP = "kubescheduler.config.k8s.io/"
 EVERY_NODE = 100
 EVERY_NODE_REASON = "else the scheduler passes only some nodes, perhaps none that fits"
@@ -59,15 +70,18 @@ def name_of(profile: Body) -> str:
 
 
 def asks_for_victims(found: Configuration) -> bool:
-    """Whether the scheduler counts resources itself, and so asks for pods to evict."""
-    own = own_extender(found)
-    rows = _rows(own) if own is not None else []
-    return any(row.get("name") == NAMES[0] and not row.get("ignoredByScheduler") for row in rows)
+    """Whether the scheduler counts shares itself, and so asks for pods to evict."""
+    own = own_extenders(found).shares
+    return own is not None and counts(own, NAMES[0])
 
 
-def own_extender(found: Configuration) -> Body | None:
-    """The extender that asks Dragoman; None where there is none."""
-    return next((each for each in _mappings(found, "extenders") if _is_own(each)), None)
+def own_extenders(found: Configuration) -> Own:
+    """The extenders that ask Dragoman.
+
+    Raises:
+        InputError: a field has another shape than it must have.
+    """
+    return own_entries(_mappings(found, "extenders"))
 
 
 def own_url(found: Configuration) -> str | None:
@@ -76,8 +90,7 @@ def own_url(found: Configuration) -> str | None:
     Raises:
         InputError: a field has another shape than it must have.
     """
-    own = own_extender(found)
-    return None if own is None else str(own["urlPrefix"])
+    return own_extenders(found).url
 
 
 def set_common(found: Configuration, options: ConfigureOptions) -> None:
@@ -110,73 +123,49 @@ def set_common(found: Configuration, options: ConfigureOptions) -> None:
             found.record.set(found.body, ("profiles", name, "percentageOfNodesToScore"), EVERY_NODE)
 
 
-def set_extender(found: Configuration, options: ConfigureOptions, *, binds: bool) -> None:
-    """Add the extender, or bring the one that is there up to date.
+def set_extenders(found: Configuration, options: ConfigureOptions, *, binds: bool) -> None:
+    """Add the extenders, or bring those that are there up to date.
 
-    What the user chose in it stays: weight, timeout, further resources and fields, and the address
-    and its authorities where no option gives them.
+    What the user chose in them stays: weight, timeout, further resources and fields, and the
+    address and its authorities where no option gives them. Where there is one extender for all
+    resources, as earlier versions wrote it, its choices count for both.
 
     Raises:
-        InputError: an option does not fit, or another extender excludes this one.
+        InputError: an option does not fit, or another extender excludes these.
     """
-    own = own_extender(found)
+    own = own_extenders(found)
     _refuse_rivals(found, binds=binds)
-    url = service_url(options, PATH, own["urlPrefix"] if own is not None else None)
+    url = service_url(options, PATH, own.url)
     if options.has_ca and not url.startswith("https:"):
         raise InputError(
             "--ca-file, --ca-data", f"need an address with https, and it is {url}; give --url"
         )
-    counts = options.preemption
-    if counts is None:
-        counts = asks_for_victims(found)
-    made = _entry(url, counts=counts, binds=binds)
-    if own is not None:
-        _keep(own, made)
-    if options.has_ca:
-        authority = (
-            {"caFile": options.ca_file}
-            if options.ca_data is None
-            else {"caData": base64_text(options.ca_data)}
-        )
-        others = {
-            k: v for k, v in (made.get("tlsConfig") or {}).items() if k not in {"caFile", "caData"}
-        }
-        made["enableHTTPS"] = True
-        made["tlsConfig"] = others | authority
-    elif not url.startswith("https:"):
-        made.pop("enableHTTPS", None)
-        made.pop("tlsConfig", None)
-    _place(found, own, made)
+    counts_shares = options.preemption
+    if counts_shares is None:
+        counts_shares = asks_for_victims(found)
+    shares, rest = share_entry(url, counts=counts_shares, binds=binds), plain_entry(url)
+    for present, other, made in ((own.shares, own.plain, shares), (own.plain, own.shares, rest)):
+        chosen = present if present is not None else other
+        if chosen is not None:
+            keep_choices(chosen, made)
+        if present is not None:
+            keep_resources(present, made)
+        set_authority(made, options)
+    _place(found, shares, rest)
 
 
-def remove_extender(found: Configuration) -> bool:
-    """Take the extender out; whether there was one."""
-    own = own_extender(found)
-    if own is not None:
-        del found.body["extenders"][_mappings(found, "extenders").index(own)]
-    return own is not None
-
-
-def _is_own(extender: Body) -> bool:
-    url = extender.get("urlPrefix")
-    return (
-        isinstance(url, str) and urlsplit(url).path == PATH and bool(_managed(extender) & {*NAMES})
-    )
-
-
-def _managed(extender: Body) -> set[str]:
-    return {str(row.get("name")) for row in _rows(extender)}
-
-
-def _rows(extender: Body) -> list[Body]:
-    """The managed resources of an extender; what is no mapping is left to the scheduler."""
-    rows = extender.get("managedResources")
-    return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Body)]
+def remove_extenders(found: Configuration) -> bool:
+    """Take the extenders out; whether there was one."""
+    rows = _mappings(found, "extenders")
+    own = [at for at, each in enumerate(rows) if is_own(each)]
+    for at in reversed(own):
+        del rows[at]
+    return bool(own)
 
 
 def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
     for index, extender in enumerate(_mappings(found, "extenders")):
-        if _is_own(extender):
+        if is_own(extender):
             continue
         if binds and extender.get("bindVerb"):
             raise _bad(
@@ -186,7 +175,7 @@ def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
                 "excludes Dragoman, since a scheduler takes one extender that binds; remove this"
                 f" extender ({extender.get('urlPrefix')}) or its bindVerb",
             )
-        if common := sorted(_managed(extender) & {*NAMES}):
+        if common := sorted(managed(extender) & {*NAMES}):
             raise _bad(
                 found,
                 f"extenders[{index}].managedResources",
@@ -196,51 +185,29 @@ def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
             )
 
 
-def _entry(url: str, *, counts: bool, binds: bool) -> Body:
-    managed = "".join(
-        f"  - {{name: {each.name}"
-        + ("" if counts and each.countable else ", ignoredByScheduler: true")
-        + "}\n"
-        for each in RESOURCES
-    )
-    text = (
-        f"urlPrefix: {url}\n"
-        "filterVerb: filter\n"
-        "prioritizeVerb: prioritize\n"
-        "preemptVerb: preempt\n"
-        + ("bindVerb: bind # the Binding writes the cards too, in one step\n" if binds else "")
-        + "weight: 5\n"
-        "nodeCacheCapable: true # names of nodes, not whole nodes\n"
-        "httpTimeout: 5s\n"
-        "ignorable: false # the scheduler binds no pod with a share without Dragoman\n"
-        "managedResources:"
-        + (" # the scheduler adds them up, unless ignored\n" if counts else "\n")
-        + managed
-    )
-    made, _ = load(text, str)
-    return cast("Body", made)
+def _place(found: Configuration, shares: Body, rest: Body) -> None:
+    """Put both where the present ones are, side by side where there is one, else at the end.
 
-
-def _keep(own: Body, made: Body) -> None:
-    """Take over what the user chose in the present entry."""
-    ours = {"urlPrefix", "nodeCacheCapable", "ignorable", "managedResources"}
-    for key, value in own.items():
-        if key not in ours and not str(key).endswith("Verb"):
-            made[key] = value
-    for row in _rows(own):
-        if row.get("name") not in NAMES:
-            made["managedResources"].append(row)
-
-
-def _place(found: Configuration, own: Body | None, made: Body) -> None:
-    if own is not None and plain(own) == plain(made):
-        return
-    if own is not None:
-        found.body["extenders"][_mappings(found, "extenders").index(own)] = made
-        return
+    An entry that says the same already stays, with its comments.
+    """
     if not found.body.get("extenders"):
         found.record.set(found.body, ("extenders",), [])
-    found.body["extenders"].append(made)
+    rows: list[Body] = found.body["extenders"]
+    own = [at for at, row in enumerate(rows) if is_own(row)]
+    at_shares = next((at for at in own if is_for_shares(rows[at])), None)
+    at_rest = next((at for at in own if not is_for_shares(rows[at])), None)
+    for at, made in ((at_shares, shares), (at_rest, rest)):
+        if at is not None and plain(rows[at]) != plain(made):
+            rows[at] = made
+    for at in reversed(own):
+        if at not in {at_shares, at_rest}:
+            del rows[at]
+    if at_shares is not None and at_rest is None:
+        rows.insert(at_shares + 1, rest)
+    elif at_rest is not None and at_shares is None:
+        rows.insert(at_rest, shares)
+    elif at_rest is None:
+        rows += [shares, rest]
 
 
 def _mappings(found: Configuration, key: str) -> list[Body]:

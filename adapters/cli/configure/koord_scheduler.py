@@ -1,7 +1,7 @@
-"""koord-scheduler: an extender as kube-scheduler's, and DeviceShare out of the profiles.
+"""koord-scheduler: extenders as kube-scheduler's, and DeviceShare out of the profiles.
 
 DeviceShare allocates the same cards from a ledger of its own. It can stay where the webhook
-decides in the end; then koord-scheduler binds, not the extender.
+decides in the end; then koord-scheduler binds, not an extender.
 """
 
 from adapters.cli.configure import extender
@@ -22,13 +22,13 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     Raises:
         InputError: the configuration or an option does not allow it.
     """
-    own = extender.own_extender(found)
+    own = extender.own_extenders(found).shares
     keep = options.keep_deviceshare
     if keep is None:
         keep = own is not None and not own.get("bindVerb")
     problems = found.record.rewind(found.body)
     extender.set_common(found, options)
-    extender.set_extender(found, options, binds=not keep)
+    extender.set_extenders(found, options, binds=not keep)
     if keep and not _has_plugin(found):
         raise InputError(
             found.name,
@@ -46,7 +46,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
 
 def remove(found: Configuration) -> list[str]:
     """Take Dragoman out again; notes for the user."""
-    was_there = extender.remove_extender(found)
+    was_there = extender.remove_extenders(found)
     problems = found.record.undo(found.body)
     if was_there and not problems and not _has_plugin(found):
         problems.append(

@@ -1,4 +1,4 @@
-"""kube-scheduler: an extender in its KubeSchedulerConfiguration."""
+"""kube-scheduler: extenders in its KubeSchedulerConfiguration."""
 
 from urllib.parse import urlsplit
 
@@ -23,9 +23,8 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
             problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"
             raise InputError(found.name, f"{'.'.join(field)}: DeviceShare is {problem}")
     extender.set_common(found, options)
-    extender.set_extender(found, options, binds=True)
-    own = extender.own_extender(found)
-    host = urlsplit(own["urlPrefix"]).hostname if own is not None else None
+    extender.set_extenders(found, options, binds=True)
+    host = urlsplit(extender.own_url(found) or "").hostname
     if host is not None and ".svc" in host:
         return [
             f"{host} is a name of the cluster's DNS. A kube-scheduler on the host's network, such"
@@ -37,5 +36,5 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
 
 def remove(found: Configuration) -> list[str]:
     """Take Dragoman out again; notes for the user."""
-    extender.remove_extender(found)
+    extender.remove_extenders(found)
     return found.record.undo(found.body)

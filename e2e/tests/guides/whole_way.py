@@ -103,8 +103,9 @@ def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
         if name in devices:
             metadata = devices[name]["metadata"] | {"name": node.name}
             api.create(DEVICES, devices[name] | {"metadata": metadata})
-        whole = {k: v for k, v in row["status"]["capacity"].items() if k == "metax-tech.com/gpu"}
-        if whole:  # stated by MetaX's device plugin alone
+        by_plugins = {"metax-tech.com/gpu"} | ({"nvidia.com/gpu"} if name in devices else set())
+        whole = {k: v for k, v in row["status"]["capacity"].items() if k in by_plugins}
+        if whole:  # stated by the vendors' device plugins alone; HAMi's are published
             stated = {"capacity": whole, "allocatable": whole}
             api.merge(f"{node.path}/status", {"status": stated})
             none = dict.fromkeys(whole)

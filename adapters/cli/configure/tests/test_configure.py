@@ -96,35 +96,36 @@ def test_with_authorities_the_scheduler_verifies_tls(tmp_path: Path) -> None:
     pem.write_text("-----BEGIN CERTIFICATE-----\n")
     address = ("--url", "https://dragoman:9443")
 
-    (by_path,) = made("kube-scheduler", *address, "--ca-file", "/ca.crt", stdin=KUBE)["extenders"]
-    (by_data,) = made("kube-scheduler", *address, "--ca-data", str(pem), stdin=KUBE)["extenders"]
+    by_path = made("kube-scheduler", *address, "--ca-file", "/ca.crt", stdin=KUBE)["extenders"]
+    by_data = made("kube-scheduler", *address, "--ca-data", str(pem), stdin=KUBE)["extenders"]
 
-    assert (by_path["enableHTTPS"], by_path["tlsConfig"]) == (True, {"caFile": "/ca.crt"})
-    assert by_data["tlsConfig"] == {"caData": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="}
+    content = {"caData": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="}
+    assert [row["enableHTTPS"] for row in by_path] == [True, True]
+    assert [row["tlsConfig"] for row in by_path] == [{"caFile": "/ca.crt"}] * 2
+    assert [row["tlsConfig"] for row in by_data] == [content] * 2
 
 
 def test_without_authorities_https_is_verified_by_the_machines_own() -> None:
     # enableHTTPS without an authority would make the scheduler verify nothing.
-    (entry,) = made("kube-scheduler", "--url", "https://dragoman:9443", stdin=KUBE)["extenders"]
+    found = made("kube-scheduler", "--url", "https://dragoman:9443", stdin=KUBE)["extenders"]
 
-    assert not {"enableHTTPS", "tlsConfig"} & entry.keys()
+    assert not any({"enableHTTPS", "tlsConfig"} & entry.keys() for entry in found)
 
 
-def test_what_the_user_chose_in_our_entry_stays() -> None:
-    once = run("kube-scheduler", stdin=KUBE).stdout.replace("weight: 5", "weight: 9")
-    once = once.replace("httpTimeout: 5s", "httpTimeout: 20s").replace(
-        "ignorable: false", "ignorable: true"
-    )
-    once += (
-        "    - {name: example.com/mine}\n"
-        if "    - {" in once
-        else "  - {name: example.com/mine}\n"
-    )
+def test_what_the_user_chose_in_our_entries_stays() -> None:
+    given = made("kube-scheduler", stdin=KUBE)
+    shares, plain = given["extenders"]
+    shares |= {"weight": 9, "httpTimeout": "20s", "ignorable": True}
+    shares["managedResources"].append({"name": "example.com/mine"})
+    plain |= {"weight": 1, "ignorable": False}
+    plain["managedResources"].append({"name": "example.com/gpu"})
 
-    (entry,) = made("kube-scheduler", stdin=once)["extenders"]
+    shares, plain = made("kube-scheduler", stdin=yaml.safe_dump(given))["extenders"]
 
-    assert (entry["weight"], entry["httpTimeout"], entry["ignorable"]) == (9, "20s", False)
-    assert entry["managedResources"][-1] == {"name": "example.com/mine"}
+    assert (shares["weight"], shares["httpTimeout"], shares["ignorable"]) == (9, "20s", False)
+    assert shares["managedResources"][-1] == {"name": "example.com/mine"}
+    assert (plain["weight"], plain["httpTimeout"], plain["ignorable"]) == (1, "5s", True)
+    assert plain["managedResources"][-1] == {"name": "example.com/gpu"}
 
 
 def test_arguments_whose_names_are_numbers_are_named_too() -> None:

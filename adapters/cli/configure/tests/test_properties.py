@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from adapters.cli.configure.command import configure, unconfigure
-from adapters.cli.configure.extender import PATH
+from adapters.cli.configure.entries import PATH
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import InputError, Source
@@ -129,8 +129,8 @@ def test_koord_scheduler(
 
     assert "DeviceShare" not in repr(made.get("profiles"))
     assert made["percentageOfNodesToScore"] == 100
-    assert made["extenders"][:-1] == body.get("extenders", [])
-    assert made["extenders"][-1]["urlPrefix"].endswith(PATH)
+    assert made["extenders"][:-2] == body.get("extenders", [])
+    assert all(row["urlPrefix"].endswith(PATH) for row in made["extenders"][-2:])
     assert made.get("leaderElection") == body.get("leaderElection")
 
 
@@ -142,7 +142,7 @@ def test_kube_scheduler(body: dict[str, Any], chosen: ConfigureOptions) -> None:
 
     made = check(Scheduler.KUBE, written(body, style=False), chosen)
 
-    assert len(made["extenders"]) == len(body.get("extenders", [])) + 1
+    assert len(made["extenders"]) == len(body.get("extenders", [])) + 2
 
 
 @few
