@@ -1,16 +1,15 @@
 """What the ledger grants a container; the agent never uses the pod's annotations for that."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from adapters.wire.hardware import KUBELET
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import AllocationState
+from core.requests.grant import KUBELET, AllocationState
 from core.requests.limits import GrantError, Limits, limits
 
 
@@ -45,6 +44,15 @@ class Grants(Protocol):
 
     def cards(self) -> Mapping[str, Card]:
         """The node's cards, by uuid."""
+        ...
+
+    def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
+        """The other pods that the ledger gave a part of some cards, by namespace and name.
+
+        Args:
+            cards: uuids; None for all of the node.
+            pod: uid of the pod that does not count.
+        """
         ...
 
     @property
@@ -129,6 +137,16 @@ class LedgerGrants:
     def cards(self) -> Mapping[str, Card]:
         """The node's cards, by uuid."""
         return self._record.cards
+
+    def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
+        """As ``Grants.holders``; what the kubelet gave does not count."""
+        ledger = self._record.ledger
+        return tuple(
+            held.pod
+            for held in (() if ledger is None else ledger.allocations.values())
+            if held.uid != pod and held.dialect != KUBELET
+            if any(cards is None or grant.card in cards for grant in held.grants)
+        )
 
     @property
     def known(self) -> bool:

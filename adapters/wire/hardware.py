@@ -23,9 +23,6 @@ _MAX_CARDS = 1024
 
 _MAX_HOLDINGS = 16 * _MAX_CARDS
 
-KUBELET = "kubelet"
-"""The dialect of an allocation that only the kubelet knows: its pod has no record of it."""
-
 # NVIDIA k8s-device-plugin; volcano-sh/volcano pkg/scheduler/api/devices/nvidia/gpushare/type.go
 REPORTED = frozenset({"nvidia.com/gpu", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"})
 """Resources whose device plugins write nothing on a pod that names its cards for certain."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from core.feasibility.arrays import Mask, Numbers
 from core.feasibility.equivalence import card_model
 from core.feasibility.free_capacity import CardDemand, card_demands, free_capacity
+from core.feasibility.plugin import kubelet_chooses
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
@@ -104,6 +105,9 @@ class CapacityTable:
 
     def mark_candidates(self, request: Request, mask: Mask) -> None:
         """Set the rows of the nodes that a request may fit."""
+        if kubelet_chooses(request, self.models):
+            mask[self.rows[: len(self.names)]] = True
+            return
         if request.isolation is not None and request.isolation != self.isolation:
             return
         demands = card_demands(request, self.models)

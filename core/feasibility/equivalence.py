@@ -54,6 +54,7 @@ def _shares(use: CardUsage) -> tuple[Hashable, ...]:
             share.slots,
             share.exclusive,
             share.blocked,
+            share.by_kubelet,
             share.task_class,
             share.qos,
             share.group,

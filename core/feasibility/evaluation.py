@@ -132,12 +132,34 @@ class NodeEvaluation:
         value_ids = self._results.value_ids(rows, self._possible)
         return _dense(self._shared.by_row.worth()[value_ids], value_ids != REJECTED)
 
+    def untouched(self, rows: Rows) -> Mask:
+        """Which of some nodes give the pod none of their cards: a device plugin serves it there.
+
+        They have no cards in the ledger. Unknown nodes are not among them, because a row does not
+        tell an undescribed node from one whose ledger cannot be read.
+        """
+        return self.inventory.without_cards()[rows] & (self.request.plugin is not None)
+
+    def is_untouched(self, name: str) -> bool:
+        """Whether the pod gets no card of one node, because a device plugin serves it there."""
+        if self.request.plugin is None:
+            return False
+        ledger = self.inventory.get(name)
+        return name not in self._unreadable if ledger is None else not ledger.node.cards
+
     def fits(self, name: str) -> bool:
         """Whether the request fits one node."""
+        if self.is_untouched(name):
+            return True
         return bool(self._possible[self.inventory.row(name)]) and self._fits_exactly(name)
 
     def values(self, name: str) -> tuple[int, ...] | None:
-        """How good a node is, criterion by criterion; None where the request does not fit."""
+        """How good a node is, criterion by criterion; None where the request does not fit.
+
+        Nothing where the pod gets no card of the node: no criterion is about it.
+        """
+        if self.is_untouched(name):
+            return ()
         if not self._possible[self.inventory.row(name)]:
             return None
         if self._is_exact and not self._ranks_cards:
@@ -195,7 +217,8 @@ class NodeEvaluation:
         """Why the request does not fit some nodes; those that fit are left out.
 
         Args:
-            names: nodes; an unknown one counts as one without cards.
+            names: nodes; an unknown one counts as one without cards, of which none is asked where
+                a device plugin serves the request.
             max_classes: how many classes get a full reason; None for all. A node of a further class
                 that was not evaluated before counts as rejected without being evaluated, so set a
                 bound only for nodes that do not fit.
@@ -203,6 +226,8 @@ class NodeEvaluation:
         reasons: dict[str, Reason] = {}
         explained: set[Hashable] = set()
         for name in names:
+            if self.is_untouched(name):
+                continue
             ledger = self.inventory.get(name)
             if ledger is None:
                 reasons[name] = replace(self._unknown(name), node=name)
@@ -233,6 +258,8 @@ class NodeEvaluation:
 
     def _own_reason(self, name: str) -> Reason | None:
         """Why the request does not fit a node that is like no other; None where it fits."""
+        if self.is_untouched(name):
+            return None
         if self.inventory.get(name) is None:
             return self._unknown(name)
         result = self._results.of(name)
@@ -288,6 +315,7 @@ def _columns_are_exact(request: Request, inventory: Inventory) -> bool:
         len(request.containers) == 1
         and not any(container.linked for container in request.containers)
         and (Mode.MIG not in request.modes or not inventory.has_mig_cards())
+        and request.plugin is None
         and request.qos is None
         and request.group is None
         and not request.exclusions

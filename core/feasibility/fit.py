@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 
+from core.feasibility.plugin import kubelet_chooses, kubelet_placement
 from core.feasibility.suitability import (
     node_rejection,
     required_memory,
@@ -41,6 +42,8 @@ def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
         request: what the pod asks for.
         ledger: the node and its allocations.
     """
+    if kubelet_chooses(request, ledger.node.cards):
+        return kubelet_placement(request, ledger.release(request.uid))
     reason = node_rejection(request, ledger.node)
     if reason is not None:
         return reason

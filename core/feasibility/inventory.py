@@ -151,6 +151,14 @@ class Inventory:
             mask &= self._with_cards(request.allow_uuids)
         return mask
 
+    def without_cards(self) -> Mask:
+        """By row, whether the node has no cards; False in one more cell, for an unknown node."""
+        mask = np.zeros(len(self._names) + 1, np.bool_)
+        for table in self._tables.values():
+            if not table.models:
+                mask[table.rows[: len(table.names)]] = True
+        return mask
+
     def loads(self, weights: Weights) -> Numbers:
         """By row, what ``core.placement.rank.load`` gives; 0 in one more cell."""
         loads = np.zeros(len(self._names) + 1, np.int64)

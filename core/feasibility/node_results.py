@@ -109,7 +109,7 @@ class NodeResults:
         if known is not None:
             return Placement(name, tuple(replace(g, card=node.cards[at].uuid) for at, g in known))
         found = fit(self._request, self._inventory.ledger(name))
-        if class_id is not None and isinstance(found, Placement):
+        if class_id is not None and isinstance(found, Placement) and not found.blocked:
             positions = {card.uuid: position for position, card in enumerate(node.cards)}
             choice = tuple((positions[grant.card], grant) for grant in found.grants)
             self.shared.keep_placement(class_id, choice)
@@ -124,7 +124,7 @@ class NodeResults:
         result = fit(self._request, ledger)
         if isinstance(result, Reason):
             return replace(result, node="")
-        keys = self._request.ranking.nodes
+        keys = self._request.ranking.nodes if result.grants else ()
         return tuple(node_value(key, self._request, ledger, result) for key in keys)
 
 

@@ -13,7 +13,10 @@ from core.requests.reason import Cause, Reason
 
 
 class RefusedEvaluation(NodeEvaluation):
-    """Every node is rejected for the quota of the namespace; no eviction is proposed."""
+    """Every node is rejected for the quota of the namespace; no eviction is proposed.
+
+    But for nodes that give the pod none of their cards: there nothing counts in a quota.
+    """
 
     def __init__(self, evaluation: NodeEvaluation, detail: str) -> None:
         """Replace the answers of an evaluation.
@@ -27,6 +30,7 @@ class RefusedEvaluation(NodeEvaluation):
             evaluation.inventory,
             evaluation._shared,
             evaluation._hardware_classes,
+            evaluation._unreadable,
         )
         self._detail = detail
 
@@ -43,27 +47,29 @@ class RefusedEvaluation(NodeEvaluation):
         return np.zeros(len(rows), np.int64)
 
     def fitting(self, rows: Rows) -> Mask:
-        """None of the nodes."""
-        return np.zeros(len(rows), np.bool_)
+        """Those that give the pod none of their cards."""
+        return self.untouched(rows)
 
     def ranks(self, rows: Rows) -> Numbers:
-        """0 for every node."""
-        return np.zeros(len(rows), np.int64)
+        """1 for the nodes that fit, else 0."""
+        return self.untouched(rows).astype(np.int64)
 
-    def fits(self, name: str) -> bool:  # noqa: ARG002
-        """No."""
-        return False
+    def fits(self, name: str) -> bool:
+        """Whether the node gives the pod none of its cards."""
+        return self.is_untouched(name)
 
-    def values(self, name: str) -> tuple[int, ...] | None:  # noqa: ARG002
-        """None."""
-        return None
+    def values(self, name: str) -> tuple[int, ...] | None:
+        """Nothing for a node that gives the pod none of its cards; else None."""
+        return () if self.is_untouched(name) else None
 
-    def best(self, selection: NodeSelection | None = None) -> Placement | None:  # noqa: ARG002
-        """None."""
-        return None
+    def best(self, selection: NodeSelection | None = None) -> Placement | None:
+        """The first node that gives the pod none of its cards."""
+        names = self.inventory.names() if selection is None else selection.names
+        first = next(filter(self.is_untouched, names), None)
+        return None if first is None else Placement(first, ())
 
     def explain(self, selection: NodeSelection | None = None) -> NodeReasons:
-        """The same reason for every node."""
+        """The same reason for every node that does not fit."""
         names = self.inventory.names() if selection is None else selection.names
         return NodeReasons.of(self.reasons(names))
 
@@ -72,8 +78,12 @@ class RefusedEvaluation(NodeEvaluation):
         names: Iterable[str],
         max_classes: int | None = None,  # noqa: ARG002
     ) -> dict[str, Reason]:
-        """The same reason for every node."""
-        return {name: Reason(name, 0, cause=Cause.QUOTA, detail=self._detail) for name in names}
+        """The same reason for every node that does not fit."""
+        return {
+            name: Reason(name, 0, cause=Cause.QUOTA, detail=self._detail)
+            for name in names
+            if not self.is_untouched(name)
+        }
 
     def _is_unresolvable(self, name: str) -> bool:  # noqa: ARG002
         return True

@@ -8,7 +8,7 @@ from itertools import combinations
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL, format_gib
 from core.ledger.usage import CardShare, CardUsage, conflict_between, contested_cards
-from core.requests.grant import Allocation
+from core.requests.grant import KUBELET, Allocation
 
 
 class ProblemKind(Enum):
@@ -67,7 +67,7 @@ def find_problems(
 def _of_allocation(allocation: Allocation, known: set[str]) -> list[Problem]:
     pod = allocation.pod
     found: list[Problem] = []
-    if allocation.unread is not None:
+    if allocation.unread is not None and allocation.dialect != KUBELET:
         found.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
     unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
     found += [

@@ -7,7 +7,7 @@ from itertools import combinations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.quantity import FULL
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
 
@@ -23,6 +23,7 @@ class CardShare:
         slots: sharing slots, one for each of its containers that run at once.
         exclusive: no other pod may have a share of the card.
         blocked: it may hold any part of the card (its record could not be read).
+        by_kubelet: a device plugin serves the pod, and the kubelet chose the card.
         task_class: of the pod.
         qos: of the pod.
         group: of the pod.
@@ -39,6 +40,7 @@ class CardShare:
     slots: int
     exclusive: bool
     blocked: bool
+    by_kubelet: bool
     task_class: TaskClass
     qos: str | None
     group: str | None
@@ -122,6 +124,7 @@ def shares_by_card(
         slots=slots,
         exclusive=any(grant.exclusive for grant in grants),
         blocked=blocked,
+        by_kubelet=isinstance(owner, Allocation) and owner.dialect == KUBELET,
         task_class=owner.task_class,
         qos=owner.qos,
         group=owner.group,
@@ -175,11 +178,17 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     that cannot be mixed, and no exclusive share has company, except that an offline task lends its
     card to online ones.
 
+    What the kubelet chooses has company of its own kind alone: a device plugin gives a card to
+    several pods where it shares cards, and knows nothing of what the ledger gave away.
+
     Args:
         card: the card.
         use: without the pod of the new share.
         new: all that the pod would hold on the card.
     """
+    if new.by_kubelet and new.blocked:
+        alone = all(resident.by_kubelet for resident in use.shares)
+        return None if alone else Obstacle(Cause.KUBELET)
     for resident in use.shares:
         cause = _conflict_with(new, resident)
         if cause is not None:
@@ -201,10 +210,13 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
 def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     """Why two shares exclude each other in either order of arrival; None where they do not.
 
-    A share whose record could not be read conflicts with none: its contents are not known.
+    A share whose record could not be read conflicts with none: its contents are not known. One of
+    the kubelet's choice conflicts with what the ledger gave away.
     """
     if left.blocked or right.blocked:
-        return None
+        chosen = [share for share in (left, right) if share.blocked and share.by_kubelet]
+        given = [share for share in (left, right) if not share.blocked and not share.by_kubelet]
+        return Cause.HELD_BY_KUBELET if chosen and given else None
     if any(one.overlaps(other) for one in left.slices for other in right.slices):
         return Cause.NO_SLICE
     return _conflict_with(left, right) and _conflict_with(right, left)
@@ -233,6 +245,8 @@ def _slices_are_apart(shares: Sequence[CardShare], *, mixed: bool) -> bool:
 
 
 def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
+    if resident.blocked and resident.by_kubelet:
+        return Cause.HELD_BY_KUBELET
     if resident.blocked or new.blocked:
         return Cause.BLOCKED
     if resident.task_class not in _MIXES[new.task_class]:

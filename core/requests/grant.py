@@ -32,6 +32,13 @@ class Grant:
     slice: Slice | None = None
 
 
+KUBELET = "kubelet"
+"""The dialect of an allocation whose cards a device plugin and the kubelet choose."""
+
+KUBELET_CHOOSES = "the kubelet chooses its cards, and has not said yet which"
+"""Why the cards of such an allocation are not known before the node's agent reports them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The node and the cards that fit a request; nothing is allocated yet.
@@ -39,11 +46,14 @@ class Placement:
     Attributes:
         node: the node's name.
         grants: in the order of the request's containers, and for each in the order in which it
-            sees its cards.
+            sees its cards. Empty where the pod gets no card of the ledger, because a device plugin
+            serves it.
+        blocked: uuids of the cards of which the kubelet chooses the pod's.
     """
 
     node: str
     grants: tuple[Grant, ...]
+    blocked: frozenset[str] = frozenset()
 
 
 class AllocationState(Enum):
@@ -111,7 +121,7 @@ class Allocation:
         return cls(
             uid=request.uid,
             pod=request.pod,
-            dialect=request.dialect,
+            dialect=KUBELET if placement.blocked else request.dialect,
             node=placement.node,
             grants=placement.grants,
             task_class=request.task_class,
@@ -120,4 +130,6 @@ class Allocation:
             member_of=request.member_of,
             exclusions=request.exclusions,
             priority=request.priority,
+            unread=KUBELET_CHOOSES if placement.blocked else None,
+            blocked=placement.blocked,
         )

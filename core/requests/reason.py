@@ -24,6 +24,8 @@ class Cause(Enum):
     TOGETHER = "containers fit one by one but not together"
     DIALECT = "not described in the pod's dialect"
     BLOCKED = "held by an allocation that cannot be read"
+    KUBELET = "in use, and the kubelet, which would choose the card, does not know it"
+    HELD_BY_KUBELET = "may be in use by a pod whose card the kubelet chose"
     UNHEALTHY = "unhealthy"
     VENDOR = "other vendor"
     MODE = "other sharing mode"

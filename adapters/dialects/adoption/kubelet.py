@@ -14,12 +14,12 @@ from adapters.dialects.containers import (
     whole_amount,
 )
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
+from adapters.wire.hardware import REPORTED, DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import KUBELET, Allocation, Grant
 
 _MAX = 2**31 - 1
 

@@ -32,6 +32,7 @@ _LEAST = CardShare(
     slots=1,
     exclusive=False,
     blocked=False,
+    by_kubelet=False,
     task_class=TaskClass.NORMAL,
     qos=None,
     group=None,

@@ -84,13 +84,14 @@ class ContainerFacts(Struct, frozen=True):
         return visible_words(self.container.env)
 
     @property
-    def requests_share(self) -> bool:
-        """Whether the container may have been promised a card; sometimes true without need.
+    def is_promised(self) -> bool:
+        """Whether the ledger must have a grant for the container, or will have one soon."""
+        return self.has_result or self.admitted
 
-        It is, where a device plugin gave it cards: the ledger will record that another component
-        serves the pod, and until then the agent must not take the cards away.
-        """
-        return self.has_result or self.admitted or self.device_plugin
+    @property
+    def requests_share(self) -> bool:
+        """Whether the container may have a card, by the ledger or by a device plugin."""
+        return self.is_promised or self.device_plugin
 
 
 def gather(

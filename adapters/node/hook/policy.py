@@ -103,7 +103,10 @@ class Policy:
         # Guards, because a class pattern would read every property, also those of no rule yet.
         match grant:
             # No allocation for this pod, and a share is requested: wait.
-            case GrantStatus.NOT_RECORDED if facts.requests_share:
+            case GrantStatus.NOT_RECORDED if facts.is_promised:
+                return NoGrantYet.GRANT
+            # The same, and a device plugin gave cards, of which nothing is known yet: wait.
+            case GrantStatus.NOT_RECORDED if facts.device_plugin and not self.grants.known:
                 return NoGrantYet.GRANT
             # Another component's hook, such as Koordinator's, has acted: it must agree.
             case _ if facts.injected is not None:
@@ -113,9 +116,9 @@ class Policy:
             # A share, a whole card or a MIG slice.
             case Limits():
                 return plan_share(grant, facts.pod, facts.container, equipment)
-            # Another component serves the pod: the container keeps what its device plugin gave.
-            case GrantStatus.OTHER_COMPONENT if facts.device_plugin:
-                return _UNCHANGED
+            # A device plugin serves the pod: the container keeps what it gave, if that is free.
+            case GrantStatus.OTHER_COMPONENT | GrantStatus.NOT_RECORDED if facts.device_plugin:
+                return self._of_plugin(facts, equipment)
             # Admission saw the request, and nothing was granted: reject.
             case _ if facts.admitted:
                 raise GrantError(
@@ -124,9 +127,30 @@ class Policy:
             # No share, in an exempt namespace: as the image has it.
             case _ if facts.exempt:
                 return _UNCHANGED
+            # A node without cards that are known: it is not ours.
+            case _ if not equipment.cards:
+                return _UNCHANGED
             # No share: no card is visible, whatever the image or the author wrote.
             case _:
                 return plan_void(equipment)
+
+    def _of_plugin(self, facts: ContainerFacts, equipment: Equipment) -> AdjustmentPlan:
+        """Nothing to change where the cards of a device plugin are nobody else's.
+
+        The kubelet does not know the ledger. The service lets no such pod on a node where a card
+        that it may get is given away, but a pod can come to a node past the service.
+
+        Raises:
+            GrantError: the ledger gave one of the cards to another pod.
+        """
+        cards = equipment.named_cards(facts.visible)
+        holders = self.grants.holders(cards, facts.pod.uid)
+        if holders:
+            raise GrantError(
+                f"a device plugin gave {', '.join(sorted(facts.visible))},"
+                f" which the ledger gave to {', '.join(sorted(holders))}"
+            )
+        return _UNCHANGED
 
     def _of_claim(self, claim: str, facts: ContainerFacts) -> AdjustmentPlan:
         """What our driver prepared; the runtime has applied it already.

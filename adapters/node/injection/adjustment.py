@@ -1,6 +1,6 @@
 """Translates a container's limits into an adjustment for this node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -39,6 +39,17 @@ class Equipment(Struct, frozen=True):
     cdi: bool = False
     creates_instances: bool = False
     failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
+
+    def named_cards(self, words: Collection[str]) -> frozenset[str] | None:
+        """The cards that the items of a runtime's variable name; None where one is not known.
+
+        Args:
+            words: uuids of cards or of MIG instances, or the driver's numbers of cards.
+        """
+        known = {slot.uuid: key[0] for key, slot in self.instances.items()}
+        known |= {str(card.index): uuid for uuid, card in self.cards.items()}
+        known |= {uuid: uuid for uuid in self.cards}
+        return frozenset(map(known.__getitem__, words)) if known.keys() >= set(words) else None
 
     def device_nodes(self, uuid: str) -> Sequence[str]:
         """The device nodes of a card of this node; none where no profile names them."""

@@ -14,7 +14,7 @@ from adapters.node.hardware.model import Hardware
 from adapters.node.hook.other_injectors import UUID_PREFIXES
 from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.checkpoint import DeviceAssignment
-from adapters.wire.hardware import KUBELET, REPORTED, DeviceHolding
+from adapters.wire.hardware import REPORTED, DeviceHolding
 
 INTERVAL = 2.0
 """Seconds between two readings, while there is a pod whose cards the ledger does not know."""

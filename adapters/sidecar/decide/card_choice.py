@@ -27,6 +27,11 @@ class Committed:
     claim_accepted: bool = False
     since: int = 0
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the pod gets nothing of the ledger: a device plugin serves it on its node."""
+        return not self.placement.grants and not self.placement.blocked
+
 
 @dataclass(frozen=True, slots=True)
 class CommitFacts:

@@ -15,7 +15,7 @@ from adapters.sidecar.decide.quota_commit import commit_with_quota
 from adapters.sidecar.decide.recorder import Recorder
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
@@ -76,6 +76,8 @@ class Committer:
         decided = None if stored is None else self._decide(pod_request, stored.ledger, choice)
         if stored is None or not isinstance(decided, Committed) or not decided.new:
             return None
+        if decided.is_untouched:
+            return None
         allocation = Allocation.of(pod_request.request, decided.placement)
         fence = stored.ledger.fence(_pod(pod_request).namespace)
         return QuotaClaimNeeded(held(allocation, stored.ledger.node), fence)
@@ -98,6 +100,8 @@ class Committer:
             decided = choose_cards(pod_request.request, facts[0])
             if isinstance(decided, Reason):
                 return ledger, decided
+            if decided.is_untouched:
+                return ledger, decided
             if decided.new:
                 allocation = Allocation.of(pod_request.request, decided.placement)
                 needed = QuotaClaimNeeded(held(allocation, ledger.node), ledger.fence(namespace))
@@ -113,7 +117,11 @@ class Committer:
         found = await self._writer.change(node, allocate)
         if facts and isinstance(found, Committed | Reason):
             self._recorder.committed(pod_request, facts[0], found)
-        return found or Reason(node, 0, cause=Cause.NO_CARDS)
+        if found is not None:
+            return found
+        if pod_request.request.plugin is not None:
+            return Committed(Placement(node, ()), new=False)
+        return Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
@@ -231,7 +239,7 @@ class Committer:
 
 
 def _is_new(found: Committed | Reason) -> bool:
-    return isinstance(found, Committed) and found.new
+    return isinstance(found, Committed) and found.new and not found.is_untouched
 
 
 def _pod(pod_request: PodRequest) -> PodRef:

@@ -3,6 +3,8 @@
 import asyncio
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
@@ -59,7 +61,8 @@ class Feasibility:
         """Which nodes the pod fits, in the order of the names; other calls run in between."""
         while not self.evaluate(pod).warm(self.rows(names), STEP):
             await asyncio.sleep(0)
-        return self.evaluate(pod).fitting(self.rows(names))
+        evaluation, rows = self.evaluate(pod), self.rows(names)
+        return evaluation.fitting(rows) | self._undescribed(evaluation, names)
 
     async def rejections(self, pod: PodRequest, names: NameList, selected: Mask) -> NodeRejections:
         """Why a pod does not fit some of the nodes; other calls run in between.
@@ -75,12 +78,17 @@ class Feasibility:
         evaluation = self.evaluate(pod)
         return reject(evaluation, rejected, evaluation.groups(self.rows(names)[selected]))
 
-    def ranks(self, pod: PodRequest, names: NameList) -> Numbers:
+    def ranks(self, pod: PodRequest, names: NameList) -> Numbers | None:
         """How good the nodes are beside each other: more is better, 0 where the pod does not fit.
 
         In the order of the names. Runs ``fit`` for all node classes that ``fitting`` has not seen.
+        None where some of the nodes give the pod none of their cards: no preference for nodes of
+        the ledger, or against them, is ours to state.
         """
-        return self.evaluate(pod).ranks(self.rows(names))
+        evaluation, rows = self.evaluate(pod), self.rows(names)
+        if (evaluation.untouched(rows) | self._undescribed(evaluation, names)).any():
+            return None
+        return evaluation.ranks(rows)
 
     def rows(self, names: NameList) -> Rows:
         """The inventory's row of each node. Of one list of names they are looked up once."""
@@ -100,6 +108,17 @@ class Feasibility:
     def forget(self, uid: str) -> None:
         """Drop the evaluation of a pod that was deleted."""
         self._evaluations.pop(uid, None)
+
+    def _undescribed(self, evaluation: NodeEvaluation, names: NameList) -> Mask:
+        """Which nodes the inventory does not know, and a device plugin may serve the pod there."""
+        rows = self.rows(names)
+        if evaluation.request.plugin is None:
+            return np.zeros(rows.size, np.bool_)
+        undescribed: Mask = rows == len(evaluation.inventory)
+        unreadable = self._ledgers.problems().keys()
+        if unreadable and undescribed.any():
+            undescribed &= [name not in unreadable for name in names.strings()]
+        return undescribed
 
     def _name_index(self) -> NameIndex:
         """The index of all nodes, built again when nodes were added or removed."""

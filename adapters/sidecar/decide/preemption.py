@@ -41,7 +41,10 @@ async def choose(
     chosen: dict[str, Proposal] = {}
     for node, proposal in proposed.items():
         ledger = service.ledgers.ledger(node)
-        if ledger is not None:
+        if service.evaluate(pod_request).is_untouched(node):
+            if proposal[0]:
+                chosen[node] = proposal
+        elif ledger is not None:
             candidates = await _candidates(service, pod_request, ledger)
             protected = _protected(proposal, candidates, budgets)
             request = pod_request.request

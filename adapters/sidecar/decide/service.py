@@ -137,8 +137,13 @@ class Service:
         return found
 
     def result(self, pod_request: PodRequest, committed: Committed) -> Result:
-        """The annotations and labels by which the node learns a pod's allocation."""
+        """The annotations and labels by which the node learns a pod's allocation.
+
+        None where the ledger chose no card: only the kubelet knows what the pod has.
+        """
         placement = committed.placement
+        if not placement.grants:
+            return Result({}, {})
         node = self.ledgers.inventory.ledger(placement.node).node
         result = pod_request.dialect.write_result(
             pod_request.pod, pod_request.request, placement, node, self.ports.clock.wall()

@@ -83,12 +83,13 @@ class Admission:
         warnings = advice(pod, dialects)
         if pod_request is None:
             return admission.allowed(review.uid, warnings=warnings)
-        if pod.spec.node_name:
+        is_plain = pod_request.request.plugin is not None
+        if pod.spec.node_name and not is_plain:
             text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
             text += "must be scheduled; use spec.nodeSelector or node affinity"
             return self._deny_pod(pod, review, "node_name", text)
         too_large = self._service.quotas.too_large(pod_request.request)
-        if too_large is not None:
+        if too_large is not None and not is_plain:
             return self._deny_pod(pod, review, "quota", too_large)
         dialect = pod_request.dialect.name
         self._decision_log.record(
@@ -100,6 +101,8 @@ class Admission:
             notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
         elif patch is not None:
             return admission.allowed(review.uid, patch, notes)
+        if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
+            return admission.allowed(review.uid, warnings=notes)
         patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
         patch += add_limits(pod, added.limits)
         patch += close_containers(raw, _sharers(pod_request), added.variables)
@@ -150,6 +153,9 @@ class Admission:
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
             return self._deny(review, CONFLICT, decision)
+        if committed.is_untouched:
+            self._decision_log.record(replace(decision, outcome=Outcome.UNTOUCHED))
+            return admission.allowed(review.uid)
         if claimed and claimed == committed.placement.grants:
             outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
             self._decision_log.record(replace(decision, outcome=outcome))
@@ -189,6 +195,8 @@ class Admission:
         if pod_request is None:
             return None
         if service.chose_cards(pod_request.request.uid, binding.target.name):
+            return pod_request
+        if service.evaluate(pod_request).is_untouched(binding.target.name):
             return pod_request
         if pod_request.dialect.has_result(
             with_annotations(pod_request.pod, binding.metadata.annotations or {})

@@ -61,11 +61,6 @@ class KubeExtender:
         args = extender.read_args(content, self._seen_names)
         pod = _named(args.pod)
         names = _names(args)
-        if args.nodes is not None and self._has_no_ledger(names):
-            problem = f"none of the {len(names)} nodes has a ledger here"
-            unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
-            self._decision_log.record(unknown)
-            return extender_answer.filter_names(b"[]", error=problem)
         pod_request = self._read("filter", pod)
         if isinstance(pod_request, DialectError):
             text = extender_answer.node_texts(
@@ -74,6 +69,15 @@ class KubeExtender:
             return _none_fits(args, (extender_answer.NO_NODES, text))
         if pod_request is None:
             return self._fitting(args, names, np.ones(len(names), np.bool_))
+        if (
+            args.nodes is not None
+            and pod_request.request.plugin is None
+            and self._has_no_ledger(names)
+        ):
+            problem = f"none of the {len(names)} nodes has a ledger here"
+            unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
+            self._decision_log.record(unknown)
+            return extender_answer.filter_names(b"[]", error=problem)
         fits = await self._service.feasibility.fitting(pod_request, names)
         self._recorder.filtered(pod_request, names, fits)
         count = int(np.count_nonzero(fits))
@@ -95,6 +99,8 @@ class KubeExtender:
         if pod_request is None or isinstance(pod_request, DialectError):
             return extender_answer.priorities(names, np.zeros(len(names), np.int64))
         ranks = self._service.feasibility.ranks(pod_request, names)
+        if ranks is None:
+            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
         self._recorder.ranked(pod_request, names, ranks)
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
         return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
@@ -155,7 +161,8 @@ class KubeExtender:
             text = f"{args.node}: {committed.text()}"
             cause = main_cause((committed, 1))
             return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
-        return replace(decision, outcome=Outcome.BOUND)
+        outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
+        return replace(decision, outcome=outcome)
 
     def _fitting(self, args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""

@@ -86,6 +86,8 @@ class VolcanoExtender:
         if pod_request is None:
             return volcano.prioritize_result(dict.fromkeys(names, 0))
         evaluation = self._service.evaluate(pod_request)
+        if any(map(evaluation.is_untouched, names)):
+            return volcano.prioritize_result(dict.fromkeys(names, 0))
         scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
         self._recorder.scored(pod_request, scores, MOST_SCORE)
         return volcano.prioritize_result(scores)
@@ -102,6 +104,8 @@ class VolcanoExtender:
         if isinstance(pod_request, DialectError):
             return volcano.event_result(str(pod_request))
         if pod_request is None:
+            return volcano.event_result()
+        if self._service.evaluate(pod_request).is_untouched(task.node_name):
             return volcano.event_result()
         ledger = self._service.ledgers.ledger(task.node_name)
         if ledger is None:
@@ -214,6 +218,8 @@ class VolcanoExtender:
         chosen: set[str] = set()
         lacks_cards = False
         for node, uids in _by_node(evictees).items():
+            if self._service.evaluate(pod_request).is_untouched(node):
+                continue
             ledger = self._service.ledgers.ledger(node)
             if ledger is None:
                 lacks_cards = True

@@ -30,12 +30,11 @@ from adapters.sidecar.reconcile.repairs import (
     Repair,
     repaired,
 )
-from adapters.wire.hardware import KUBELET
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
-from core.requests.grant import Allocation, Grant, Placement
+from core.requests.grant import KUBELET, Allocation, Grant, Placement
 
 
 def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
-from adapters.wire.hardware import KUBELET, DeviceHolding
+from adapters.wire.hardware import DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, Resources
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.request import Phase
 
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"

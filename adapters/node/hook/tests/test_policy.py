@@ -8,6 +8,7 @@ from adapters.dialects import record
 from adapters.node.hook.audit import audit_shares
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
 from adapters.node.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
+from adapters.node.injection.adjustment import Equipment
 from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
@@ -15,10 +16,11 @@ from adapters.node.nri.model import (
     PodSandbox,
 )
 from adapters.node.tests.builders import ASKING, POD, container, ledger
+from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.grant import AllocationState as Firmness
-from core.requests.grant import Grant
 
 
 def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Path) -> None:
@@ -54,15 +56,40 @@ def test_the_agent_waits_for_a_requesting_pod_without_an_allocation(profile: Ven
     assert adjust(policy(profile, None), ASKING, container()) is NoGrantYet.GRANT
 
 
-@pytest.mark.parametrize("cards", ["GPU-0", "MIG-1,MIG-2"])
-def test_a_card_from_a_device_plugin_is_not_taken_away_before_the_ledger_knows(
-    profile: VendorProfile, cards: str
+@pytest.mark.parametrize("cards", ["GPU-0", "0", "MIG-1,MIG-2"])
+def test_a_card_of_a_device_plugin_waits_for_no_record(profile: VendorProfile, cards: str) -> None:
+    plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
+    unknown, idle = (policy(profile, held, assigned=cards) for held in (None, ledger()))
+
+    assert adjust(unknown, PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    assert adjust(idle, PodSandbox(uid="x"), plugged) == NO_ADJUSTMENT
+
+
+@pytest.mark.parametrize("cards", ["GPU-1", "1", "GPU-0,GPU-1", "GPU-of-nobody"])
+@pytest.mark.parametrize("unread", [None, "the kubelet chooses"])
+def test_no_device_plugin_gives_a_card_that_the_ledger_gave_away(
+    profile: VendorProfile, cards: str, unread: str | None
 ) -> None:
     plugged = container(f"NVIDIA_VISIBLE_DEVICES={cards}")
+    held = ledger(HALF)
+    if unread:
+        held = held.adopt(Allocation("x", "ns/x", KUBELET, "n1", (), unread=unread))
+    there = policy(profile, held, assigned=cards)
 
-    for held in (None, ledger()):
-        there = policy(profile, held, assigned=cards)
-        assert adjust(there, PodSandbox(uid="x"), plugged) is NoGrantYet.GRANT
+    with pytest.raises(RejectError, match="which the ledger gave to"):
+        adjust(there, PodSandbox(uid="x"), plugged)
+
+
+def test_a_node_without_known_cards_is_not_ours(profile: VendorProfile) -> None:
+    there = replace(
+        policy(profile, NodeLedger.of(Node("n1")), assigned="GPU-0"),
+        equipment=lambda: Equipment({}, {"nvidia": profile}),
+    )
+
+    for variables in ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=GPU-0", "A=1"):
+        assert adjust(there, PodSandbox(uid="x"), container(variables)) == NO_ADJUSTMENT
+    marked = container(f"{record.MARK}=1")
+    assert adjust(there, PodSandbox(uid="x"), marked) is NoGrantYet.GRANT
 
 
 def test_a_reserved_share_does_not_count(profile: VendorProfile) -> None:

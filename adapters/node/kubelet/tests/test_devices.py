@@ -16,9 +16,9 @@ from adapters.node.kubelet.devices import KubeletDevices, holdings
 from adapters.node.kubelet.tests.test_checkpoint import file, row
 from adapters.node.tests.builders import card, ledger
 from adapters.node.tests.waiting import until
-from adapters.wire.hardware import KUBELET, DeviceHolding
+from adapters.wire.hardware import DeviceHolding
 from core.hardware.mig import MigKey
-from core.requests.grant import Grant
+from core.requests.grant import KUBELET, Grant
 
 CARDS = tuple(card(index) for index in range(4))
 SLICE = {MigKey("GPU-3", "1g.10gb", 0): Instance("MIG-3a")}

@@ -33,10 +33,10 @@ from adapters.sidecar.tests.builders import (
 from adapters.sidecar.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
-from adapters.wire.hardware import KUBELET, DeviceHolding, NodeHardware
+from adapters.wire.hardware import DeviceHolding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Placement
+from core.requests.grant import KUBELET, Placement
 from core.requests.pod_ref import PodRef
 from core.tests.builders import a_grant, held
 
