@@ -24,7 +24,7 @@ from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.plain_pods import plain_amounts
+from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
@@ -172,15 +172,14 @@ class Run:
         self._of_pending += [f"pod {full_name(pod)}: {text}" for text in texts]
         try:
             found = self._requests.read(pod, template)
-            amounts = plain_amounts(pod, self.fleet.dialects)
+            amounts = NO_AMOUNTS if found is None else amounts_of(pod, found.request)
         except DialectError as error:
             return _line(pod, PodResult.INVALID, str(error), dialect=self._dialect_name(pod))
-        if found is not None:
-            self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
-        if amounts and (found is None or self._devices.undescribed):
-            return self._place_plain(pod, found, amounts)
         if found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
+        self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
+        if amounts and self._devices.undescribed:
+            return self._place_plain(pod, found, amounts)
         return self._place(pod, found, self._candidates.of(pod))
 
     def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
@@ -188,19 +187,17 @@ class Run:
         try:
             amounts = plain_amounts(pod, self.fleet.dialects)
         except DialectError:
-            amounts = {}
+            amounts = NO_AMOUNTS
         if not amounts:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=node)
         text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
         return _line(pod, PodResult.BOUND, text, dialect=self._dialect_name(pod), node=node)
 
-    def _place_plain(
-        self, pod: Pod, found: PodRequest | None, amounts: Mapping[str, int]
-    ) -> PodLine:
+    def _place_plain(self, pod: Pod, found: PodRequest, amounts: Mapping[str, int]) -> PodLine:
         """Place a pod on a node without cards whose device plugins have enough, else on cards."""
         choice = self._candidates.of(pod)
         free = self._devices.fit(amounts, choice.names)
-        dialect = None if found is None else found.dialect.name
+        dialect = found.dialect.name
         if free.fitting:
             node = free.fitting[0]
             self._devices.take(node, amounts)
@@ -208,7 +205,7 @@ class Run:
             return _line(pod, PodResult.PLACED, text, dialect=dialect, node=node)
         described = self._devices.with_cards(choice)
         reasons = NodeTexts.of(free.reasons)
-        if found is None or not described.names:
+        if not described.names:
             text = "; ".join(filter(None, (free.summary, choice.summary()))) or NO_NODE
             reasons = reasons.followed_by(choice.excluded)
             return _line(pod, PodResult.REJECTED, text, dialect=dialect, reasons=reasons)

@@ -21,6 +21,7 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.words import texts, unread_amounts, with_vendor
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.kube import Amount, Container, Pod, Resources, Wire, annotations, labels
+from core.requests.request import PluginShare
 
 KEY = "dragoman.dev/converted"
 """Annotation of a converted pod; only admission may write it."""
@@ -82,6 +83,8 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
     if dialect is None:
         return None
     request = with_vendor(dialect.read_request(pod))
+    if request.plugin is PluginShare.DEVICE:
+        return Inexact(("devices that the kubelet chooses have no claims",))
     info = registry.named(dialect.name)
     if info is None or info.writer is None:
         return Inexact((f"pods of {dialect.name} have no claims",))

@@ -120,6 +120,10 @@ class Result:
     labels: Mapping[str, str]
 
 
+NO_RESULT = Result({}, {})
+"""For a pod whose cards the kubelet chooses: no scheduler writes a record on it."""
+
+
 ByContainer = Mapping[str, Mapping[str, str]]
 """Entries by the name of a container."""
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import Pod, annotations, labels
 from core.hardware.quantity import MIB, format_bytes
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import ContainerRequest, PluginShare, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ def losses(before: Request, after: Request, cards: CardFacts) -> Iterator[Loss]:
     for one, other in zip(before.containers, after.containers, strict=True):
         yield from _different(_amounts(one, cards), _amounts(other, cards))
     yield from _different(_constraints(before, cards), _constraints(after, cards))
+    if before.plugin is PluginShare.DEVICE:
+        yield Loss("devices that the kubelet chooses", "as the device plugin makes them", "cards")
     more = after.modes - before.modes
     if more:
         yield Loss(

@@ -16,7 +16,7 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
         DialectError: it uses several, and none of them allows the others beside it.
     """
     matching = [dialect for dialect in dialects if dialect.matches(pod)]
-    for dialect in matching:
+    for dialect in reversed(matching):  # where two claim what the pod has, the later one has it
         plain = _without(pod, dialect)
         if not any(other.matches(plain) for other in matching if other is not dialect):
             return dialect

@@ -1,4 +1,4 @@
-"""Pods that request devices of a vendor's plugin and nothing that a scheduler of cards must choose.
+"""Pods that a vendor's device plugin serves without any scheduler of cards.
 
 On a node without cards of a ledger they are not Dragoman's.
 """
@@ -8,9 +8,10 @@ from types import MappingProxyType
 
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.plugin_resources import plugin_amounts, plugin_share
-from adapters.dialects.strangers import counts
 from adapters.wire.kube import Pod
+from core.requests.request import Request
 
 NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
 """Of a pod that requests no devices of a plugin, or not these alone."""
@@ -19,13 +20,19 @@ NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
 def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
     """The devices of plugins that a pod requests, by resource; empty for a pod that is not plain.
 
-    A pod is plain if no dialect counts another resource that it names.
+    Raises:
+        DialectError: the request is invalid.
+    """
+    if not any(map(plugin_share, resource_names(pod))):
+        return NO_AMOUNTS
+    dialect = dialect_of(pod, dialects)
+    return NO_AMOUNTS if dialect is None else amounts_of(pod, dialect.read_request(pod))
+
+
+def amounts_of(pod: Pod, request: Request) -> Mapping[str, int]:
+    """The same, of a pod whose request is read already.
 
     Raises:
-        DialectError: an amount is not a whole number, or limit and request differ.
+        DialectError: an amount is invalid.
     """
-    names = [name for name in resource_names(pod) if "/" in name]
-    if not any(map(plugin_share, names)):
-        return NO_AMOUNTS
-    others = (name for name in names if plugin_share(name) is None)
-    return NO_AMOUNTS if any(counts(name, dialects) for name in others) else plugin_amounts(pod)
+    return NO_AMOUNTS if request.plugin is None else plugin_amounts(pod)

@@ -3,23 +3,20 @@
 Most GPU clusters have these alone. On a node that no dialect and no agent describes they are not
 ours: the scheduler counts them, and the kubelet chooses the devices.
 
-Sources: NVIDIA k8s-device-plugin (internal/lm/resource.go; api/config/v1/replicas.go for
-``gpu.shared``; README, "mixed" strategy, for ``mig-PROFILE``), ROCm k8s-device-plugin, Hygon's and
-MetaX's device plugins by Koordinator's apis/extension/device_share.go and HAMi's
+Sources: ``formats/nvidia_words.py`` for NVIDIA's, ROCm k8s-device-plugin, Hygon's and MetaX's
+device plugins by Koordinator's apis/extension/device_share.go and HAMi's
 pkg/device/metax/device.go.
 """
 
 from collections.abc import Mapping
 
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
+from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.wire.kube import Pod
 from core.requests.request import Phase, PluginShare
 
-SHARED = "nvidia.com/gpu.shared"
-MIG_PREFIX = "nvidia.com/mig-"
-
 WHOLE_CARDS: Mapping[str, str] = {
-    "nvidia.com/gpu": "nvidia",
+    GPU: "nvidia",
     "amd.com/gpu": "amd",
     "dcu.com/gpu": "hygon",
     "metax-tech.com/gpu": "metax",

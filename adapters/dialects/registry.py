@@ -12,9 +12,10 @@ from adapters.dialects.hami.info import INFO as HAMI
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.koordinator.info import INFO as KOORDINATOR
 from adapters.dialects.metax.info import INFO as METAX
+from adapters.dialects.nvidia.info import INFO as NVIDIA
 from adapters.dialects.volcano.info import INFO as VOLCANO
 
-DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI)
+DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI, NVIDIA)
 """The registry. Its order is the order of lists and legends.
 
 Read it as ``registry.DIALECTS`` or by the functions below, when it is needed and not at import.

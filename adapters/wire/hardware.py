@@ -24,8 +24,21 @@ _MAX_CARDS = 1024
 _MAX_HOLDINGS = 16 * _MAX_CARDS
 
 # NVIDIA k8s-device-plugin; volcano-sh/volcano pkg/scheduler/api/devices/nvidia/gpushare/type.go
-REPORTED = frozenset({"nvidia.com/gpu", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"})
-"""Resources whose device plugins write nothing on a pod that names its cards for certain."""
+_REPORTED = frozenset(
+    {
+        *("nvidia.com/gpu", "nvidia.com/gpu.shared"),
+        *("volcano.sh/gpu-memory", "volcano.sh/gpu-number"),
+    }
+)
+_REPORTED_PREFIX = "nvidia.com/mig-"
+
+
+def is_reported(resource: str) -> bool:
+    """Whether the agent reports the devices of a resource that the kubelet assigned.
+
+    The device plugins of these resources write nothing on a pod that names its cards for certain.
+    """
+    return resource in _REPORTED or resource.startswith(_REPORTED_PREFIX)
 
 
 class HardwareRecordError(ValueError):
@@ -39,7 +52,7 @@ class DeviceHolding:
     Attributes:
         pod: uid; another pod of the same name has another.
         container: its name.
-        resource: one of ``REPORTED``.
+        resource: one that ``is_reported``; an older agent reports fewer of them.
         count: devices, as the kubelet counts; at the container's start all that it asks for.
         cards: uuids, ascending.
         shared: other containers may have these cards too, or this one has only a part of them.

@@ -107,20 +107,15 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
         devices=_devices(fleet, pod) if allocation is None else NO_AMOUNTS,
     )
     request, choice = verdict.request, verdict.candidates
-    if pod.spec.node_name or choice is None or verdict.fitting:
+    if pod.spec.node_name or request is None or choice is None or verdict.fitting:
         return found
     amounts = verdict.devices.amounts if verdict.devices else NO_AMOUNTS
     barred = CandidateChoice(NodeSelection(choice.excluded), NodeTexts())
     others = judge.judge(request, amounts, barred)
-    found = replace(
+    return replace(
         found,
         excluded={name: choice.excluded[name] for name in others.fitting},
         releases=() if verdict.devices is None else judge.devices.releases(verdict.devices),
-    )
-    if request is None:
-        return found
-    return replace(
-        found,
         changes=tuple(
             smallest_changes(
                 request, lambda each: bool(judge.judge(each, NO_AMOUNTS, choice).fitting)

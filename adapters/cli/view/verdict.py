@@ -9,7 +9,7 @@ from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.plain_pods import plain_amounts
+from adapters.dialects.plain_pods import amounts_of
 from adapters.dialects.strangers import uncounted
 from adapters.wire.kube import Pod
 from core.feasibility.allocate import allocate
@@ -46,7 +46,7 @@ class Verdict:
     @property
     def requests(self) -> bool:
         """Whether it requests a share or devices, valid or not."""
-        return any(each is not None for each in (self.problem, self.request, self.devices))
+        return self.problem is not None or self.request is not None
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
@@ -78,9 +78,9 @@ class Verdict:
 
 
 def requests_cards(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod requests a share, or devices of a plugin, valid or not."""
+    """Whether a pod requests a share or devices, valid or not."""
     try:
-        return dialect_of(pod, dialects) is not None or bool(plain_amounts(pod, dialects))
+        return dialect_of(pod, dialects) is not None
     except DialectError:
         return True
 
@@ -102,37 +102,36 @@ class Judge:
 
     def verdict(self, pod: Pod) -> Verdict:
         """Where a pod fits, and why it does not fit the other nodes."""
-        dialect = request = None
+        dialect = None
         try:
             dialect = dialect_of(pod, self._fleet.dialects)
-            if dialect is not None:
-                request = dialect.read_request(pod)
-            amounts = plain_amounts(pod, self._fleet.dialects)
+            if dialect is None:
+                return Verdict(None, uncounted=uncounted(pod, self._fleet.dialects))
+            request = dialect.read_request(pod)
+            amounts = amounts_of(pod, request)
         except DialectError as error:
             return Verdict(None if dialect is None else dialect.name, str(error))
-        if request is None and not amounts:
-            return Verdict(None, uncounted=uncounted(pod, self._fleet.dialects))
         return self.judge(request, amounts, self._candidates.of(pod))
 
     def judge(
-        self, request: Request | None, amounts: Mapping[str, int], candidates: CandidateChoice
+        self, request: Request, amounts: Mapping[str, int], candidates: CandidateChoice
     ) -> Verdict:
         """Where a request fits among some nodes.
 
         Args:
-            request: of cards; None where no dialect has one.
-            amounts: devices of plugins that the pod requests and nothing else, by resource.
+            request: of the pod.
+            amounts: of devices, by resource, where device plugins serve the request.
             candidates: the nodes.
         """
         devices: DeviceFit | None = None
-        if amounts and (request is None or self.devices.undescribed):
+        if amounts and self.devices.undescribed:
             devices = self.devices.fit(amounts, candidates.names)
             candidates = self.devices.with_cards(candidates)
         free = () if devices is None else devices.fitting
-        dialect = None if request is None else request.dialect
-        if request is None or (devices is not None and not candidates.names):
-            return Verdict(dialect, None, request, None, candidates, free, devices)
+        if devices is not None and not candidates.names:
+            return Verdict(request.dialect, None, request, None, candidates, free, devices)
         evaluation = self._quotas.evaluate(request, self._inventory)
         decision = allocate(evaluation, candidates.selection, explain=True)
         fitting = (n for n in candidates.names if n not in decision.reasons)
-        return Verdict(dialect, None, request, decision, candidates, (*free, *fitting), devices)
+        fits = (*free, *fitting)
+        return Verdict(request.dialect, None, request, decision, candidates, fits, devices)

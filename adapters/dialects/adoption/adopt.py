@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from adapters.dialects import record
 from adapters.dialects.adoption.bound import adopted_allocation, unread_allocation
 from adapters.dialects.adoption.foreign import adopt_foreign
+from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
+from adapters.wire.hardware import is_reported
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.request import Request
+from core.requests.request import PluginShare, Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
@@ -59,7 +61,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         if dialect.has_result(pod):
             grants = at_least(request, dialect.read_result(pod, request, node), node)
             found = Allocation.of(request, Placement(node.name, grants))
-        why = f"runs on {node.name} without a record of its cards"
+        why = _without_record(pod, request, node)
     except DialectError as error:
         why, cards = str(error), _cards_of(error)
     if found is None and record.KEY not in annotations(pod):
@@ -100,6 +102,13 @@ def _cards_of(error: DialectError) -> frozenset[str] | None:
     return error.cards if isinstance(error, UnclearRecord) else None
 
 
+def _without_record(pod: Pod, request: Request, node: Node) -> str:
+    """Why the cards of a pod without a record are not known."""
+    if request.plugin is not None and any(map(is_reported, resource_names(pod))):
+        return f"the kubelet of {node.name} chose its cards, and the agent has not reported which"
+    return f"runs on {node.name} without a record of its cards"
+
+
 def _unread(
     pod: Pod,
     node: Node,
@@ -107,19 +116,26 @@ def _unread(
     request: Request | None,
     why: str,
     cards: frozenset[str] | None = None,
-) -> Allocation:
-    """An allocation that blocks these cards; all that the pod may use where they are not known."""
-    blocked = (
+) -> Allocation | None:
+    """An allocation that blocks these cards; all that the pod may use where they are not known.
+
+    None on a node without cards, and for a pod of a vendor's device plugin that can reach none of
+    them: no card of the ledger is in use.
+    """
+    blocked = [
         card
         for card in node.cards
         if (_may_use(request, card) if cards is None else card.uuid in cards)
-    )
+    ]
+    if not node.cards or (request is not None and request.plugin is not None and not blocked):
+        return None
     return unread_allocation(pod, node, dialect, blocked, why)
 
 
 def _may_use(request: Request | None, card: Card) -> bool:
     if request is None:
         return True
-    if request.vendor is not None:
-        return request.vendor == card.vendor
-    return request.dialect in card.dialects
+    if request.vendor is None:
+        return request.dialect in card.dialects
+    by_mode = request.plugin is not PluginShare.DEVICE or card.mode in request.modes
+    return request.vendor == card.vendor and by_mode

@@ -14,7 +14,7 @@ from adapters.dialects.containers import (
     whole_amount,
 )
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.wire.hardware import REPORTED, DeviceHolding
+from adapters.wire.hardware import DeviceHolding, is_reported
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -69,11 +69,8 @@ def adopt_from_kubelet(
 
 
 def _requests_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod names, in whatever amount, a dialect's resource that the agent does not report.
-
-    ``REPORTED`` has the resources of which the agent reports the kubelet's devices.
-    """
-    others: dict[str, Amount] = dict.fromkeys(resource_names(pod) - REPORTED, 1)
+    """Whether a pod names, in whatever amount, a dialect's resource that no agent reports."""
+    others: dict[str, Amount] = {name: 1 for name in resource_names(pod) if not is_reported(name)}
     spec = PodSpec(containers=(Container("", Resources(limits=others)),))
     return any(dialect.matches(Pod(pod.metadata, spec)) for dialect in dialects)
 
@@ -101,7 +98,9 @@ def _of(member: PodContainer, own: Sequence[DeviceHolding]) -> list[DeviceHoldin
         DialectError: they are more or less than the container requests.
     """
     found = [holding for holding in own if holding.container == member.container.name]
-    for resource in REPORTED:
+    limits, requests = member.container.resources.limits, member.container.resources.requests
+    named = {*(limits or ()), *(requests or ()), *(holding.resource for holding in found)}
+    for resource in sorted(filter(is_reported, named)):
         requested = whole_amount(member, resource, 0, _MAX)
         counts = [holding.count for holding in found if holding.resource == resource]
         if counts != ([requested] if requested else []):

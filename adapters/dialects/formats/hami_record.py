@@ -18,6 +18,9 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant
 
+HAMI = "hami"
+"""The dialect of the NVIDIA cards that HAMi's device plugin describes."""
+
 # HAMi v2.10.0 pkg/device/metax/protocol.go:28
 METAX_ALLOCATED = "metax-tech.com/gpu-devices-allocated"
 

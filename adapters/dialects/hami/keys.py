@@ -3,17 +3,19 @@
 from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
+    HAMI,
     MIG_ALLOCATIONS,
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
+from adapters.dialects.formats.nvidia_words import GPU
 
-NAME = "hami"
+NAME = HAMI
 VENDOR = "nvidia"
 
 # --- resources: charts/hami/values.yaml, resourceName to resourcePriority -------------------------
 
-COUNT = "nvidia.com/gpu"
+COUNT = GPU
 MEMORY = "nvidia.com/gpumem"
 PERCENT = "nvidia.com/gpumem-percentage"
 CORES = "nvidia.com/gpucores"

@@ -6,16 +6,15 @@
 
 from collections.abc import Sequence
 
-from adapters.dialects.adoption.foreign import read_hami
-from adapters.dialects.containers import PodContainer, pod_containers, requests_any
+from adapters.dialects.adoption.foreign import read_hami, read_koordinator
+from adapters.dialects.containers import pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
-from adapters.dialects.koordinator import allocated, keys
+from adapters.dialects.koordinator import keys
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.requests.grant import Grant
-from core.requests.request import Phase
 
 _GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
 _REQUESTING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
@@ -33,7 +32,7 @@ def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
     if not requesting:
         return NO_ALLOCATION
     if keys.ALLOCATED in annotations(pod):
-        grants = _of_koordinator(pod, node, requesting)
+        grants = read_koordinator(pod, node, requesting)
         return AdoptedAllocation(grants, qos=_qos(pod, grants, node))
     grants = read_hami(pod, node)
     return AdoptedAllocation(grants) if grants else None
@@ -46,14 +45,3 @@ def _qos(pod: Pod, grants: Sequence[Grant], node: Node) -> str | None:
         return None
     stated = annotations(pod).get(METAX_QOS, BEST_EFFORT)
     return stated if stated in QOS_POLICIES else BEST_EFFORT
-
-
-def _of_koordinator(pod: Pod, node: Node, requesting: list[PodContainer]) -> tuple[Grant, ...]:
-    """Grants of the pod; if only one container requests cards, grants of that container."""
-    name, phase = ("", Phase.MAIN)
-    if len(requesting) == 1:
-        name, phase = requesting[0].container.name, requesting[0].phase
-    return tuple(
-        Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
-        for e in allocated.read_allocated(annotations(pod), node)
-    )

@@ -13,12 +13,17 @@ from adapters.dialects.dialect import (
     Result,
 )
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
+from adapters.dialects.formats.koordinator_result import read_record
+from adapters.dialects.formats.koordinator_scheduling import (
+    KoordinatorScheduling,
+    ranking,
+    read_scheduling,
+)
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.adopted import read_adopted
 from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import matches, read_pod_request
-from adapters.dialects.koordinator.ranking import ranking
-from adapters.dialects.koordinator.settings import KoordinatorScheduling, read_scheduling
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -65,11 +70,11 @@ class Koordinator:
 
     @property
     def claims(self) -> frozenset[str]:
-        """None: ``nvidia.com/gpu`` is HAMi's where the pod says so."""
-        return frozenset()
+        """Whole cards of NVIDIA, which alone are of the dialect of NVIDIA's device plugin."""
+        return frozenset({GPU})
 
     def matches(self, pod: Pod) -> bool:
-        """Whether a pod names a resource of Koordinator, or whole cards in an amount above 0."""
+        """Whether a pod means Koordinator; see ``pod.matches``."""
         return matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -102,7 +107,7 @@ class Koordinator:
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the record of an allocation; see ``Dialect``."""
-        return result.read_result(pod, request, node)
+        return read_record(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.json_annotation import decode
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.annotation import annotation_path, decode
 from adapters.wire.kube import Amount, Pod, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Level

@@ -1,6 +1,7 @@
 """Koordinator's entry in the registry."""
 
 from adapters.dialects.dialect import Defaults, Dialect, Documents
+from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 from adapters.dialects.koordinator import keys
 from adapters.dialects.request_writer import RequestWriter
@@ -24,7 +25,7 @@ INFO = DialectInfo(
     style=DialectStyle("#2f6fb7", "dodger_blue1", "▓", "K"),
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({keys.ALLOCATED}),
-    documents=frozenset({keys.SCHEDULER_CONFIG}),
+    documents=frozenset({SCHEDULER_CONFIG}),
     configure=_configure,
     writer=_writer,
     pod_annotations=keys.POD_ANNOTATIONS,

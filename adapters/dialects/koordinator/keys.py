@@ -1,40 +1,34 @@
 """Every key of the dialect, once, with the file in koordinator-sh/koordinator that defines it."""
 
 from adapters.dialects import record
-from adapters.dialects.dialect import Document
+from adapters.dialects.formats import koordinator_words as words
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
     METAX_ALLOCATED,
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
+from adapters.dialects.formats.nvidia_words import GPU as NVIDIA_GPU
 
-NAME = "koordinator"
+NAME = words.NAME
 
 # --- resources: apis/extension/device_share.go:43-59 ----------------------------------------------
 
 GPU = "koordinator.sh/gpu"
-CORE = "koordinator.sh/gpu-core"
-MEMORY = "koordinator.sh/gpu-memory"
-RATIO = "koordinator.sh/gpu-memory-ratio"
+CORE = words.CORE
+MEMORY = words.MEMORY
+RATIO = words.RATIO
 SHARED = "koordinator.sh/gpu.shared"
 RDMA = "koordinator.sh/rdma"
 FPGA = "koordinator.sh/fpga"
 
-WHOLE_CARDS = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon"}
+WHOLE_CARDS = {NVIDIA_GPU: "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon"}
 """Resources that count whole cards, and the vendor of the cards."""
-
-HAMI = "hami"
-"""The dialect whose cards a request of whole NVIDIA cards may use too; HAMi means whole cards by
-it as well, unless it names memory (HAMi v2.10 pkg/device/nvidia/device.go,
-defaultExclusiveCoreIfNeeded)."""
 
 # apis/extension/deprecated.go:21-60
 DEPRECATED = {
     GPU: "kubernetes.io/gpu",
-    CORE: "kubernetes.io/gpu-core",
-    MEMORY: "kubernetes.io/gpu-memory",
-    RATIO: "kubernetes.io/gpu-memory-ratio",
+    **words.DEPRECATED,
     RDMA: "kubernetes.io/rdma",
     FPGA: "kubernetes.io/fpga",
 }
@@ -76,12 +70,20 @@ SCHEDULING_HINTS = (
     "internal.scheduling.koordinator.sh/scheduling-hint",
     "scheduling.koordinator.sh/scheduling-hint",
 )
-DEVICE_SHARE = "DeviceShare"
+DEVICE_SHARE = words.DEVICE_SHARE
 
-POD_ANNOTATIONS = frozenset(
+HINTS = frozenset(
     {
         *(ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, NUMA_SPEC, *SCHEDULING_HINTS),
         *(RESERVATION_AFFINITY, EXACT_MATCH_RESERVATION, RESERVE_POD, PRE_ALLOCATION_REQUIRED),
+    }
+)
+"""Annotations and labels about cards that only Koordinator reads beside ``nvidia.com/gpu``: a pod
+that has one means Koordinator."""
+
+POD_ANNOTATIONS = frozenset(
+    {
+        *HINTS,
         "scheduling.koordinator.sh/reservation-allocated",
         "scheduling.koordinator.sh/resource-spec",
         "scheduling.koordinator.sh/resource-status",
@@ -99,19 +101,12 @@ MODEL = "node.koordinator.sh/gpu-model"
 
 # --- what a placed pod gets ----------------------------------------------------------------------
 
-# apis/extension/device_share.go:31
-ALLOCATED = "scheduling.koordinator.sh/device-allocated"
-# pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go:42-51
-BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
-MINORS = "scheduling.koordinator.sh/gpu-minors"
+ALLOCATED = words.ALLOCATED
+BIND_TIMESTAMP = words.BIND_TIMESTAMP
+MINORS = words.MINORS
 
 RESULT_KEYS = BIND_KEYS | {
     *(ALLOCATED, BIND_TIMESTAMP, MINORS, record.KEY),
     *(METAX_ALLOCATED, NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
-
-# --- settings -------------------------------------------------------------------------------------
-
-# koordinator-sh/charts versions/v1.8.0/templates/koord-scheduler-config.yaml
-SCHEDULER_CONFIG: Document = ("koord-scheduler-config", "koord-scheduler-config")

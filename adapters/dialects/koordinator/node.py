@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.formats.koordinator_scheduling import KoordinatorScheduling
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.partitions import read_partitions
-from adapters.dialects.koordinator.settings import KoordinatorScheduling
 from adapters.wire.kube import DeviceInfo, DeviceObject, DeviceTopology, KubeNode, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope

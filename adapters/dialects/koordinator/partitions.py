@@ -9,8 +9,8 @@ import re
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.formats.json_annotation import decode
 from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.annotation import decode
 from adapters.wire.kube import Amount, DeviceObject, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.node import Partition

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from adapters.dialects.containers import PodContainer, is_zero, pod_containers, whole_amount
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, QOS_POLICIES
+from adapters.dialects.formats.hami_record import BEST_EFFORT, HAMI, METAX_QOS, QOS_POLICIES
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.container_amounts import (
     MAX_CARDS,
@@ -16,13 +17,20 @@ from adapters.dialects.koordinator.hints import read_hints
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB, format_bytes
-from core.requests.request import ContainerRequest, Ranking, Request
+from core.requests.request import ContainerRequest, PluginShare, Ranking, Request
 
 
 def matches(pod: Pod) -> bool:
-    """Whether a pod names a resource of Koordinator, or whole cards in an amount other than 0."""
+    """Whether a pod means Koordinator.
+
+    It does if it names a resource of Koordinator, or whole AMD or Hygon cards in an amount other
+    than 0. ``nvidia.com/gpu`` is a whole card in several dialects: it means Koordinator beside an
+    annotation or a label that only Koordinator reads.
+    """
+    hinted = not keys.HINTS.isdisjoint({*annotations(pod), *labels(pod)})
     return any(
-        name in keys.OWN or (name in keys.WHOLE_CARDS and not is_zero(amount))
+        name in keys.OWN
+        or (name in keys.WHOLE_CARDS and not is_zero(amount) and (hinted or name != GPU))
         for member in pod_containers(pod)
         for amounts in (member.container.resources.limits, member.container.resources.requests)
         for name, amount in (amounts or {}).items()
@@ -42,12 +50,13 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
     vendors = [(member.path, _vendor(member, amounts)) for member, amounts in found]
     vendor = _only({path: vendor for path, vendor in vendors if vendor is not None})
     hints = read_hints(pod, requests)
+    whole = all(amounts.vendor for _, amounts in found if amounts is not None)
     divided = any(request.memory_percent != FULL for request in requests)
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        alternatives=frozenset({keys.HAMI}) if _means_hami_too(found) else frozenset(),
+        alternatives=frozenset({HAMI}) if _means_hami_too(found) else frozenset(),
         containers=tuple(
             replace(request, exclusive=request.exclusive or hints.exclusive) for request in requests
         ),
@@ -59,6 +68,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         topology=hints.topology,
         priority=pod.spec.priority or 0,
         notes=hints.notes,
+        plugin=PluginShare.CARD if whole else None,
     )
 
 

@@ -1,35 +1,24 @@
-"""Writes and reads the record of a placement, as Koordinator's node components expect it."""
+"""Writes the record of a placement, as Koordinator's node components expect it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from adapters.dialects import record
 from adapters.dialects.containers import pod_containers
-from adapters.dialects.dialect import DialectError, Result
+from adapters.dialects.dialect import NO_RESULT, Result
 from adapters.dialects.formats.hami_record import METAX_ALLOCATED, bind_labels, encode_metax
-from adapters.dialects.formats.hami_result import write_nvidia
-from adapters.dialects.koordinator import allocated, keys
-from adapters.dialects.koordinator.allocated import AllocatedCard
-from adapters.dialects.koordinator.annotation import annotation_path
-from adapters.wire.kube import Pod, annotations
-from core.hardware.card import Card
+from adapters.dialects.formats.koordinator_result import write_record, write_whole_nvidia
+from adapters.dialects.koordinator import keys
+from adapters.wire.kube import Pod
 from core.hardware.node import Node
-from core.hardware.quantity import FULL, percent
-from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import Request
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, node: Node, now: int) -> Result:
-    """Write the record of a placement.
+    """Write the record of a placement; none where a device plugin alone serves the pod.
 
-    Whole cards that HAMi describes get HAMi's record, for its device plugin; Koordinator's too
-    where it describes them as well.
-
-    If several containers request cards, Dragoman's own record distinguishes them, and
-    ``device-allocated`` states the pod's peak use of each card. For MetaX cards the result also
-    has the annotation of MetaX's device plugin. HAMi's monitor finds the pods that it measures by
-    a label.
+    Whole NVIDIA cards get the record of the components that describe them. For MetaX cards the
+    result also has the annotation of MetaX's device plugin. HAMi's monitor finds the pods that it
+    measures by a label.
 
     Args:
         pod: the pod.
@@ -38,98 +27,16 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node, n
         node: the node of the placement.
         now: nanoseconds since 1970.
     """
-    cards = [card for card in node.cards if card.uuid in {g.card for g in placement.grants}]
-    if not any(request.alternatives & card.dialects for card in cards):
-        return _own_record(pod, request, placement, node)
-    of_hami = write_nvidia(pod, placement, now)
-    if not all(keys.NAME in card.dialects for card in cards):
-        return of_hami
-    own = _own_record(pod, request, placement, node)
-    return Result({**own.annotations, **of_hami.annotations}, {**own.labels, **of_hami.labels})
-
-
-def _own_record(pod: Pod, request: Request, placement: Placement, node: Node) -> Result:
-    written = {
-        keys.ALLOCATED: allocated.encode_allocated(_entries(request, placement.grants, node))
-    }
-    if len(request.containers) > 1:
-        written[record.KEY] = record.encode(placement.grants)
+    if not placement.grants:
+        return NO_RESULT
+    if request.alternatives:
+        return write_whole_nvidia(pod, request, placement, node, now)
+    written = write_record(request, placement, node)
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if any(grant.card in metax for grant in placement.grants):
         written[METAX_ALLOCATED] = encode_metax(_by_container(pod, request, placement.grants))
     measured = request.isolation == keys.HAMI_CORE
     return Result(written, bind_labels(node.name) if measured else {})
-
-
-def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-    """Read the record of an allocation.
-
-    Without Dragoman's own record, and if several containers request cards, the grants are the
-    pod's and name no container.
-
-    Args:
-        pod: the pod.
-        request: what it requests.
-        node: where it runs.
-
-    Raises:
-        DialectError: the record cannot be parsed, or differs from Dragoman's own record.
-    """
-    entries = allocated.read_allocated(annotations(pod), node)
-    own = annotations(pod).get(record.KEY)
-    if own is not None:
-        grants = record.read(own, request, node)
-        if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
-            raise DialectError(
-                annotation_path(record.KEY), own, f"must agree with {keys.ALLOCATED}"
-            )
-        return grants
-    wanted, *others = request.containers
-    if others:
-        return tuple(
-            Grant("", e.uuid, e.memory, e.compute, exclusive=FULL in (e.ratio, e.compute))
-            for e in entries
-        )
-    return tuple(
-        Grant(wanted.name, e.uuid, e.memory, e.compute, wanted.exclusive, wanted.phase)
-        for e in entries
-    )
-
-
-def _entries(request: Request, grants: Sequence[Grant], node: Node) -> list[AllocatedCard]:
-    cards = {card.uuid: card for card in node.cards}
-    by_container = {wanted.name: wanted for wanted in request.containers}
-    return [
-        _entry(request, by_container, cards[uuid], here) for uuid, here in _by_card(grants).items()
-    ]
-
-
-def _entry(
-    request: Request, by_container: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
-) -> AllocatedCard:
-    """A share requested in percent keeps its percentage; otherwise it follows from the bytes."""
-    share = shares_by_card(request, grants)
-    ratio = percent(share.memory, card.memory)
-    percents = [
-        by_container[g.container].memory_percent for g in grants if g.container in by_container
-    ]
-    stated = [value for value in percents if value is not None]
-    if len(stated) == len(grants):
-        shares = [replace(g, memory=p) for g, p in zip(grants, stated, strict=True)]
-        ratio = shares_by_card(request, shares).memory
-    return AllocatedCard(card.index, card.uuid, share.memory, min(ratio, FULL), share.compute)
-
-
-def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
-    cards: dict[str, list[Grant]] = {}
-    for grant in grants:
-        cards.setdefault(grant.card, []).append(grant)
-    return cards
-
-
-def _peaks(request: Request, grants: Sequence[Grant]) -> dict[str, tuple[int, int]]:
-    shares = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
-    return {uuid: (share.memory, share.compute) for uuid, share in shares.items()}
 
 
 def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[list[Grant]]:

@@ -3,6 +3,7 @@
 import msgspec
 
 from adapters.dialects.formats.hami_record import METAX_QOS
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys
 from adapters.dialects.request_writer import (
     RequestWriter,
@@ -15,7 +16,11 @@ from adapters.wire.quantity import format_binary
 from core.hardware.quantity import FULL
 from core.requests.request import ContainerRequest, Request
 
-_WHOLE = {vendor: resource for resource, vendor in keys.WHOLE_CARDS.items()}
+_WHOLE = {
+    vendor: resource
+    for resource, vendor in keys.WHOLE_CARDS.items()
+    if resource != GPU  # alone, it does not mean Koordinator
+}
 _EXCLUSIVE = msgspec.json.encode({"gpu": {"exclusivePolicy": "DeviceLevel"}}).decode()
 
 

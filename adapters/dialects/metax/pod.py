@@ -10,6 +10,7 @@ from adapters.dialects.formats.hami_policies import read_policies
 from adapters.dialects.metax import keys, shares
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig
+from adapters.dialects.plugin_resources import plugin_share
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB
@@ -51,6 +52,7 @@ def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
         notes=tuple(
             f"{annotation_path(key)}: {texts[key]} is not used for whole cards" for key in unused
         ),
+        plugin=plugin_share(config.gpu),
     )
 
 

@@ -7,7 +7,7 @@ pkg/device/metax/{device,sdevice}.go.
 from dataclasses import dataclass
 
 from adapters.dialects.containers import pod_containers
-from adapters.dialects.dialect import DialectError, Result
+from adapters.dialects.dialect import NO_RESULT, DialectError, Result
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.hami_record import (
     METAX_ALLOCATED,
@@ -45,7 +45,7 @@ def _record(request: Request) -> _RecordFormat:
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> Result:
-    """Write the record of a placement.
+    """Write the record of a placement; none where MetaX's device plugin alone serves the pod.
 
     Args:
         pod: the pod.
@@ -53,6 +53,8 @@ def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> 
         placement: the cards that it gets.
         now: nanoseconds since 1970.
     """
+    if not placement.grants:
+        return NO_RESULT
     record = _record(request)
     containers = [
         [grant for grant in placement.grants if grant.container == member.container.name]

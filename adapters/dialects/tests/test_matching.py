@@ -3,7 +3,7 @@ import pytest
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.registry import dialects
-from adapters.wire.kube import Amount, Container, KubeNode, Pod, PodSpec, Resources
+from adapters.wire.kube import Amount, Container, KubeNode, Metadata, Pod, PodSpec, Resources
 
 ALL = dialects({}, Defaults())
 
@@ -30,7 +30,10 @@ def dialect_name(
 def test_each_dialect_is_recognised_by_its_resources() -> None:
     assert dialect_name({"volcano.sh/vgpu-number": 1}) == "volcano"
     assert dialect_name({"koordinator.sh/gpu": 50}) == "koordinator"
-    assert dialect_name({"nvidia.com/gpu": 1}) == "koordinator"
+    assert dialect_name({"nvidia.com/gpu": 1}) == "nvidia"
+    assert dialect_name({"nvidia.com/gpu.shared": 1}) == "nvidia"
+    assert dialect_name({"nvidia.com/mig-1g.5gb": 1}) == "nvidia"
+    assert dialect_name({"amd.com/gpu": 1}) == "koordinator"
     assert dialect_name({"metax-tech.com/sgpu": 1}) == "metax"
     assert dialect_name({"metax-tech.com/gpu": 1}) == "metax"
 
@@ -49,6 +52,9 @@ def test_an_init_container_decides_the_dialect_too() -> None:
         [{"volcano.sh/vgpu-number": 1, "koordinator.sh/gpu-core": 50}],
         [{"volcano.sh/vgpu-number": 1}, {"metax-tech.com/sgpu": 1}],
         [{"koordinator.sh/gpu": 50}, {"metax-tech.com/sgpu": 1}],
+        [{"volcano.sh/vgpu-number": 1}, {"nvidia.com/gpu": 1}],
+        [{"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}, {"nvidia.com/mig-1g.5gb": 1}],
+        [{"koordinator.sh/gpu": 50}, {"nvidia.com/gpu.shared": 1}],
         [{"koordinator.sh/gpu": 50, "metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 5}],
     ],
 )
@@ -66,6 +72,36 @@ def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> 
 
     assert dialect_name(both) == "koordinator"
     assert dialect_name({"cpu": 1}, both) == "koordinator"
+
+
+HINT = {"scheduling.koordinator.sh/device-allocate-hint": "{}"}
+RESERVATION = {"scheduling.koordinator.sh/pre-allocation-required": "true"}
+CHOICE = {"nvidia.com/use-gpuuuid": "GPU-0"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "metadata", "name"),
+    [
+        ({"nvidia.com/gpu": 1}, Metadata(annotations=HINT), "koordinator"),
+        ({"nvidia.com/gpu": 1}, Metadata(labels=RESERVATION), "koordinator"),
+        ({"nvidia.com/gpu": 1}, Metadata(annotations=CHOICE), "hami"),
+        ({"nvidia.com/gpu": 1}, Metadata(annotations={**HINT, **CHOICE}), "hami"),
+        ({"nvidia.com/gpu": 1}, Metadata(annotations={"example.com/a": "b"}), "nvidia"),
+        ({"nvidia.com/mig-1g.5gb": 1}, Metadata(annotations=HINT), "nvidia"),
+        ({"nvidia.com/gpu": 0}, Metadata(annotations=HINT), None),
+    ],
+)
+def test_nvidia_cards_are_of_the_dialect_whose_annotations_the_pod_has(
+    limits: dict[str, Amount], metadata: Metadata, name: str | None
+) -> None:
+    dialect = dialect_of(Pod(metadata, pod(limits).spec), ALL)
+
+    assert (dialect and dialect.name) == name
+
+
+def test_nvidia_cards_beside_koordinators_words_in_another_container_are_koordinators() -> None:
+    assert dialect_name({"koordinator.sh/gpu": 50}, {"nvidia.com/gpu": 1}) == "koordinator"
+    assert dialect_name({"koordinator.sh/gpu": 50}, init={"nvidia.com/gpu": 1}) == "koordinator"
 
 
 @pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpu"])

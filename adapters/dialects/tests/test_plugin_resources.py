@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.plugin_resources import SHARED, plugin_amounts, plugin_share
+from adapters.dialects.plugin_resources import plugin_amounts, plugin_share
 from adapters.dialects.tests.pods import a_container, a_pod
 from core.requests.request import PluginShare
 
@@ -13,7 +13,7 @@ MIG = "nvidia.com/mig-3g.20gb"
 
 def test_each_resource_has_what_the_plugin_gives_for_it() -> None:
     assert plugin_share("nvidia.com/gpu") is PluginShare.CARD
-    assert plugin_share(SHARED) is plugin_share(MIG) is PluginShare.DEVICE
+    assert plugin_share("nvidia.com/gpu.shared") is plugin_share(MIG) is PluginShare.DEVICE
     assert plugin_share("nvidia.com/gpumem") is None
 
 

@@ -18,7 +18,7 @@ def test_every_dialect_names_the_settings_that_it_reads() -> None:
 
 
 def test_every_entry_describes_its_configured_dialect() -> None:
-    assert registry.names() == ("volcano", "koordinator", "metax", "hami")
+    assert registry.names() == ("volcano", "koordinator", "metax", "hami", "nvidia")
     assert [(each.name, each.result_keys) for each in ALL] == [
         (info.name, info.result_keys) for info in registry.DIALECTS
     ]

@@ -117,13 +117,42 @@ def test_koordinator_gives_the_same_amounts_on_the_card(request: Request) -> Non
     assert lost("koordinator", request).keys() <= exempt
 
 
-def test_koordinator_writes_whole_cards_as_their_number() -> None:
-    container = ContainerRequest("c", 2, memory_percent=FULL, compute=FULL, exclusive=True)
-    request = Request("", "default/p", "", (container,), vendor="nvidia")
+WHOLE = ContainerRequest("c", 2, memory_percent=FULL, compute=FULL, exclusive=True)
 
-    written = WRITERS["koordinator"].write(request, CARD)
 
-    assert written.containers == ({"nvidia.com/gpu": 2},)
+@pytest.mark.parametrize(
+    ("name", "vendor", "resource"),
+    [("koordinator", "amd", "amd.com/gpu"), ("nvidia", "nvidia", "nvidia.com/gpu")],
+)
+def test_whole_cards_are_written_as_their_number(name: str, vendor: str, resource: str) -> None:
+    request = Request("", "default/p", "", (WHOLE,), vendor=vendor)
+
+    assert WRITERS[name].write(request, CARD).containers == ({resource: 2},)
+    assert lost(name, request).keys() <= {"modes"}
+
+
+def test_koordinator_writes_whole_nvidia_cards_in_words_that_are_its_alone() -> None:
+    request = Request("", "default/p", "", (WHOLE,), vendor="nvidia")
+
+    (written,) = WRITERS["koordinator"].write(request, CARD).containers
+
+    assert {name.partition("/")[0] for name in written} == {"koordinator.sh"}
+
+
+def test_nvidias_plugin_has_no_word_for_a_part_of_a_card() -> None:
+    part = replace(WHOLE, memory_percent=50, compute=50, exclusive=False)
+
+    found = lost("nvidia", Request("", "default/p", "", (part,), vendor="nvidia"))
+
+    assert {"container c: memory", "container c: compute", "container c: exclusive"} <= found.keys()
+
+
+def test_devices_that_the_kubelet_chooses_are_lost_in_every_other_dialect() -> None:
+    shared = Pod(
+        Metadata("p"), PodSpec((Container("c", Resources(limits={"nvidia.com/gpu.shared": 1})),))
+    )
+
+    assert "devices that the kubelet chooses" in lost("hami", read("nvidia", shared))
 
 
 @given(requests(least=1))

@@ -23,6 +23,7 @@ EXPECTED = {
     },
     "metax": {"metax-tech.com/sgpu": 32},
     "hami": {},
+    "nvidia": {},
 }
 
 

@@ -55,7 +55,7 @@ def test_a_resource_that_is_close_to_a_known_one_is_probably_misspelled(
 
 @pytest.mark.parametrize(
     "name",
-    ["huawei.com/Ascend910B", "cambricon.com/vmlu", "nvidia.com/unknown", "google.com/tpu"],
+    ["huawei.com/Ascend910B", "cambricon.com/vmlu", "nvidia.com/GA102GL_A10", "google.com/tpu"],
 )
 def test_a_resource_of_an_accelerator_that_no_dialect_counts_is_named(name: str) -> None:
     assert advice(bound({name: 1, "cpu": 1}), ALL) == (
@@ -65,7 +65,9 @@ def test_a_resource_of_an_accelerator_that_no_dialect_counts_is_named(name: str)
 
 def test_what_a_dialect_reads_or_another_project_has_gets_no_advice() -> None:
     known = {*registry.annotations(), "volcano.sh/job-name", "example.com/use-gputyp", "plain"}
-    amounts = dict.fromkeys((*registry.resources(), "cpu", "example.com/fpga"), 1)
+    amounts = dict.fromkeys(
+        (*registry.resources(), "nvidia.com/mig-3g.20gb", "cpu", "example.com/fpga"), 1
+    )
 
     assert advice(bound(amounts, dict.fromkeys(known, "x")), ALL) == ()
 

@@ -14,7 +14,8 @@ from adapters.node.hardware.model import Hardware
 from adapters.node.hook.other_injectors import UUID_PREFIXES
 from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.checkpoint import DeviceAssignment
-from adapters.wire.hardware import REPORTED, DeviceHolding
+from adapters.wire.hardware import DeviceHolding, is_reported
+from core.requests.grant import KUBELET
 
 INTERVAL = 2.0
 """Seconds between two readings, while there is a pod whose cards the ledger does not know."""
@@ -40,7 +41,7 @@ def holdings(
     """
     cards = _Cards.on(hardware)
     found = (
-        (one, cards.of(one)) for one in assignments if one.pod in pods and one.resource in REPORTED
+        (one, cards.of(one)) for one in assignments if one.pod in pods and is_reported(one.resource)
     )
     reported = (
         DeviceHolding(
@@ -54,7 +55,7 @@ def holdings(
         for one, held in found
         if held
     )
-    return tuple(sorted(reported, key=lambda holding: (holding.pod, holding.container)))
+    return tuple(sorted(reported, key=lambda each: (each.pod, each.container, each.resource)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from adapters.dialects import record, registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.wire.hardware import REPORTED
+from adapters.wire.hardware import is_reported
 from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.marked_pod import has_variable
 from core.feasibility.fit import fit
@@ -106,7 +106,7 @@ def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
     No scheduler has written a record on it, no device plugin chooses its cards, admission marked
     every container that requests a share, and none of these was ever created.
     """
-    if pod.status.phase not in (None, "Pending") or resource_names(pod) & REPORTED:
+    if pod.status.phase not in (None, "Pending") or any(map(is_reported, resource_names(pod))):
         return None
     if annotations(pod).keys() & registry.allocation_annotations():
         return None

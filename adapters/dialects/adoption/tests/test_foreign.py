@@ -51,7 +51,8 @@ def test_cards_of_nvidias_device_plugin_are_in_use_although_no_record_names_them
     found = adopt(bound(limits), NODE, ALL)
 
     assert found is not None
-    assert found.dialect == "nvidia-device-plugin"
+    assert found.dialect == "nvidia"
+    assert found.unread == "the kubelet of n chose its cards, and the agent has not reported which"
     assert found.grants == ()
     assert found.blocked == blocked
 
@@ -61,7 +62,15 @@ def test_a_pod_that_uses_no_card_has_no_allocation(limits: dict[str, Amount]) ->
     assert adopt(bound(limits), NODE, ALL) is None
 
 
-def test_a_node_without_such_cards_has_none_of_them_in_use() -> None:
-    node = Node("n", (METAX,))
+@pytest.mark.parametrize("limits", [{"nvidia.com/gpu": 1}, {"nvidia.com/mig-1g.5gb": 1}])
+@pytest.mark.parametrize("node", [Node("n", (METAX,)), Node("n", ())])
+def test_a_node_without_such_cards_has_none_of_them_in_use(
+    limits: dict[str, Amount], node: Node
+) -> None:
+    assert adopt(bound(limits), node, ALL) is None
 
-    assert adopt(bound({"nvidia.com/mig-1g.5gb": 1}), node, ALL) is None
+
+def test_a_pod_of_two_dialects_on_a_node_without_cards_has_no_allocation() -> None:
+    both: dict[str, Amount] = {"nvidia.com/gpu": 1, "volcano.sh/vgpu-number": 1}
+
+    assert adopt(bound(both), Node("n", ()), ALL) is None

@@ -13,12 +13,14 @@ from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.hardware import DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, Resources
+from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.request import Phase
 
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
+REPLICAS, PROFILE = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 ALONE = bound({GPU: 2})
 
 
@@ -87,12 +89,35 @@ def test_every_container_has_its_own_share_and_a_finished_init_container_release
 def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
     found = adopted(ALONE, a_holding("u0", count=2, shared=True))
 
-    assert (found.dialect, found.grants) == ("koordinator", ())
+    assert (found.dialect, found.grants) == ("nvidia", ())
     assert found.blocked == {"u0"}
     assert (
         found.unread
         == "the kubelet assigned its cards, and no record says which part of them is its own"
     )
+
+
+@pytest.mark.parametrize("resource", [REPLICAS, PROFILE])
+def test_of_replicas_and_mig_devices_exactly_the_reported_cards_are_blocked(resource: str) -> None:
+    pod = bound({resource: 1})
+    card = next(card for card in NODE.cards if card.vendor == "nvidia")
+    sliced = replace(NODE, cards=(*NODE.cards, replace(card, uuid="s0", index=9, mode=Mode.MIG)))
+    own = "s0" if resource == PROFILE else "u1"
+
+    before = adopt(pod, sliced, ALL)
+    assert before is not None
+    found = adopt_from_kubelet(
+        before, pod, sliced, ALL, [a_holding(own, resource=resource, shared=True)]
+    )
+
+    assert {own} <= before.blocked
+    assert (found.dialect, found.grants, found.blocked) == ("nvidia", (), {own})
+
+
+def test_an_agent_that_reports_a_part_of_the_resources_leaves_the_pod_unknown() -> None:
+    pod = bound({GPU: 1, REPLICAS: 1})
+
+    assert adopted(pod, a_holding("u0")) == adopted(pod)
 
 
 def test_a_pod_of_volcanos_older_plugin_blocks_the_card_of_its_container() -> None:

@@ -77,7 +77,7 @@ def test_in_a_pod_that_means_hami_a_number_of_cards_alone_is_hamis_too() -> None
 
 
 def test_a_number_of_cards_alone_is_a_whole_card_wherever_it_is_described() -> None:
-    assert whose({"nvidia.com/gpu": 1}) == "koordinator"
+    assert whose({"nvidia.com/gpu": 1}) == "nvidia"
     assert whose({"nvidia.com/gpu": 0}) is None
 
 

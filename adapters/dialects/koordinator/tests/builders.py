@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from adapters.dialects.dialect import Defaults, Documents, NodeDescription
+from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.wire.kube import (
@@ -48,7 +49,7 @@ def with_arguments(arguments: object) -> Documents:
         {"name": "NodeResourcesFit", "args": {"scoringStrategy": 1}},
         {"name": "DeviceShare", "args": arguments},
     ]
-    return {keys.SCHEDULER_CONFIG: {"profiles": [{}, {"pluginConfig": plugins}]}}
+    return {SCHEDULER_CONFIG: {"profiles": [{}, {"pluginConfig": plugins}]}}
 
 
 def a_container(

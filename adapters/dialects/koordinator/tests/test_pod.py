@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import NO_RESULT, DialectError
 from adapters.dialects.formats.hami_record import METAX_QOS
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import (
@@ -26,13 +26,21 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
-from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
+from core.requests.request import (
+    CardKey,
+    NodeKey,
+    PluginShare,
+    Ranking,
+    Request,
+    TopologyConstraint,
+    Weights,
+)
 
 HALF: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER
 
 
-@pytest.mark.parametrize("name", sorted({*keys.OWN, *keys.WHOLE_CARDS}))
+@pytest.mark.parametrize("name", sorted({*keys.OWN, "amd.com/gpu", "dcu.com/gpu"}))
 def test_a_pod_that_names_a_resource_of_the_dialect_matches(name: str) -> None:
     assert KOORDINATOR.matches(a_pod({"cpu": 1}, {name: 1}))
 
@@ -45,7 +53,42 @@ def test_a_pod_that_names_no_resource_or_no_whole_card_does_not_match(requested:
 
 
 def test_a_pod_with_an_invalid_amount_matches() -> None:
-    assert KOORDINATOR.matches(a_pod({"nvidia.com/gpu": "many"}))
+    assert KOORDINATOR.matches(a_pod({"amd.com/gpu": "many"}))
+
+
+def test_whole_nvidia_cards_mean_koordinator_beside_its_hints_alone() -> None:
+    hint = {keys.ALLOCATE_HINT: '{"gpu": {"requiredTopologyScope": "NUMANode"}}'}
+    hinted = a_pod({"nvidia.com/gpu": 2}, annotations=hint)
+
+    assert not KOORDINATOR.matches(a_pod({"nvidia.com/gpu": 2}))
+    assert KOORDINATOR.matches(hinted)
+    request = KOORDINATOR.read_request(hinted)
+    assert request.topology.required is Level.NUMA
+    assert (request.plugin, request.alternatives) == (PluginShare.CARD, {"hami"})
+
+
+@pytest.mark.parametrize(
+    ("requested", "plugin"),
+    [
+        ([{"amd.com/gpu": 1}], PluginShare.CARD),
+        ([{"dcu.com/gpu": 1}, {"cpu": 1}, {"dcu.com/gpu": 2}], PluginShare.CARD),
+        ([{"gpu": 100}], None),
+        ([{"gpu": 50}, {"amd.com/gpu": 1}], None),
+        ([{"gpu": 100, TRIGGER: 1}], None),
+    ],
+)
+def test_only_whole_cards_by_their_number_are_served_by_the_vendors_plugin_alone(
+    requested: list[Amounts], plugin: PluginShare | None
+) -> None:
+    assert the_request(*requested).plugin is plugin
+
+
+def test_a_pod_that_got_no_card_of_ours_has_no_result() -> None:
+    node = cards(1, vendor="amd")
+    pod = a_pod({"amd.com/gpu": 1})
+    request = KOORDINATOR.read_request(pod)
+
+    assert KOORDINATOR.write_result(pod, request, Placement("n", ()), node, 0) == NO_RESULT
 
 
 def test_an_amount_of_zero_of_koordinator_is_rejected_and_not_ignored() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
+from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.dialects.koordinator.info import INFO
@@ -47,7 +48,7 @@ FILES: list[object] = [None, {}, {"profiles": None}, {"profiles": [{}]}]
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_configuration_without_device_share_changes_nothing(file: object) -> None:
-    found = Koordinator.configured({keys.SCHEDULER_CONFIG: file}, Defaults())
+    found = Koordinator.configured({SCHEDULER_CONFIG: file}, Defaults())
 
     assert found == KOORDINATOR
 
@@ -110,7 +111,7 @@ def test_an_invalid_argument_is_rejected_with_its_path(arguments: object) -> Non
 
 def test_a_configuration_of_another_shape_is_rejected() -> None:
     with pytest.raises(DialectError, match="koord-scheduler-config"):
-        Koordinator.configured({keys.SCHEDULER_CONFIG: ["profiles"]}, Defaults())
+        Koordinator.configured({SCHEDULER_CONFIG: ["profiles"]}, Defaults())
 
 
 def test_a_model_that_cannot_be_shared_goes_as_a_whole_only() -> None:

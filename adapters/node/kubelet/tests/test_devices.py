@@ -24,6 +24,7 @@ CARDS = tuple(card(index) for index in range(4))
 SLICE = {MigKey("GPU-3", "1g.10gb", 0): Instance("MIG-3a")}
 NODE = Hardware(CARDS, instances=SLICE)
 GPU, MEMORY = "nvidia.com/gpu", "volcano.sh/gpu-memory"
+REPLICAS, PROFILE = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 
 
 def one(*devices: str, visible: str = "", resource: str = GPU, pod: str = "7") -> DeviceAssignment:
@@ -51,6 +52,8 @@ def reported(
         (one("GPU-1::0", "GPU-1::3", visible="GPU-1"), (("GPU-1",), True)),
         (one("GPU-1::0"), (("GPU-1",), True)),
         (one("MIG-3a", visible="MIG-3a"), (("GPU-3",), True)),
+        (one("GPU-1::0", "GPU-2::3", resource=REPLICAS), (("GPU-1", "GPU-2"), True)),
+        (one("MIG-3a", visible="MIG-3a", resource=PROFILE), (("GPU-3",), True)),
         # HAMi's plugin, whose devices stand for nothing
         (one("GPU-0-7", visible="GPU-2"), (("GPU-2",), True)),
         (one("GPU-0", visible="GPU-2"), (("GPU-2",), True)),

@@ -5,14 +5,10 @@ from typing import TypeVar
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.wire.kube import Text
 
 _Shape = TypeVar("_Shape")
-
-
-def annotation_path(key: str) -> str:
-    """The path of an annotation, for error texts."""
-    return f"metadata.annotations[{key}]"
 
 
 def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:

@@ -11,8 +11,9 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from adapters.dialects.dialect import DialectError, UnclearRecord
-from adapters.dialects.koordinator import keys
-from adapters.dialects.koordinator.annotation import annotation_path, decode
+from adapters.dialects.formats import koordinator_words as words
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.json_annotation import decode
 from adapters.wire.kube import Amount, Text
 from adapters.wire.quantity import QuantityError, format_binary, format_decimal, parse_int
 from core.hardware.card import Card
@@ -72,34 +73,36 @@ def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
     Raises:
         DialectError: the text is invalid.
     """
-    found = decode(annotations, keys.ALLOCATED, _AllocatedDevices)
-    cards = [card for card in node.cards if keys.NAME in card.dialects]
+    found = decode(annotations, words.ALLOCATED, _AllocatedDevices)
+    cards = [card for card in node.cards if words.NAME in card.dialects]
     devices = (found.gpu if found else None) or ()
-    _check_minors(annotations.get(keys.ALLOCATED, ""), devices, cards)
+    _check_minors(annotations.get(words.ALLOCATED, ""), devices, cards)
     entries = tuple(_entry(device, cards) for device in devices)
     if not entries:
         raise DialectError(
-            annotation_path(keys.ALLOCATED), annotations.get(keys.ALLOCATED), "names no GPU"
+            annotation_path(words.ALLOCATED), annotations.get(words.ALLOCATED), "names no GPU"
         )
     if len({entry.uuid for entry in entries}) < len(entries):
-        _reject("gpu", annotations[keys.ALLOCATED], "names a card twice")
+        _reject("gpu", annotations[words.ALLOCATED], "names a card twice")
     return entries
 
 
 def _resources(entry: AllocatedCard) -> dict[str, Amount]:
-    compute: dict[str, Amount] = {keys.CORE: format_decimal(entry.compute)} if entry.compute else {}
+    compute: dict[str, Amount] = (
+        {words.CORE: format_decimal(entry.compute)} if entry.compute else {}
+    )
     return {
         **compute,
-        keys.MEMORY: format_binary(entry.memory),
-        keys.RATIO: format_decimal(entry.ratio),
+        words.MEMORY: format_binary(entry.memory),
+        words.RATIO: format_decimal(entry.ratio),
     }
 
 
 def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
     card = _card(device, cards)
-    compute = _amount(device, keys.CORE, FULL)
-    memory = _amount(device, keys.MEMORY, None)
-    ratio = _amount(device, keys.RATIO, FULL)
+    compute = _amount(device, words.CORE, FULL)
+    memory = _amount(device, words.MEMORY, None)
+    ratio = _amount(device, words.RATIO, FULL)
     if memory is None and ratio and card is not None:
         memory = bytes_of_percent(card.memory, ratio)
     if not memory:
@@ -140,13 +143,13 @@ def _check_minors(text: str, devices: Sequence[_AllocatedDevice], cards: Sequenc
         if device.id and (found or numbered) and found != numbered:
             problem = f"minor {device.minor} is not the number of card {device.id!r} on this node"
             raise UnclearRecord(
-                annotation_path(keys.ALLOCATED), text, problem, {card.uuid for card in named}
+                annotation_path(words.ALLOCATED), text, problem, {card.uuid for card in named}
             )
 
 
 def _amount(device: _AllocatedDevice, name: str, high: int | None) -> int | None:
     resources = device.resources or {}
-    stated = resources.get(name, resources.get(keys.DEPRECATED[name]))
+    stated = resources.get(name, resources.get(words.DEPRECATED[name]))
     if stated is None:
         return None
     place = f"gpu[minor {device.minor}].resources[{name}]"
@@ -160,4 +163,4 @@ def _amount(device: _AllocatedDevice, name: str, high: int | None) -> int | None
 
 
 def _reject(place: str, value: object, problem: str) -> NoReturn:
-    raise DialectError(f"{annotation_path(keys.ALLOCATED)}.{place}", value, problem)
+    raise DialectError(f"{annotation_path(words.ALLOCATED)}.{place}", value, problem)

@@ -1,4 +1,4 @@
-"""The arguments of Koordinator's DeviceShare plugin.
+"""The arguments of Koordinator's DeviceShare plugin, and the order that follows from them.
 
 Source: koordinator-sh/koordinator pkg/scheduler/apis/config/v1/{types.go:361-396,
 defaults.go:88-94,254-282}.
@@ -9,9 +9,9 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Documents, SchedulingPolicy
-from adapters.dialects.koordinator import keys
-from core.requests.request import Weights
+from adapters.dialects.dialect import Defaults, DialectError, Documents, SchedulingPolicy
+from adapters.dialects.formats import koordinator_words as words
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,29 @@ def read_scheduling(settings: Documents) -> KoordinatorScheduling:
     Raises:
         DialectError: a value is invalid.
     """
-    found = settings.get(keys.SCHEDULER_CONFIG)
+    found = settings.get(words.SCHEDULER_CONFIG)
     file = _convert("", {} if found is None else found, _ConfigFile)
     for place, profile in enumerate(file.profiles or ()):
         for position, plugin in enumerate(profile.plugin_config or ()):
-            if plugin.name == keys.DEVICE_SHARE:
+            if plugin.name == words.DEVICE_SHARE:
                 path = f".profiles[{place}].pluginConfig[{position}].args"
                 return _scheduling(_convert(path, plugin.args or {}, _Arguments))
     return _scheduling(_Arguments())
+
+
+def ranking(scheduling: KoordinatorScheduling, defaults: Defaults) -> Ranking:
+    """The order of nodes and cards; what the operator sets for all dialects wins."""
+    cards = defaults.card_policy or scheduling.policy
+    nodes = defaults.node_policy or scheduling.policy
+    node_keys = (NodeKey.FULLEST if nodes is SchedulingPolicy.BINPACK else NodeKey.EMPTIEST,)
+    return Ranking(
+        cards=(
+            CardKey.FULLEST if cards is SchedulingPolicy.BINPACK else CardKey.EMPTIEST,
+            CardKey.LOW_INDEX,
+        ),
+        nodes=(NodeKey.LINKS, *node_keys) if defaults.topology_aware else node_keys,
+        weights=scheduling.weights,
+    )
 
 
 def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
@@ -101,8 +116,8 @@ def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
 
 def _weights(resources: tuple[_Resource, ...]) -> Weights:
     """Memory counts where no GPU resource has a weight: else all choices would have one score."""
-    compute = sum(one.weight for one in resources if one.name == keys.CORE)
-    memory = sum(one.weight for one in resources if one.name in (keys.MEMORY, keys.RATIO))
+    compute = sum(one.weight for one in resources if one.name == words.CORE)
+    memory = sum(one.weight for one in resources if one.name in (words.MEMORY, words.RATIO))
     return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)
 
 
@@ -110,5 +125,5 @@ def _convert(path: str, value: object, to: type[_Shape]) -> _Shape:
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError as error:
-        name, key = keys.SCHEDULER_CONFIG
+        name, key = words.SCHEDULER_CONFIG
         raise DialectError(f"{name}[{key}]{path}", value, str(error)) from None

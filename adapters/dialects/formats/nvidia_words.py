@@ -1,0 +1,9 @@
+"""The resources of NVIDIA's device plugin.
+
+Source: NVIDIA k8s-device-plugin, internal/lm/resource.go; api/config/v1/replicas.go for
+``gpu.shared``; README, "mixed" strategy, for ``mig-PROFILE``.
+"""
+
+GPU = "nvidia.com/gpu"
+SHARED = "nvidia.com/gpu.shared"
+MIG_PREFIX = "nvidia.com/mig-"

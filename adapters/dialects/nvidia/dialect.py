@@ -1,0 +1,125 @@
+"""The dialect of NVIDIA's device plugin."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from adapters.dialects.dialect import (
+    NO_DEFAULTS,
+    NO_RESULT,
+    AdmissionDefaults,
+    AdoptedAllocation,
+    Defaults,
+    Documents,
+    NodeDescription,
+    Result,
+)
+from adapters.dialects.formats.hami_record import serves_node
+from adapters.dialects.formats.koordinator_result import read_record, write_whole_nvidia
+from adapters.dialects.formats.koordinator_scheduling import ranking, read_scheduling
+from adapters.dialects.formats.koordinator_words import ALLOCATED
+from adapters.dialects.nvidia import keys
+from adapters.dialects.nvidia import pod as pods
+from adapters.dialects.nvidia.adopted import read_adopted
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
+from core.hardware.card import Card
+from core.hardware.node import Node
+from core.requests.grant import Grant, Placement
+from core.requests.request import PluginShare, Ranking, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Nvidia:
+    """``nvidia.com/gpu``, ``nvidia.com/gpu.shared`` and ``nvidia.com/mig-PROFILE``.
+
+    Attributes:
+        ranking: the order of nodes and cards, by the settings of koord-scheduler: whole cards are
+            of Koordinator's words too.
+    """
+
+    ranking: Ranking
+
+    @classmethod
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+        """Create the dialect with the settings files.
+
+        Raises:
+            DialectError: a setting is invalid.
+        """
+        return cls(ranking(read_scheduling(settings), defaults))
+
+    @property
+    def name(self) -> str:
+        """The name that requests and cards carry."""
+        return keys.NAME
+
+    @property
+    def result_keys(self) -> frozenset[str]:
+        """Annotations and labels that only a scheduler may write."""
+        return keys.RESULT_KEYS
+
+    @property
+    def companions(self) -> frozenset[str]:
+        """None: the dialect ignores no resource of another dialect."""
+        return frozenset()
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """None: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
+        return frozenset()
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether a pod requests a device of the plugin; see ``pod.matches``."""
+        return pods.matches(pod)
+
+    def read_request(self, pod: Pod) -> Request:
+        """Read what a pod that ``matches`` requests.
+
+        Raises:
+            DialectError: an amount is invalid.
+        """
+        return pods.read_request(pod, self.ranking)
+
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
+        """None: NVIDIA has no webhook."""
+        return NO_DEFAULTS
+
+    def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
+        """Nothing: the device plugin states numbers of devices, and no cards."""
+        return NodeDescription()
+
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:  # noqa: ARG002
+        """None: the dialect describes no cards."""
+        return {}
+
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
+        """For whole cards that HAMi's device plugin serves."""
+        return request.plugin is PluginShare.CARD and serves_node(node)
+
+    def has_result(self, pod: Pod) -> bool:
+        """Whether the pod has ``device-allocated`` for whole cards."""
+        return ALLOCATED in annotations(pod) and not pods.requests_devices(pod)
+
+    def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
+        """Read the grants of a pod from ``device-allocated``.
+
+        Raises:
+            DialectError: the record cannot be parsed.
+        """
+        return read_record(pod, request, node)
+
+    def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
+        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``.
+
+        Raises:
+            DialectError: the record cannot be parsed.
+        """
+        return read_adopted(pod, node)
+
+    def write_result(
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
+    ) -> Result:
+        """Write the record of whole cards; none where the kubelet chooses the devices."""
+        if request.plugin is PluginShare.DEVICE or not placement.grants:
+            return NO_RESULT
+        return write_whole_nvidia(pod, request, placement, node, now)

@@ -1,0 +1,24 @@
+"""Every key of the dialect, once, with the place that defines it."""
+
+from adapters.dialects import record
+from adapters.dialects.formats import koordinator_words as koordinator
+from adapters.dialects.formats.hami_record import (
+    BIND_KEYS,
+    HAMI,
+    NVIDIA_ALLOCATED,
+    NVIDIA_TO_ALLOCATE,
+)
+
+NAME = "nvidia"
+VENDOR = "nvidia"
+
+ALTERNATIVES = frozenset({koordinator.NAME, HAMI})
+"""The dialects that describe the cards of a request for whole ones. Both mean whole cards by
+``nvidia.com/gpu`` too (koordinator-sh/koordinator apis/extension/device_share.go:43-59; HAMi v2.10
+pkg/device/nvidia/device.go, defaultExclusiveCoreIfNeeded)."""
+
+RESULT_KEYS = BIND_KEYS | {
+    *(koordinator.ALLOCATED, koordinator.BIND_TIMESTAMP, koordinator.MINORS, record.KEY),
+    *(NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
+}
+"""All annotations and labels that a placed pod may get; only a scheduler may write them."""
