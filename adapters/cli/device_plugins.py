@@ -1,4 +1,4 @@
-"""Devices that device plugins serve on nodes without cards of a ledger: who has them, what is free.
+"""Devices that device plugins serve: which pods have them, and what is free.
 
 They are counted as kube-scheduler counts them: the allocatable amount of a node, less the requests
 of the pods that are bound to it. Which card a pod has is known to the kubelet alone.
@@ -13,7 +13,9 @@ from adapters.dialects.device_plugin_nodes import PluginNode, read_plugin_node
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.plugin_resources import plugin_amounts
 from adapters.wire.kube import Pod
+from core.feasibility.plugin import kubelet_chooses
 from core.feasibility.selection import NodeSelection
+from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,13 @@ class DeviceUser:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFit:
-    """Where a pod's devices are free, among some nodes without cards of a ledger.
+    """Where a pod's devices are free, among the nodes where the kubelet chooses them.
 
     Attributes:
         amounts: of devices that it requests, by resource.
-        fitting: nodes with enough free devices, most free ones first.
-        reasons: by name of the other nodes, what they lack.
+        fitting: nodes without cards of a ledger and with enough devices, most free ones first.
+        reasons: by name of the nodes with too few devices, with or without cards of a ledger, what
+            they lack.
         summary: of the reasons, in one line; empty where there are no such nodes.
     """
 
@@ -56,13 +59,17 @@ class PluginDevices:
     """
 
     def __init__(self, fleet: Fleet) -> None:
-        states = {name: state for name, state in fleet.nodes.items() if _is_undescribed(state)}
-        read = {name: read_plugin_node(state.kube) for name, state in states.items()}
-        self.undescribed = frozenset(states)
-        self.nodes: Mapping[str, PluginNode] = {n: node for n, node in read.items() if node}
-        self.users = {name: tuple(_users(states[name].pods)) for name in self.nodes}
+        self._states = fleet.nodes
+        self.undescribed = frozenset(n for n, each in fleet.nodes.items() if _is_undescribed(each))
+        read = {name: read_plugin_node(state.kube) for name, state in fleet.nodes.items()}
+        self._stated = {name: node for name, node in read.items() if node is not None}
+        self._users = {name: tuple(_users(fleet.nodes[name].pods)) for name in self._stated}
+        own = [name for name in self._stated if name in self.undescribed]
+        self.nodes: Mapping[str, PluginNode] = {name: self._stated[name] for name in own}
+        self.users = {name: self._users[name] for name in own}
+        self._served: dict[tuple[object, ...], frozenset[str]] = {}
         self._taken: dict[tuple[str, str], int] = {}
-        for name, users in self.users.items():
+        for name, users in self._users.items():
             for user in users:
                 self.take(name, user.amounts)
 
@@ -72,14 +79,16 @@ class PluginDevices:
 
     def free(self, node: str, resource: str) -> int | None:
         """How many devices of a node are free; None where it does not state the resource."""
-        found = self.nodes[node].resources.get(resource) if node in self.nodes else None
+        stated = self._stated.get(node)
+        found = None if stated is None else stated.resources.get(resource)
         if found is None:
             return None
         return max(found.allocatable - self.in_use(node, resource), 0)
 
-    def with_cards(self, choice: CandidateChoice) -> CandidateChoice:
-        """Those of the candidates that have cards of a ledger."""
-        names = (name for name in choice.names if name not in self.undescribed)
+    def with_cards(self, choice: CandidateChoice, fit: DeviceFit) -> CandidateChoice:
+        """Those of the candidates that have cards of a ledger, and enough devices where needed."""
+        others = self.undescribed | fit.reasons.keys()
+        names = (name for name in choice.names if name not in others)
         return CandidateChoice(NodeSelection(names), choice.excluded)
 
     def take(self, node: str, amounts: Mapping[str, int]) -> None:
@@ -87,20 +96,37 @@ class PluginDevices:
         for resource, amount in amounts.items():
             self._taken[node, resource] = self.in_use(node, resource) + amount
 
-    def fit(self, amounts: Mapping[str, int], names: Iterable[str]) -> DeviceFit:
-        """Where devices are free.
+    def fit(
+        self, request: Request, amounts: Mapping[str, int], names: Iterable[str]
+    ) -> DeviceFit | None:
+        """Where devices are free; None where the kubelet chooses on none of the nodes.
 
         Args:
-            amounts: of devices, by resource.
-            names: of nodes; those with cards of a ledger do not count.
+            request: of a pod that device plugins serve.
+            amounts: of devices that it requests, by resource; empty for any other pod.
+            names: of nodes.
         """
-        chosen = [name for name in names if name in self.undescribed]
+        served = self._served_nodes(request) if amounts else frozenset[str]()
+        chosen = [name for name in names if name in served]
+        if not chosen:
+            return None
         reasons = {name: "; ".join(self._lacks(name, amounts)) for name in chosen}
-        fitting = [name for name in chosen if not reasons[name]]
+        fitting = [name for name in chosen if not reasons[name] and name in self.undescribed]
         fitting.sort(key=lambda name: -sum(self.free(name, each) or 0 for each in amounts))
         short = {name: text for name, text in reasons.items() if text}
         summary = "; ".join(self._causes(chosen, amounts)) if short else ""
         return DeviceFit(amounts, tuple(fitting), short, summary)
+
+    def _served_nodes(self, request: Request) -> frozenset[str]:
+        """The nodes where the kubelet chooses the devices of a request."""
+        key = (request.plugin, request.vendor, request.dialect, request.alternatives)
+        if key not in self._served:
+            self._served[key] = self.undescribed.union(
+                name
+                for name, state in self._states.items()
+                if state.node.cards and kubelet_chooses(request, state.node.cards)
+            )
+        return self._served[key]
 
     def releases(self, wanted: DeviceFit) -> tuple[tuple[str, tuple[Pod, ...]], ...]:
         """By node, the pods with most devices first, whose end frees what a request lacks there.
@@ -120,7 +146,7 @@ class PluginDevices:
             for resource, amount in amounts.items()
         }
         chosen: list[Pod] = []
-        users = self.users.get(node, ())
+        users = self._users.get(node, ())
         for user in sorted(users, key=lambda each: -max(each.amounts.values())):
             if any(lacking.get(resource, 0) > 0 for resource in user.amounts):
                 chosen.append(user.pod)
@@ -134,7 +160,7 @@ class PluginDevices:
             if free is None:
                 yield f"does not state {resource}"
             elif free < amount:
-                every = self.nodes[node].resources[resource].allocatable
+                every = self._stated[node].resources[resource].allocatable
                 yield f"{devices_text({resource: amount})}: {free} of {every} free"
 
     def _causes(self, names: Iterable[str], amounts: Mapping[str, int]) -> Iterator[str]:
@@ -147,7 +173,7 @@ class PluginDevices:
                 if free is None:
                     lacking += 1
                 elif free < amount:
-                    short.append((free, self.nodes[name].resources[resource].allocatable))
+                    short.append((free, self._stated[name].resources[resource].allocatable))
             parts = [f"{_free(short)} on {_nodes(len(short))}"] if short else []
             if lacking:
                 parts.append(f"{_nodes(lacking)} {'does' if lacking == 1 else 'do'} not state it")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from adapters.cli.device_plugins import PluginDevices, devices_text
+from adapters.cli.device_plugins import DeviceFit, PluginDevices, devices_text
 from adapters.cli.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.input.manifests import Manifests
@@ -37,7 +37,6 @@ from core.requests.node_reasons import NodeReasons
 from core.requests.request import Request
 
 NO_REQUEST = "requests no share"
-NO_NODE = "no node to choose from"
 
 OVER_ALLOCATED = frozenset(
     {ProblemKind.MEMORY, ProblemKind.COMPUTE, ProblemKind.SLOTS, ProblemKind.CONFLICT}
@@ -178,9 +177,14 @@ class Run:
         if found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
         self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
-        if amounts and self._devices.undescribed:
-            return self._place_plain(pod, found, amounts)
-        return self._place(pod, found, self._candidates.of(pod))
+        choice = self._candidates.of(pod)
+        free = self._devices.fit(found.request, amounts, choice.names)
+        if free is None:
+            return self._place(pod, found, choice)
+        line = self._place_plain(pod, found, choice, free)
+        if line.node is not None:
+            self._devices.take(line.node, amounts)
+        return line
 
     def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
         """The line of a bound pod that has no cards of a ledger."""
@@ -193,20 +197,18 @@ class Run:
         text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
         return _line(pod, PodResult.BOUND, text, dialect=self._dialect_name(pod), node=node)
 
-    def _place_plain(self, pod: Pod, found: PodRequest, amounts: Mapping[str, int]) -> PodLine:
+    def _place_plain(
+        self, pod: Pod, found: PodRequest, choice: CandidateChoice, free: DeviceFit
+    ) -> PodLine:
         """Place a pod on a node without cards whose device plugins have enough, else on cards."""
-        choice = self._candidates.of(pod)
-        free = self._devices.fit(amounts, choice.names)
         dialect = found.dialect.name
         if free.fitting:
-            node = free.fitting[0]
-            self._devices.take(node, amounts)
-            text = f"{devices_text(amounts)} of the device plugin, no card of the ledger"
-            return _line(pod, PodResult.PLACED, text, dialect=dialect, node=node)
-        described = self._devices.with_cards(choice)
+            text = f"{devices_text(free.amounts)} of the device plugin, no card of the ledger"
+            return _line(pod, PodResult.PLACED, text, dialect=dialect, node=free.fitting[0])
+        described = self._devices.with_cards(choice, free)
         reasons = NodeTexts.of(free.reasons)
         if not described.names:
-            text = "; ".join(filter(None, (free.summary, choice.summary()))) or NO_NODE
+            text = "; ".join(filter(None, (free.summary, choice.summary())))
             reasons = reasons.followed_by(choice.excluded)
             return _line(pod, PodResult.REJECTED, text, dialect=dialect, reasons=reasons)
         line = self._place(pod, found, described)

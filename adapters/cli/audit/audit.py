@@ -73,8 +73,8 @@ def _findings(fleet: Fleet) -> Iterator[Finding]:
         yield from node_findings(name, state, fleet)
         if name in fleet.agents.nodes:
             yield from container_findings(state, fleet.agents.nodes[name])
-    for name, node in PluginDevices(fleet).nodes.items():
-        for problem in node.problems:
+    for name, stated in PluginDevices(fleet).nodes.items():
+        for problem in stated.problems:
             yield Finding(RULES["device-plugin-labels"], problem, node=name)
     yield from _quota_findings(fleet)
     for name in fleet.unused_ledgers:

@@ -30,7 +30,7 @@ class Verdict:
         candidates: the nodes that it may run on; of a pod with ``devices`` those with cards.
         fitting: nodes that fit.
         devices: where the devices of a plugin that it requests are free; None where it requests
-            none, or every node has cards.
+            none, or the ledgers choose its cards on every node.
         uncounted: resources of accelerators that it requests and Dragoman does not count.
     """
 
@@ -123,10 +123,9 @@ class Judge:
             amounts: of devices, by resource, where device plugins serve the request.
             candidates: the nodes.
         """
-        devices: DeviceFit | None = None
-        if amounts and self.devices.undescribed:
-            devices = self.devices.fit(amounts, candidates.names)
-            candidates = self.devices.with_cards(candidates)
+        devices = self.devices.fit(request, amounts, candidates.names)
+        if devices is not None:
+            candidates = self.devices.with_cards(candidates, devices)
         free = () if devices is None else devices.fitting
         if devices is not None and not candidates.names:
             return Verdict(request.dialect, None, request, None, candidates, free, devices)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.cli.tests.builders import Plain, node, stream, volcano_bound, write
+from adapters.cli.tests.builders import Plain, device, node, stream, volcano_bound, write
 from adapters.cli.tests.command import as_plain, command
 
 DUMP = Path(__file__).parents[2] / "tests" / "dumps" / "nvidia_operator.yaml"
@@ -160,6 +160,12 @@ def placed(*extra: Plain) -> dict[str, str | None]:
     return {each["name"]: each["node"] for each in report["pods"] if each["placed"]}
 
 
+def koordinators(cards: int) -> tuple[Plain, Plain]:
+    """A node and its Device."""
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
+    return bare, device("node-a", *(f"GPU-{number}" for number in range(cards)))
+
+
 def waiting(name: str, resource: str, amount: int) -> Plain:
     limits = {resource: str(amount)}
     return {
@@ -192,18 +198,21 @@ def test_a_placed_pod_has_no_card_of_the_ledger() -> None:
 
 
 def test_a_pod_without_free_devices_gets_cards_of_the_ledger() -> None:
-    plain = yaml.safe_load(DUMP.read_text())
-    things = (plain, node(cards=16), waiting("large", "nvidia.com/gpu", 16))
+    found = placed(*koordinators(16))
 
-    report = as_plain("schedule", things=things)
+    assert found["bert-2"] == "node-a"
 
-    nodes = {each["name"]: each["node"] for each in report["pods"]}
-    assert "node-a" in (nodes["bert-2"], nodes["large"])
+
+def test_where_the_kubelet_chooses_a_node_of_the_ledger_must_state_enough() -> None:
+    amounts = {"capacity": {"nvidia.com/gpu": "16"}, "allocatable": {"nvidia.com/gpu": "16"}}
+
+    assert "bert-2" not in placed(node(cards=16))
+    assert placed(node(cards=16, more={"status": amounts}))["bert-2"] == "node-a"
 
 
 def test_a_rejected_pod_has_the_reasons_of_both_kinds_of_nodes() -> None:
     plain = yaml.safe_load(DUMP.read_text())
-    report = as_plain("schedule", things=(plain, node(cards=2)))
+    report = as_plain("schedule", things=(plain, *koordinators(2)))
     (line,) = (each for each in report["pods"] if each["name"] == "bert-2")
 
     assert "0 to 13 free on 5 nodes" in line["explanation"]["summary"]
