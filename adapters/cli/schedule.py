@@ -1,11 +1,12 @@
 """Places the pending pods of the input on the cards of the input, one after another."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
+from adapters.cli.device_plugins import DeviceFit, PluginDevices, devices_text
 from adapters.cli.fleet import Fleet, NodeState, read_fleet
-from adapters.cli.input.candidates import Candidates
+from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import (
@@ -20,12 +21,13 @@ from adapters.cli.output.report import (
 )
 from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
-from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
-from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, template_of
+from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.allocate import allocate
 from core.hardware.node import Node
@@ -110,6 +112,7 @@ class Run:
         self._requests = AlikePods(fleet.dialects)
         self._advice_by_template: dict[bytes, tuple[str, ...]] = {}
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
+        self._devices = PluginDevices(fleet)
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
         }
@@ -143,7 +146,7 @@ class Run:
             return _line(pod, PodResult.BOUND, text, node=name)
         adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
-            return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=name)
+            return self._bound_without_cards(pod, name)
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
         return _line(
             pod,
@@ -168,12 +171,51 @@ class Run:
         self._of_pending += [f"pod {full_name(pod)}: {text}" for text in texts]
         try:
             found = self._requests.read(pod, template)
+            amounts = NO_AMOUNTS if found is None else amounts_of(pod, found.request)
         except DialectError as error:
             return _line(pod, PodResult.INVALID, str(error), dialect=self._dialect_name(pod))
         if found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
         self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
-        return self._place(pod, found.dialect, found.request)
+        choice = self._candidates.of(pod)
+        free = self._devices.fit(found.request, amounts, choice.names)
+        if free is None:
+            return self._place(pod, found, choice)
+        line = self._place_plain(pod, found, choice, free)
+        if line.node is not None:
+            self._devices.take(line.node, amounts)
+        return line
+
+    def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
+        """The line of a bound pod that has no cards of a ledger."""
+        try:
+            amounts = plain_amounts(pod, self.fleet.dialects)
+        except DialectError:
+            amounts = NO_AMOUNTS
+        if not amounts:
+            return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=node)
+        text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
+        return _line(pod, PodResult.BOUND, text, dialect=self._dialect_name(pod), node=node)
+
+    def _place_plain(
+        self, pod: Pod, found: PodRequest, choice: CandidateChoice, free: DeviceFit
+    ) -> PodLine:
+        """Place a pod on a node without cards whose device plugins have enough, else on cards."""
+        dialect = found.dialect.name
+        if free.fitting:
+            text = f"{devices_text(free.amounts)} of the device plugin, no card of the ledger"
+            return _line(pod, PodResult.PLACED, text, dialect=dialect, node=free.fitting[0])
+        described = self._devices.with_cards(choice, free)
+        reasons = NodeTexts.of(free.reasons)
+        if not described.names:
+            text = "; ".join(filter(None, (free.summary, choice.summary())))
+            reasons = reasons.followed_by(choice.excluded)
+            return _line(pod, PodResult.REJECTED, text, dialect=dialect, reasons=reasons)
+        line = self._place(pod, found, described)
+        if line.result is not PodResult.REJECTED or not free.reasons:
+            return line
+        text = "; ".join((free.summary, line.summary))
+        return replace(line, summary=text, reasons=reasons.followed_by(line.reasons))
 
     def _advice(self, pod: Pod, template: bytes) -> tuple[str, ...]:
         """Advice for the author of a pod; computed once for pods alike but for name and uid."""
@@ -203,8 +245,8 @@ class Run:
             containers=_shares(allocation.grants, state.node),
         )
 
-    def _place(self, pod: Pod, dialect: Dialect, request: Request) -> PodLine:
-        choice = self._candidates.of(pod)
+    def _place(self, pod: Pod, found: PodRequest, choice: CandidateChoice) -> PodLine:
+        dialect, request = found.dialect, found.request
         evaluation = self._quotas.evaluate(request, self.inventory)
         decision = allocate(evaluation, choice.selection, explain=self.options.explain)
         placement = decision.placement

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.wire.kube import Pod
-from core.requests.request import PluginShare
+from core.requests.request import Phase, PluginShare
 
 WHOLE_CARDS: Mapping[str, str] = {
     GPU: "nvidia",
@@ -38,16 +38,22 @@ def plugin_share(resource: str) -> PluginShare | None:
 def plugin_amounts(pod: Pod) -> Mapping[str, int]:
     """The devices of plugins that a pod requests, by resource; only amounts above 0.
 
-    As Kubernetes adds them up: the sum of the containers that run together, or the largest init
-    container, whichever is more. The sum of all containers is used, because it is never less.
+    As Kubernetes adds them up: the containers that run together, or an init container with the
+    sidecars that started before it, whichever is more.
+    Source: k8s.io/component-helpers/resource/helpers.go, PodRequests.
 
     Raises:
         DialectError: an amount is not a whole number, or limit and request differ.
     """
     amounts: dict[str, int] = {}
     for resource in sorted(filter(plugin_share, resource_names(pod))):
-        stated = (whole_amount(member, resource, 0, _MAX) for member in pod_containers(pod))
-        total = sum(amount or 0 for amount in stated)
-        if total:
-            amounts[resource] = total
+        most = together = 0
+        for member in pod_containers(pod):
+            amount = whole_amount(member, resource, 0, _MAX) or 0
+            if member.phase is Phase.INIT:
+                most = max(most, together + amount)
+            else:
+                together += amount
+        if max(most, together):
+            amounts[resource] = max(most, together)
     return amounts

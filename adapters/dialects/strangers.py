@@ -14,6 +14,7 @@ from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.info import DialectInfo
+from adapters.dialects.plugin_resources import plugin_share
 from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations
 
 MOST = 16
@@ -81,7 +82,7 @@ def _known(_: tuple[DialectInfo, ...]) -> _Known:
 
 def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
     known = _known(registry.DIALECTS).resources
-    counted = {name for name in resource_names(pod) if counts(name, dialects)}
+    counted = {name for name in resource_names(pod) if _is_served(name, dialects)}
     for member in pod_containers(pod):
         resources = member.container.resources
         for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
@@ -90,6 +91,17 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
                 yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
             elif name.startswith(_ACCELERATORS):
                 yield f"{member.path}.resources[{name}]: Dragoman does not count this resource"
+
+
+def uncounted(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
+    """Resources of accelerators that a pod names, and neither a dialect nor a plugin counts."""
+    names = (name for name in resource_names(pod) if name.startswith(_ACCELERATORS))
+    return tuple(sorted(name for name in names if not _is_served(name, dialects)))
+
+
+def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:
+    """Whether a dialect or a known device plugin counts a resource."""
+    return plugin_share(name) is not None or counts(name, dialects)
 
 
 def _annotations(pod: Pod) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from adapters.cli.audit.container_rules import container_findings
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
+from adapters.cli.device_plugins import PluginDevices
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
@@ -72,6 +73,9 @@ def _findings(fleet: Fleet) -> Iterator[Finding]:
         yield from node_findings(name, state, fleet)
         if name in fleet.agents.nodes:
             yield from container_findings(state, fleet.agents.nodes[name])
+    for name, stated in PluginDevices(fleet).nodes.items():
+        for problem in stated.problems:
+            yield Finding(RULES["device-plugin-labels"], problem, node=name)
     yield from _quota_findings(fleet)
     for name in fleet.unused_ledgers:
         text = "no node has its name"

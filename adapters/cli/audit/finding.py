@@ -166,6 +166,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "Look at the component that writes it.",
             ),
             Rule(
+                "device-plugin-labels",
+                Severity.NOTE,
+                "labels of a node contradict what its device plugin states",
+                "Look at the logs of gpu-feature-discovery and of the device plugin on the node.",
+            ),
+            Rule(
                 "pod-on-unknown-node",
                 Severity.WARNING,
                 "a pod that requests a share is bound to a node that does not exist",

@@ -224,8 +224,8 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
     from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet import read_fleet
-    from adapters.cli.output.rows import RowFormat, formatted
-    from adapters.cli.view.listing import sort
+    from adapters.cli.output.rows import RowFormat
+    from adapters.cli.view.listing import formatted_listing, sort
     from adapters.dialects.dialect import Defaults
 
     namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
@@ -234,6 +234,6 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
         fleet = replace(fleet, agents=agents_of(origin, fleet))
     listing = sort(rows(fleet, namespace), shown.sort)
     output = None if shown.output is None else RowFormat(shown.output.value)
-    return formatted(
-        listing.kind, listing.columns, listing.rows, output, headers=not shown.no_headers
-    )
+    for text in listing.notes:
+        typer.echo(f"note: {text}", err=True)
+    return formatted_listing(listing, output, headers=not shown.no_headers)

@@ -89,6 +89,7 @@ class ProgramNodeStatus(Wire, frozen=True, gc=False):
     """Of a node."""
 
     node_info: NodeInfo = NodeInfo()
+    capacity: dict[str, Amount] | None = None
     allocatable: dict[str, Amount] | None = None
 
 

@@ -10,7 +10,7 @@ from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.network_policies import NetworkPolicy
 from adapters.wire.agent_pod import COMPONENT
 from adapters.wire.dra import DeviceClass, ResourceClaim
-from adapters.wire.kube import ConfigMap
+from adapters.wire.kube import ConfigMap, DeviceObject
 
 SERVICE, AGENT = "service", "node"
 """Components of the chart, by its label."""
@@ -112,6 +112,7 @@ class Observed:
     webhooks: tuple[objects.WebhookConfiguration, ...] = ()
     network_policies: tuple[NetworkPolicy, ...] = ()
     ledgers: tuple[objects.LedgerState, ...] = ()
+    devices: tuple[DeviceObject, ...] = ()
     definition: objects.Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None
     claims: tuple[ResourceClaim, ...] = ()

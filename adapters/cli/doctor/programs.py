@@ -35,6 +35,7 @@ class ProgramContainer(Wire, frozen=True, gc=False):
     env: tuple[EnvironmentVariable, ...] | None = None
     volume_mounts: tuple[VolumeMount, ...] | None = None
     resources: Resources = Resources()
+    restart_policy: str | None = None
 
     @property
     def words(self) -> list[str]:

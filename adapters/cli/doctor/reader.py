@@ -20,6 +20,7 @@ from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
+    DEVICES,
     MUTATING_WEBHOOKS,
     NODE_LEDGERS,
     NODES,
@@ -33,7 +34,7 @@ from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import ConfigMap
+from adapters.wire.kube import ConfigMap, DeviceObject
 
 T = TypeVar("T")
 
@@ -107,6 +108,7 @@ class _Reader:
         seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
         seen.network_policies = await self._list(_NETWORK_POLICIES, NetworkPolicy)
         seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
+        seen.devices = await self._list(DEVICES, DeviceObject)
         for name in sorted({name for name, _ in registry.documents()}):
             selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
             seen.settings += await self._selected(selection, ConfigMap)

@@ -1,14 +1,16 @@
 """What there is to say about one pod, as a value."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.view.verdict import Judge, Verdict
-from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import Pod
 from core.feasibility.preempt import victims
 from core.feasibility.relax import RequestChange, smallest_changes
@@ -57,6 +59,8 @@ class PodExplanation:
         evictions: by number of pods.
         history: Events of the pod, oldest first.
         claims: what its ResourceClaims have, each with its node.
+        devices: of device plugins that a bound pod has and no ledger knows, by resource.
+        releases: by node, the fewest pods whose end frees the devices that it requests.
     """
 
     pod: Pod
@@ -68,6 +72,8 @@ class PodExplanation:
     evictions: tuple[NodeEviction, ...] = ()
     history: "tuple[PodEvent, ...]" = ()
     claims: tuple[tuple[NodeState, Allocation], ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
+    releases: tuple[tuple[str, tuple[Pod, ...]], ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -83,7 +89,7 @@ class PodExplanation:
             held = (self.allocation, *(each for _, each in self.claims))
             return all(each is None or each.unread is None for each in held)
         return self.verdict.problem is None and (
-            self.verdict.request is None or bool(self.verdict.fitting)
+            not self.verdict.requests or bool(self.verdict.fitting)
         )
 
 
@@ -92,16 +98,28 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     judge = Judge(fleet)
     verdict = judge.verdict(pod)
     state, allocation = _allocation(fleet, pod)
-    found = PodExplanation(pod, verdict, state, allocation, claims=_claims(fleet, pod))
+    found = PodExplanation(
+        pod,
+        verdict,
+        state,
+        allocation,
+        claims=_claims(fleet, pod),
+        devices=_devices(fleet, pod) if allocation is None else NO_AMOUNTS,
+    )
     request, choice = verdict.request, verdict.candidates
     if pod.spec.node_name or request is None or choice is None or verdict.fitting:
         return found
-    others = judge.judge(request, CandidateChoice(NodeSelection(choice.excluded), NodeTexts()))
+    amounts = verdict.devices.amounts if verdict.devices else NO_AMOUNTS
+    barred = CandidateChoice(NodeSelection(choice.excluded), NodeTexts())
+    others = judge.judge(request, amounts, barred)
     return replace(
         found,
         excluded={name: choice.excluded[name] for name in others.fitting},
+        releases=() if verdict.devices is None else judge.devices.releases(verdict.devices),
         changes=tuple(
-            smallest_changes(request, lambda each: bool(judge.judge(each, choice).fitting))
+            smallest_changes(
+                request, lambda each: bool(judge.judge(each, NO_AMOUNTS, choice).fitting)
+            )
         ),
         evictions=_evictions(fleet, request, choice.names),
     )
@@ -116,6 +134,14 @@ def _allocation(fleet: Fleet, pod: Pod) -> tuple[NodeState | None, Allocation | 
     holders = (state for state in fleet.nodes.values() if uid in state.ledger.allocations)
     state = next(holders, None)
     return state, None if state is None else state.ledger.allocations[uid]
+
+
+def _devices(fleet: Fleet, pod: Pod) -> Mapping[str, int]:
+    """The devices of plugins that a pod has where it is bound."""
+    try:
+        return plain_amounts(pod, fleet.dialects) if may_use_cards(pod) else NO_AMOUNTS
+    except DialectError:
+        return NO_AMOUNTS
 
 
 def _claims(fleet: Fleet, pod: Pod) -> tuple[tuple[NodeState, Allocation], ...]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from adapters.cli.device_plugins import devices_text
 from adapters.cli.explain.explanation import NodeEviction, PodExplanation
 from adapters.cli.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
+from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from core.feasibility.relax import ChangeKind, RequestChange
 from core.hardware.quantity import MIB
@@ -35,9 +37,10 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "pod": full_name(found.pod),
         "dialect": verdict.dialect or (allocation.dialect if allocation else None),
         "node": found.pod.spec.node_name,
-        "request": None if verdict.request is None else request_text(verdict.request),
+        "request": _request(found),
         "summary": headline(found),
         "cards": _plain_cards(allocation),
+        "devices": dict(found.devices),
         "claims": [
             {
                 "claim": each.pod,
@@ -49,7 +52,10 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         ],
         "unread": allocation.unread if allocation else None,
         "fits": list(verdict.fitting),
-        "reasons": {name: reason.text() for name, reason in verdict.reasons.items()},
+        "reasons": {
+            **(verdict.devices.reasons if verdict.devices else {}),
+            **{name: reason.text() for name, reason in verdict.reasons.items()},
+        },
         "excluded": dict(verdict.candidates.excluded) if verdict.candidates else {},
         "changes": [
             {"what": each.kind.value, "container": each.container or None, "to": _to(each)}
@@ -76,6 +82,14 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
     }
 
 
+def _request(found: PodExplanation) -> str | None:
+    """What the pod asks for; None where Dragoman counts none of it."""
+    verdict = found.verdict
+    if verdict.devices is not None:
+        return devices_text(verdict.devices.amounts)
+    return None if verdict.request is None else request_text(verdict.request)
+
+
 def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
     return [
         {
@@ -100,6 +114,10 @@ def headline(found: PodExplanation) -> str:
             if unread is not None:
                 return f"{where}; which cards its claims have is unknown: {unread}"
             return f"{where} and has the cards of its claims"
+        if allocation is None and found.devices and found.node:
+            return f"{where}: has {devices_text(found.devices)} of the device plugin, in no ledger"
+        if allocation is None and found.verdict.uncounted:
+            return f"{where}: {uncounted_text(found.verdict.uncounted)}"
         if allocation is None:
             missing = "" if found.node else ", which does not exist,"
             return f"{where}{missing} and uses no cards"
@@ -113,9 +131,10 @@ def headline(found: PodExplanation) -> str:
 
 def _pending(found: PodExplanation) -> str:
     verdict = found.verdict
-    if verdict.request is None or verdict.candidates is None or verdict.fitting:
+    if verdict.candidates is None or verdict.fitting:
         return verdict.summary()
     nodes = len(verdict.candidates.names) + len(verdict.candidates.excluded)
+    nodes += len(verdict.devices.reasons) if verdict.devices else 0
     return f"fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
 
 
@@ -123,14 +142,17 @@ def _lines(found: PodExplanation) -> Iterator[str]:
     verdict = found.verdict
     name = verdict.dialect or (found.allocation.dialect if found.allocation else "")
     yield f"{full_name(found.pod)}{f' ({name})' if name else ''} {headline(found)}"
+    request = _request(found)
+    if request is not None:
+        yield f"Request: {request}"
     if verdict.request is not None:
-        yield f"Request: {request_text(verdict.request)}"
         yield from (f"Note: {note}" for note in verdict.request.notes)
     if found.allocation is not None and found.node is not None:
         yield from _cards(found.allocation, found.node)
     for state, claim in found.claims:
         yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
-    if not found.pod.spec.node_name and verdict.request is not None and not verdict.fitting:
+    waits = not found.pod.spec.node_name and verdict.candidates is not None
+    if waits and not verdict.fitting:
         yield from _reasons(found)
         yield from _remedies(found)
     yield from _history(found)
@@ -161,9 +183,10 @@ def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> It
 def _reasons(found: PodExplanation) -> Iterator[str]:
     texts = {name: reason.text() for name, reason in found.verdict.reasons.items()}
     excluded = found.verdict.candidates.excluded if found.verdict.candidates else {}
+    of_devices = found.verdict.devices.reasons if found.verdict.devices else {}
     yield ""
     yield "Nodes"
-    for text, names in _grouped({**texts, **excluded}):
+    for text, names in _grouped({**of_devices, **texts, **excluded}):
         yield f"  {len(names)} {'node' if len(names) == 1 else 'nodes'}: {text} ({_named(names)})"
 
 
@@ -172,6 +195,10 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
     yield "What would make it fit"
     lines = [f"  {_change(change)}" for change in found.changes]
     lines += [f"  {_evicted(eviction)}" for eviction in found.evictions[:SHOWN]]
+    lines += [
+        f"  end on {node}: {', '.join(map(full_name, pods))}"
+        for node, pods in found.releases[:SHOWN]
+    ]
     lines += [
         f"  let it run on {_named(names)}: {cause}"
         for cause, names in _grouped(found.excluded or {})

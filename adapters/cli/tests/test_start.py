@@ -47,8 +47,9 @@ PARSED = SIGNATURES | {"pydantic"}
 """Also what typer imports when it parses a command's own arguments."""
 
 READING = PARSED | {
-    "adapters.cli.fleet", "adapters.cli.quotas", "adapters.dialects", "adapters.sidecar",
-    "adapters.stores", "adapters.wire", "core", "msgspec", "numpy", "yaml",
+    "adapters.cli.device_plugins", "adapters.cli.fleet", "adapters.cli.quotas",
+    "adapters.dialects", "adapters.sidecar", "adapters.stores", "adapters.wire", "core", "msgspec",
+    "numpy", "yaml",
 }  # fmt: skip
 """Also what reads a cluster from files."""
 

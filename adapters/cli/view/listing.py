@@ -4,7 +4,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adapters.cli.input.source import InputError
-from adapters.cli.output.rows import Column, Row
+from adapters.cli.output.rows import (
+    Column,
+    Row,
+    RowFormat,
+    as_json,
+    as_yaml,
+    formatted,
+    listed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRows:
+    """Rows of another shape, which follow those of a list.
+
+    Attributes:
+        title: above their table.
+        field: of the JSON or YAML object, beside ``items``.
+        columns: of the table.
+        rows: in order.
+        keys: fields by which the rows can be sorted.
+    """
+
+    title: str
+    field: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +43,16 @@ class Listing:
         columns: of the table.
         rows: in order.
         keys: fields by which the rows can be sorted; those of every row.
+        further: rows of what is in no ledger; None where this list has none of them.
+        notes: for the user, as sentences.
     """
 
     kind: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     keys: tuple[str, ...]
+    further: FurtherRows | None = None
+    notes: tuple[str, ...] = ()
 
 
 def sort(listing: Listing, key: str | None) -> Listing:
@@ -32,9 +63,52 @@ def sort(listing: Listing, key: str | None) -> Listing:
     """
     if key is None:
         return listing
-    if key not in listing.keys:
-        raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(listing.keys)}")
-    return replace(listing, rows=tuple(sorted(listing.rows, key=_order(key))))
+    further = listing.further
+    more = further.keys if further is not None and further.rows else ()
+    known = dict.fromkeys((*listing.keys, *more))
+    if key not in known:
+        raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(known)}")
+    if further is not None and key in further.keys:
+        further = replace(further, rows=tuple(sorted(further.rows, key=_order(key))))
+    rows = tuple(sorted(listing.rows, key=_order(key))) if key in listing.keys else listing.rows
+    return replace(listing, rows=rows, further=further)
+
+
+def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bool = True) -> str:
+    """The list in a format, its further rows last; None is the table.
+
+    Args:
+        listing: the list.
+        output: the format.
+        headers: whether tables have titles, and tables and CSV lines of headers.
+    """
+    further = listing.further
+    if further is None:
+        return formatted(listing.kind, listing.columns, listing.rows, output, headers=headers)
+    if output in (RowFormat.JSON, RowFormat.YAML):
+        plain = listed(listing.kind, listing.rows)
+        plain[further.field] = [dict(row.fields) for row in further.rows]
+        return as_json(plain) if output is RowFormat.JSON else as_yaml(plain)
+    texts: list[str] = []
+    if listing.rows or not further.rows:
+        rows = listing.rows
+        texts.append(formatted(listing.kind, listing.columns, rows, output, headers=headers))
+    if further.rows:
+        titled = headers and output in (RowFormat.WIDE, None)
+        text = formatted(listing.kind, further.columns, further.rows, output, headers=headers)
+        texts.append(f"{further.title}\n{text}" if titled else text)
+    return ("\n" if headers and output is not RowFormat.NAME else "").join(texts)
+
+
+def elsewhere(what: str, namespace: str, others: int) -> str:
+    """A sentence for a namespace without a row, so that no list is empty without a word.
+
+    Args:
+        what: the list lacks, such as ``no pods wait``.
+        namespace: of the list.
+        others: rows that the list has for all other namespaces.
+    """
+    return f"{what} in namespace {namespace}{f'; {others} in others, see -A' if others else ''}"
 
 
 def in_namespaces(rows: Sequence[Row], namespace: str | None) -> tuple[Row, ...]:

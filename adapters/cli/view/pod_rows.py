@@ -1,6 +1,7 @@
 """``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.agent_report import AgentReports
@@ -8,10 +9,10 @@ from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.quotas import counted
-from adapters.cli.view.listing import Listing, in_namespaces
+from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
+from adapters.cli.view.plugin_rows import device_users
 from adapters.cli.view.used import used, used_fields
-from adapters.dialects.dialect import DialectError
-from adapters.dialects.matching import dialect_of
+from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
 from adapters.wire.quota import limited_amounts
 from core.hardware.card import Card
@@ -83,7 +84,14 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
         for name, state in fleet.nodes.items()
         for allocation in state.ledger.allocations.values()
     ]
-    return Listing("PodList", _PODS, in_namespaces(rows, namespace), _POD_KEYS)
+    chosen = in_namespaces(rows, namespace)
+    every = device_users(fleet)
+    further = replace(every, rows=in_namespaces(every.rows, namespace))
+    notes: tuple[str, ...] = ()
+    if namespace is not None and not chosen and not further.rows:
+        others = len(rows) + len(every.rows)
+        notes = (elsewhere("no pods have cards", namespace, others),)
+    return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes)
 
 
 def top_namespaces(fleet: Fleet) -> Listing:
@@ -94,7 +102,7 @@ def top_namespaces(fleet: Fleet) -> Listing:
             allocations.setdefault(allocation.pod_ref.namespace, []).append(allocation)
     pending: dict[str, int] = {}
     for pod in fleet.pending():
-        if requests_share(fleet, pod.metadata.namespace or "default", pod.metadata.name):
+        if requests_cards(pod, fleet.dialects):
             name = pod.metadata.namespace or "default"
             pending[name] = pending.get(name, 0) + 1
     quotas = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
@@ -104,14 +112,6 @@ def top_namespaces(fleet: Fleet) -> Listing:
         for n in names
     ]
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
-
-
-def requests_share(fleet: Fleet, namespace: str, name: str) -> bool:
-    """Whether a pod requests a share, valid or not."""
-    try:
-        return dialect_of(fleet.pods[f"{namespace}/{name}"], fleet.dialects) is not None
-    except DialectError:
-        return True
 
 
 def who(fleet: Fleet, place: str) -> Listing:
@@ -134,7 +134,8 @@ def who(fleet: Fleet, place: str) -> Listing:
         known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
     rows = [row for card in cards for row in _share_rows(state, card)]
-    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS)
+    further = None if wanted else device_users(fleet, name)
+    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further)
 
 
 def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:

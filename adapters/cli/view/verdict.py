@@ -1,13 +1,16 @@
 """One pod against all nodes of a cluster, by the engine that the service uses."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from adapters.cli.device_plugins import DeviceFit, PluginDevices
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.quotas import NamespaceQuotas
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.plain_pods import amounts_of
+from adapters.dialects.strangers import uncounted
 from adapters.wire.kube import Pod
 from core.feasibility.allocate import allocate
 from core.requests.decision import Decision
@@ -23,9 +26,12 @@ class Verdict:
         dialect: name; None where it requests no share, or uses several dialects.
         problem: why the request is invalid; None where it is valid.
         request: None where there is none, or an invalid one.
-        decision: None without a request.
-        candidates: the nodes that it may run on.
+        decision: None without a request, or without a node with cards for it.
+        candidates: the nodes that it may run on; of a pod with ``devices`` those with cards.
         fitting: nodes that fit.
+        devices: where the devices of a plugin that it requests are free; None where it requests
+            none, or the ledgers choose its cards on every node.
+        uncounted: resources of accelerators that it requests and Dragoman does not count.
     """
 
     dialect: str | None
@@ -34,23 +40,54 @@ class Verdict:
     decision: Decision | None = None
     candidates: CandidateChoice | None = None
     fitting: tuple[str, ...] = ()
+    devices: DeviceFit | None = None
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> bool:
+        """Whether it requests a share or devices, valid or not."""
+        return self.problem is not None or self.request is not None
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """By candidate node, why it does not fit."""
+        """By candidate node with cards, why it does not fit."""
         return {} if self.decision is None else self.decision.reasons
 
     def summary(self) -> str:
         """The verdict in a sentence."""
         if self.problem is not None:
             return self.problem
-        if self.decision is None or self.candidates is None:
-            return "requests no share"
+        if self.candidates is None:
+            return uncounted_text(self.uncounted) if self.uncounted else "requests no share"
         if self.fitting:
             count = len(self.fitting)
             nodes = "1 node" if count == 1 else f"{count} nodes"
-            return f"fits {nodes}, best {self.decision.placement and self.decision.placement.node}"
-        return "; ".join(filter(None, (self.decision.summary(), self.candidates.summary())))
+            return f"fits {nodes}, best {self.best}"
+        of_cards = "" if self.decision is None else self.decision.summary()
+        of_devices = "" if self.devices is None else self.devices.summary
+        causes = (of_devices, of_cards, self.candidates.summary())
+        return "; ".join(filter(None, causes)) or "no node to choose from"
+
+    @property
+    def best(self) -> str | None:
+        """The node that it would go to: one that has its devices, else the best by its cards."""
+        if self.devices is not None and self.devices.fitting:
+            return self.devices.fitting[0]
+        placement = None if self.decision is None else self.decision.placement
+        return None if placement is None else placement.node
+
+
+def requests_cards(pod: Pod, dialects: Sequence[Dialect]) -> bool:
+    """Whether a pod requests a share or devices, valid or not."""
+    try:
+        return dialect_of(pod, dialects) is not None
+    except DialectError:
+        return True
+
+
+def uncounted_text(names: Sequence[str]) -> str:
+    """That a pod requests resources of which no dialect knows anything."""
+    return f"requests {', '.join(names)}, which Dragoman does not count"
 
 
 class Judge:
@@ -61,6 +98,7 @@ class Judge:
         self._inventory = fleet.inventory()
         self._quotas = NamespaceQuotas(fleet)
         self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
+        self.devices = PluginDevices(fleet)
 
     def verdict(self, pod: Pod) -> Verdict:
         """Where a pod fits, and why it does not fit the other nodes."""
@@ -68,15 +106,31 @@ class Judge:
         try:
             dialect = dialect_of(pod, self._fleet.dialects)
             if dialect is None:
-                return Verdict(None)
+                return Verdict(None, uncounted=uncounted(pod, self._fleet.dialects))
             request = dialect.read_request(pod)
+            amounts = amounts_of(pod, request)
         except DialectError as error:
             return Verdict(None if dialect is None else dialect.name, str(error))
-        return self.judge(request, self._candidates.of(pod))
+        return self.judge(request, amounts, self._candidates.of(pod))
 
-    def judge(self, request: Request, candidates: CandidateChoice) -> Verdict:
-        """Where a request fits among some nodes."""
+    def judge(
+        self, request: Request, amounts: Mapping[str, int], candidates: CandidateChoice
+    ) -> Verdict:
+        """Where a request fits among some nodes.
+
+        Args:
+            request: of the pod.
+            amounts: of devices, by resource, where device plugins serve the request.
+            candidates: the nodes.
+        """
+        devices = self.devices.fit(request, amounts, candidates.names)
+        if devices is not None:
+            candidates = self.devices.with_cards(candidates, devices)
+        free = () if devices is None else devices.fitting
+        if devices is not None and not candidates.names:
+            return Verdict(request.dialect, None, request, None, candidates, free, devices)
         evaluation = self._quotas.evaluate(request, self._inventory)
         decision = allocate(evaluation, candidates.selection, explain=True)
-        fitting = tuple(n for n in candidates.names if n not in decision.reasons)
-        return Verdict(request.dialect, None, request, decision, candidates, fitting)
+        fitting = (n for n in candidates.names if n not in decision.reasons)
+        fits = (*free, *fitting)
+        return Verdict(request.dialect, None, request, decision, candidates, fits, devices)

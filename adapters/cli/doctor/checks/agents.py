@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from adapters.cli.configure.resources import NAMES
+from adapters.cli.doctor.described_nodes import nodes_with_cards
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramNode
 from adapters.cli.doctor.observed import AGENT, Observed
 from adapters.cli.doctor.programs import ProgramPod, Workload
+from adapters.dialects.plugin_resources import plugin_share
 
 CHECK = "agents"
 
@@ -37,8 +39,9 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         return
     pods = {pod.spec.node_name: pod for pod in seen.pods if _is_agent(pod, agents)}
     reported = {each.metadata.name for each in seen.ledgers if each.status is not UNSET}
+    described = nodes_with_cards(seen)
     for node in seen.nodes:
-        if _has_cards(node):
+        if node.metadata.name in described or _states_shares(node):
             yield from _node(node, pods.get(node.metadata.name), reported)
 
 
@@ -89,9 +92,11 @@ def _nri(runtime: str) -> str:
     return "See that containerd's configuration does not disable NRI"
 
 
-def _has_cards(node: ProgramNode) -> bool:
+def _states_shares(node: ProgramNode) -> bool:
+    """Whether a node states a resource that no vendor's device plugin serves alone."""
     amounts = node.status.allocatable or {}
-    return any(str(amounts.get(name, "0")) != "0" for name in NAMES)
+    names = (name for name in NAMES if plugin_share(name) is None)
+    return any(str(amounts.get(name, "0")) != "0" for name in names)
 
 
 def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:

@@ -18,12 +18,14 @@ class _Known(NamedTuple):
         name: for people.
         overlap: what it does that the agent or the service does too; empty for nothing.
         remedy: for an overlap.
+        does: what it does where it does not overlap.
     """
 
     image: str
     name: str
     overlap: str = ""
     remedy: str = ""
+    does: str = "describes cards, and injects nothing with the agent beside it"
 
 
 _SEE = "docs/node-agent.md, 'What a container gets', says which of the two holds"
@@ -36,8 +38,7 @@ _KNOWN = (
     _Known(
         "k8s-device-plugin",
         "NVIDIA's device plugin",
-        "it allocates nvidia.com/gpu on cards that may be shared, and writes no record of it",
-        "keep it off nodes whose cards are shared, by a nodeSelector of its DaemonSet",
+        does="serves its nodes; 'device-plugins' says which of them are Dragoman's too",
     ),
     _Known(
         "hami",
@@ -65,7 +66,7 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         if known.overlap:
             yield warning(CHECK, f"{name}: {known.overlap}", known.remedy)
         else:
-            yield ok(CHECK, f"{name} describes cards, and injects nothing with the agent beside it")
+            yield ok(CHECK, f"{name} {known.does}")
 
 
 def _known(workload: Workload) -> _Known | None:

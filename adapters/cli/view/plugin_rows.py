@@ -1,0 +1,109 @@
+"""Nodes that device plugins serve, and pods with their devices: what is in no ledger."""
+
+from collections.abc import Sequence
+
+from adapters.cli.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.cli.fleet import Fleet
+from adapters.cli.output.amounts import gib
+from adapters.cli.output.rows import Column, Row
+from adapters.cli.view.listing import FurtherRows
+from adapters.dialects.device_plugin_nodes import PluginNode, PluginResource
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.matching import dialect_of
+from adapters.wire.kube import Pod, pod_ref
+from core.hardware.quantity import MIB
+
+NODES = "Served by device plugins, not in the ledger"
+PODS = "With devices of device plugins, not in the ledger"
+
+_NODES = (
+    Column("NODE"),
+    Column("RESOURCE"),
+    Column("PRODUCT"),
+    Column("MEMORY", right=True),
+    Column("REPLICAS", right=True),
+    Column("IN USE/ALLOCATABLE", right=True),
+    Column("CARDS", wide=True, right=True),
+    Column("SHARING", wide=True),
+    Column("MIG", wide=True),
+    Column("UNHEALTHY", wide=True, right=True),
+)
+
+_NODE_KEYS = (
+    "node", "resource", "product", "memoryMiB", "replicas", "inUse", "allocatable", "cards",
+    "sharing", "migStrategy", "unhealthy",
+)  # fmt: skip
+
+_PODS = (
+    Column("NAMESPACE"),
+    Column("POD"),
+    Column("DIALECT"),
+    Column("NODE"),
+    Column("DEVICES"),
+)
+
+_POD_KEYS = ("namespace", "pod", "dialect", "node", "devices")
+
+
+def plugin_nodes(fleet: Fleet) -> FurtherRows:
+    """One row for each resource that device plugins state on a node without cards of a ledger."""
+    devices = PluginDevices(fleet)
+    rows = [
+        _node_row(node, resource, devices.in_use(name, resource.name))
+        for name, node in devices.nodes.items()
+        for resource in node.resources.values()
+    ]
+    return FurtherRows(NODES, "devicePlugins", _NODES, tuple(rows), _NODE_KEYS)
+
+
+def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
+    """One row for each pod with devices of a plugin; of one node, or of all for None."""
+    users = PluginDevices(fleet).users
+    rows = [
+        _pod_row(name, user, fleet.dialects)
+        for name in users
+        for user in users[name]
+        if node in (None, name)
+    ]
+    return FurtherRows(PODS, "devicePlugins", _PODS, tuple(rows), _POD_KEYS)
+
+
+def _node_row(node: PluginNode, resource: PluginResource, in_use: int) -> Row:
+    unhealthy = resource.capacity - resource.allocatable
+    return Row(
+        f"node/{node.name}",
+        (
+            node.name, resource.name, resource.product,
+            "" if resource.memory is None else gib(resource.memory), str(resource.replicas),
+            f"{in_use}/{resource.allocatable}", "" if node.cards is None else str(node.cards),
+            resource.sharing, node.mig_strategy, str(unhealthy),
+        ),
+        {
+            "node": node.name, "resource": resource.name, "product": resource.product,
+            "memoryMiB": None if resource.memory is None else resource.memory // MIB,
+            "replicas": resource.replicas, "inUse": in_use, "allocatable": resource.allocatable,
+            "cards": node.cards, "sharing": resource.sharing, "migStrategy": node.mig_strategy,
+            "unhealthy": unhealthy,
+        },
+    )  # fmt: skip
+
+
+def _pod_row(node: str, user: DeviceUser, dialects: Sequence[Dialect]) -> Row:
+    ref = pod_ref(user.pod)
+    dialect = _dialect(user.pod, dialects)
+    return Row(
+        f"pod/{ref.name}",
+        (ref.namespace, ref.name, dialect or "", node, devices_text(user.amounts)),
+        {
+            "namespace": ref.namespace, "pod": ref.name, "dialect": dialect, "node": node,
+            "devices": dict(user.amounts),
+        },
+    )  # fmt: skip
+
+
+def _dialect(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
+    try:
+        found = dialect_of(pod, dialects)
+    except DialectError:
+        return None
+    return None if found is None else found.name
