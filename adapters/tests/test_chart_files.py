@@ -12,11 +12,12 @@ import yaml
 
 from adapters.dialects import conversion, record, registry
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.formats.nvidia_words import SHARED
 from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
-from adapters.dialects.plugin_resources import SHARED, WHOLE_CARDS
+from adapters.dialects.plugin_resources import WHOLE_CARDS
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.sidecar.in_cluster.scheduler_config import config_map_names

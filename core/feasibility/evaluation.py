@@ -136,7 +136,7 @@ class NodeEvaluation:
         """Which of some nodes give the pod none of their cards: a device plugin serves it there.
 
         They have no cards in the ledger. Unknown nodes are not among them, because a row does not
-        tell an undescribed node from one whose ledger cannot be read.
+        distinguish an undescribed node from one whose ledger cannot be read.
         """
         return self.inventory.without_cards()[rows] & (self.request.plugin is not None)
 

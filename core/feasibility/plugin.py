@@ -1,7 +1,7 @@
 """Requests that a vendor's own device plugin serves, against one node.
 
 On a node without cards such a pod is not ours. On a node of the ledger it must not get a card that
-was given away: where a dialect of the request describes cards, the ledger chooses them as for any
+is allocated: where a dialect of the request describes cards, the ledger chooses them as for any
 other request; elsewhere the kubelet chooses, so that every card that it may choose must be free.
 """
 

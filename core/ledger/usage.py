@@ -179,7 +179,7 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     card to online ones.
 
     What the kubelet chooses has company of its own kind alone: a device plugin gives a card to
-    several pods where it shares cards, and knows nothing of what the ledger gave away.
+    several pods where it shares cards, and does not know what the ledger allocated.
 
     Args:
         card: the card.
@@ -211,7 +211,7 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
     """Why two shares exclude each other in either order of arrival; None where they do not.
 
     A share whose record could not be read conflicts with none: its contents are not known. One of
-    the kubelet's choice conflicts with what the ledger gave away.
+    the kubelet's choice conflicts with what the ledger allocated.
     """
     if left.blocked or right.blocked:
         chosen = [share for share in (left, right) if share.blocked and share.by_kubelet]

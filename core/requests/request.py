@@ -36,7 +36,7 @@ class PluginShare(Enum):
     CARD = "card"
     """Whole cards. Another component can give the container other ones than the plugin chose."""
     DEVICE = "device"
-    """Replicas of shared cards, or MIG devices: the kubelet chooses, and tells nobody before."""
+    """Replicas of shared cards, or MIG devices: the kubelet chooses, after the pod is bound."""
 
 
 class CardKey(Enum):

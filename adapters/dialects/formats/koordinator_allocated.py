@@ -75,7 +75,7 @@ def read_beside(annotations: Text) -> dict[str, msgspec.Raw]:
     koord-scheduler writes it before the pod is bound; a text that cannot be parsed states none.
     """
     try:
-        found = decode(annotations, keys.ALLOCATED, dict[str, msgspec.Raw])
+        found = decode(annotations, words.ALLOCATED, dict[str, msgspec.Raw])
     except DialectError:
         return {}
     return {kind: devices for kind, devices in (found or {}).items() if kind != _GPU}

@@ -12,6 +12,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Documents,
     NodeDescription,
+    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import serves_node
@@ -67,6 +68,11 @@ class Nvidia:
     def claims(self) -> frozenset[str]:
         """None: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
         return frozenset()
+
+    @property
+    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
+        """None: Kubernetes itself counts the device plugin's resources."""
+        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether a pod requests a device of the plugin; see ``pod.matches``."""

@@ -135,10 +135,10 @@ class Policy:
                 return plan_void(equipment)
 
     def _of_plugin(self, facts: ContainerFacts, equipment: Equipment) -> AdjustmentPlan:
-        """Nothing to change where the cards of a device plugin are nobody else's.
+        """Nothing to change where the cards of a device plugin are no other pod's.
 
         The kubelet does not know the ledger. The service lets no such pod on a node where a card
-        that it may get is given away, but a pod can come to a node past the service.
+        that it may get is allocated, but a pod can come to a node past the service.
 
         Raises:
             GrantError: the ledger gave one of the cards to another pod.

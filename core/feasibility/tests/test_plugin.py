@@ -122,9 +122,9 @@ def obvious(request: Request, ledger: NodeLedger) -> Placement | Reason | None:
         return fit(replace(request, plugin=None), ledger)
     reach = {card.uuid for card in own if card.mode in request.modes} or {c.uuid for c in own}
     for uid, other in ledger.allocations.items():
-        if uid != request.uid and other.dialect != KUBELET:
-            if reach & {*other.blocked, *(grant.card for grant in other.grants)}:
-                return None
+        used = {*other.blocked, *(grant.card for grant in other.grants)}
+        if uid != request.uid and other.dialect != KUBELET and reach & used:
+            return None
     return Placement(ledger.node.name, (), frozenset(reach))
 
 

@@ -1,4 +1,4 @@
-"""Nodes that NVIDIA's or another vendor's device plugin serves: alone, or beside other components."""
+"""Nodes that a vendor's device plugin serves: alone, or beside other components."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

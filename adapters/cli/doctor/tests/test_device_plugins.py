@@ -1,6 +1,7 @@
 """Nodes that device plugins serve: alone, or beside our agent or HAMi."""
 
 import json
+from dataclasses import replace
 
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.tests.sound_cluster import (
@@ -13,12 +14,23 @@ from adapters.cli.doctor.tests.sound_cluster import (
     a_sound_cluster,
 )
 from adapters.wire import hardware
-from core.tests.builders import card
+from core.tests.builders import a_card
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-3g.20gb"
-HAMI = json.dumps([{"id": "GPU-1", "count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA-T4",
-                    "health": True, "index": 0}])  # fmt: skip
+HAMI = json.dumps(
+    [
+        {
+            "id": "GPU-1",
+            "count": 10,
+            "devmem": 16384,
+            "devcore": 100,
+            "type": "NVIDIA-T4",
+            "health": True,
+            "index": 0,
+        }
+    ]
+)
 
 
 def stating(cluster: SoundCluster, name: str, **annotations: str) -> Object:
@@ -38,7 +50,7 @@ def using(cluster: SoundCluster, name: str, resource: str = GPU, **spec: object)
 
 
 def with_agent(cluster: SoundCluster, name: str) -> None:
-    status = json.loads(hardware.encode(hardware.NodeHardware((card(node=name),))))
+    status = json.loads(hardware.encode(hardware.NodeHardware((replace(a_card(), node=name),))))
     ledger = {"kind": "NodeLedger", "metadata": {"name": name}, "spec": {}, "status": status}
     cluster.add(ledger)
     cluster.add(a_pod(f"{NAME}-node-{name}", NAMESPACE, nodeName=name))

@@ -1,6 +1,6 @@
 """The table of the policy against its rules as an ordered list of conditions."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,9 @@ class FixedGrants:
 
     def cards(self) -> Mapping[str, Card]:
         return EQUIPMENT.cards
+
+    def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
     known = True
 

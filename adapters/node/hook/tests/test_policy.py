@@ -65,7 +65,7 @@ def test_a_card_of_a_device_plugin_waits_for_no_record(profile: VendorProfile, c
     assert adjust(idle, PodSandbox(uid="x"), plugged) == NO_ADJUSTMENT
 
 
-@pytest.mark.parametrize("cards", ["GPU-1", "1", "GPU-0,GPU-1", "GPU-of-nobody"])
+@pytest.mark.parametrize("cards", ["GPU-1", "1", "GPU-0,GPU-1", "GPU-unknown"])
 @pytest.mark.parametrize("unread", [None, "the kubelet chooses"])
 def test_no_device_plugin_gives_a_card_that_the_ledger_gave_away(
     profile: VendorProfile, cards: str, unread: str | None

@@ -33,6 +33,7 @@ def test_ranks_are_in_the_order_of_the_names() -> None:
         bench = await a_service(a_node("n1"), a_node("small", memory=500))
         names = NameList.of(["small", "n1"])
         ranks = bench.service.feasibility.ranks(a_request_of(bench), names)
+        assert ranks is not None
         return list(ranks.tolist())
 
     assert run(work()) == [0, 1]
