@@ -1,0 +1,128 @@
+"""Pods that a device plugin serves, on nodes of the ledger and on others."""
+
+from typing import Any
+
+import pytest
+
+from adapters.sidecar.endpoints.kube_extender import KubeExtender
+from adapters.sidecar.endpoints.tests.kube_bodies import bind as bind_call
+from adapters.sidecar.endpoints.tests.kube_bodies import names, used
+from adapters.sidecar.endpoints.tests.reviews import admit, bind, response
+from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
+from adapters.sidecar.tests.builders import (
+    Bench,
+    Json,
+    a_node,
+    a_pod,
+    a_service,
+    body,
+    decoded,
+    run,
+)
+from adapters.stores.store import Change
+from core.requests.grant import KUBELET
+
+PLAIN = (
+    {"nvidia.com/gpu": 1},
+    {"nvidia.com/gpu.shared": 2},
+    {"nvidia.com/mig-1g.5gb": 1},
+    {"amd.com/gpu": 1},
+    {"metax-tech.com/gpu": 1},
+)
+
+
+def plain(name: str = "p", **limits: Any) -> Json:
+    return a_pod(name, limits=limits or {"nvidia.com/gpu": 1})
+
+
+@pytest.mark.parametrize("limits", PLAIN)
+def test_a_plain_pod_is_created_as_it_is(limits: Json) -> None:
+    with_node = a_pod(limits=limits)
+    with_node["spec"]["nodeName"] = "n1"
+
+    for pod in (a_pod(limits=limits), with_node):
+        answer = response(run(admit(pod)))
+        assert answer["allowed"] is True
+        assert "patch" not in answer
+
+
+@pytest.mark.parametrize("limits", PLAIN)
+def test_a_plain_pod_is_bound_unchanged_to_a_node_without_a_ledger(limits: Json) -> None:
+    async def work() -> tuple[Json, Json, Bench]:
+        bench = await a_service(pods=[a_pod("p", limits=limits), a_pod("q", limits=limits)])
+        called = await decoded(KubeExtender(bench.service).bind(bind_call("q", "stranger")))
+        return await bind(bench, "p", "stranger"), called, bench
+
+    answer, called, bench = run(work())
+
+    assert response(answer)["allowed"] is True
+    assert "patch" not in response(answer)
+    assert called == {"Error": ""}
+    assert (bench.store.writes, bench.cluster.bindings) == (0, 1)
+
+
+def test_a_pod_with_a_share_is_still_denied_there() -> None:
+    async def work() -> Json:
+        return await bind(await a_service(pods=[a_pod()]), "p", "stranger")
+
+    assert response(run(work()))["status"]["message"] == "stranger: no cards"
+
+
+def test_a_plain_pod_on_a_node_of_the_ledger_leaves_its_cards_to_no_other() -> None:
+    async def work() -> tuple[Json, Json, Bench]:
+        bench = await a_service(
+            a_node("n1", cards=1), a_node("n2", cards=1), pods=[plain(), a_pod("q"), plain("r")]
+        )
+        first = await bind(bench, "p", "n1")
+        refused = await bind(bench, "q", "n1")
+        await bind(bench, "q", "n2")
+        second = await bind(bench, "r", "n2")
+        assert response(first)["allowed"] is True
+        return refused, second, bench
+
+    refused, second, bench = run(work())
+
+    (held,) = bench.service.ledgers.inventory.ledger("n1").allocations.values()
+    assert (held.dialect, held.grants, len(held.blocked)) == (KUBELET, (), 1)
+    assert "may be in use by a pod whose card the kubelet chose" in str(response(refused))
+    assert "the kubelet, which would choose the card, does not know it" in str(response(second))
+    assert used(bench, "n2") == ["uid-q"]
+
+
+def test_filter_and_scores_prefer_no_node() -> None:
+    async def work() -> tuple[Json, Json, Json]:
+        bench = await a_service(a_node("n1", cards=1), pods=[a_pod("q")])
+        await bind(bench, "q", "n1")
+        bench.service.ledgers.put(Change("broken", None, "not readable"))
+        kube = KubeExtender(bench.service)
+        asked = names(plain(), "n1", "stranger", "broken")
+        nodes = body({"Pod": plain(), "Nodes": {"items": [{"metadata": {"name": "stranger"}}]}})
+        return (
+            await decoded(kube.filter(asked)),
+            await decoded(kube.prioritize(asked)),
+            await decoded(kube.filter(nodes)),
+        )
+
+    filtered, scored, of_nodes = run(work())
+
+    assert filtered["NodeNames"] == ["stranger"]
+    assert {each["Score"] for each in scored} == {0}
+    assert [each["metadata"]["name"] for each in of_nodes["Nodes"]["items"]] == ["stranger"]
+
+
+def test_vc_scheduler_plans_a_plain_pod_without_a_reservation() -> None:
+    async def work() -> tuple[Json, Json, Json, int]:
+        bench = await a_service()
+        volcano = VolcanoExtender(bench.service)
+        task = {"UID": "uid-p", "NodeName": "stranger", "Status": 2, "Pod": plain()}
+        node = {"Name": "stranger", "Node": {"metadata": {"name": "stranger"}}}
+        predicate = await decoded(volcano.predicate(body({"task": task, "node": node})))
+        allocated = await decoded(volcano.allocate(body({"task": task})))
+        scores = await decoded(volcano.prioritize(body({"task": task, "nodes": [node]})))
+        return predicate, allocated, scores, bench.service.ledgers.reservation_count()
+
+    predicate, allocated, scores, reservations = run(work())
+
+    assert not predicate.get("status") and not allocated.get("errMsg")
+    assert set(scores["nodeScore"].values()) == {0}
+    assert reservations == 0
