@@ -57,10 +57,13 @@ def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reaso
 def reachable_cards(request: Request, cards: tuple[Card, ...]) -> tuple[Card, ...]:
     """The cards of which the kubelet may give a pod a part.
 
-    Those of its vendor whose mode the request allows; where there is none all of its vendor,
-    because a description may be older than the device plugin.
+    A shared card or a MIG device is of a card of its vendor in such a mode; where there is none it
+    may be of any of its vendor, because a description may be older than the device plugin. What
+    counts as a whole card is a MIG device where the plugin's strategy is "single".
     """
     own = tuple(card for card in cards if _of_vendor(request, card))
+    if request.plugin is PluginShare.CARD:
+        return own
     return tuple(card for card in own if card.mode in request.modes) or own
 
 

@@ -51,7 +51,8 @@ def test_an_init_container_decides_the_dialect_too() -> None:
     [
         ({"nvidia.com/gpumem": 1000}, "hami"),
         ({"volcano.sh/vgpu-number": 1}, "volcano"),
-        ({"nvidia.com/gpu": 1}, "koordinator"),
+        ({"nvidia.com/gpu": 1}, "nvidia"),
+        ({"koordinator.sh/gpu-core": 50}, "koordinator"),
     ],
 )
 def test_rdma_beside_the_cards_of_any_dialect_is_no_second_dialect(

@@ -120,7 +120,10 @@ def obvious(request: Request, ledger: NodeLedger) -> Placement | Reason | None:
     own = [card for card in ledger.node.cards if card.vendor == request.vendor]
     if request.plugin is PluginShare.CARD and any(DIALECT in card.dialects for card in own):
         return fit(replace(request, plugin=None), ledger)
-    reach = {card.uuid for card in own if card.mode in request.modes} or {c.uuid for c in own}
+    in_mode = {card.uuid for card in own if card.mode in request.modes}
+    reach = {card.uuid for card in own}
+    if request.plugin is PluginShare.DEVICE:
+        reach = in_mode or reach
     for uid, other in ledger.allocations.items():
         used = {*other.blocked, *(grant.card for grant in other.grants)}
         if uid != request.uid and other.dialect != KUBELET and reach & used:

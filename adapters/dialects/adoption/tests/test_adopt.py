@@ -121,7 +121,7 @@ def test_an_unknown_allocation_leaves_no_card_free() -> None:
     rejected = fit(dialect.read_request(other), ledger)
 
     assert isinstance(rejected, Reason)
-    assert Cause.BLOCKED in {tally.cause for tally in rejected.counts}
+    assert Cause.HELD_BY_KUBELET in {tally.cause for tally in rejected.counts}
 
 
 def test_a_minor_beside_the_id_of_another_card_blocks_these_two_cards() -> None:

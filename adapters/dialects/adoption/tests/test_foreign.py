@@ -8,7 +8,7 @@ from adapters.wire.kube import Amount
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import GIB, MIB
-from core.requests.grant import Grant
+from core.requests.grant import KUBELET, KUBELET_CHOOSES, Grant
 
 RECORD = "hami.io/vgpu-devices-allocated"
 SHARED = Card("u0", "n", 0, "nvidia", "A100", 40 * GIB, 10, dialects=frozenset({"volcano"}))
@@ -51,13 +51,14 @@ def test_cards_of_nvidias_device_plugin_are_in_use_although_no_record_names_them
     found = adopt(bound(limits), NODE, ALL)
 
     assert found is not None
-    assert found.dialect == "nvidia"
-    assert found.unread == "the kubelet of n chose its cards, and the agent has not reported which"
+    assert (found.dialect, found.unread) == (KUBELET, KUBELET_CHOOSES)
     assert found.grants == ()
     assert found.blocked == blocked
 
 
-@pytest.mark.parametrize("limits", [{"cpu": 1}, {"example.com/fpga": 1}])
+@pytest.mark.parametrize(
+    "limits", [{"cpu": 1}, {"example.com/fpga": 1}, {"koordinator.sh/rdma": 1}]
+)
 def test_a_pod_that_uses_no_card_has_no_allocation(limits: dict[str, Amount]) -> None:
     assert adopt(bound(limits), NODE, ALL) is None
 

@@ -89,7 +89,7 @@ def test_every_container_has_its_own_share_and_a_finished_init_container_release
 def test_of_cards_that_others_may_share_only_these_are_blocked() -> None:
     found = adopted(ALONE, a_holding("u0", count=2, shared=True))
 
-    assert (found.dialect, found.grants) == ("nvidia", ())
+    assert (found.dialect, found.grants) == (KUBELET, ())
     assert found.blocked == {"u0"}
     assert (
         found.unread
@@ -111,7 +111,7 @@ def test_of_replicas_and_mig_devices_exactly_the_reported_cards_are_blocked(reso
     )
 
     assert {own} <= before.blocked
-    assert (found.dialect, found.grants) == ("nvidia", ())
+    assert (found.dialect, found.grants) == (KUBELET, ())
     assert found.blocked == {own}
 
 
