@@ -205,7 +205,7 @@ def test_the_release_and_kube_system_are_never_asked_about() -> None:
 
 @pytest.mark.parametrize("namespace", ["kube-system", "monitoring"])
 def test_a_release_in_a_namespace_that_the_webhooks_exclude_is_refused(namespace: str) -> None:
-    words = ("template", RELEASE, CHART, f"--namespace={namespace}")
+    words = ("template", RELEASE, CHART, "--kube-version=1.37.1", f"--namespace={namespace}")
     excluded = "--set=webhooks.excludedNamespaces={kube-system,monitoring}"
 
     with pytest.raises(ChartError, match=f"{namespace} is in webhooks.excludedNamespaces"):
