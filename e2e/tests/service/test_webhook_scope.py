@@ -85,6 +85,26 @@ def test_without_any_replica_all_pods_are_bound_and_shares_are_allocated_late(
     assert [*held(plane, NODE)] == [waits]
 
 
+def test_pods_of_a_device_plugin_are_never_touched_where_no_ledger_is(service: Service) -> None:
+    plane = service.plane
+    plane.api.create("/api/v1/nodes", {"metadata": {"name": "stranger"}})
+    for number, resource in enumerate(("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "amd.com/gpu")):
+        for where in ("with", "without"):
+            wanted = pod(f"{where}-{number}", "x", {resource: "1"})
+            if where == "without":
+                service.stop()
+            plane.api.create(PODS, wanted)
+            bind(plane.api, wanted["metadata"]["name"], "stranger")
+            found = plane.api.get(f"{PODS}/{wanted['metadata']['name']}")
+            (container,) = found["spec"]["containers"]
+            assert found["spec"]["nodeName"] == "stranger"
+            assert "env" not in container
+            assert "annotations" not in found["metadata"]
+        service.start()
+    names = [each["metadata"]["name"] for each in plane.api.get(LEDGERS)["items"]]
+    assert "stranger" not in names
+
+
 def annotations(plane: ControlPlane, name: str) -> dict[str, str]:
     found: dict[str, str] = plane.api.get(f"{PODS}/{name}")["metadata"].get("annotations", {})
     return found
