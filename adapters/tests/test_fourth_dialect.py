@@ -186,7 +186,7 @@ def test_the_agent_verifies_the_cards_that_its_runtime_hook_injects() -> None:
 def test_without_the_entry_its_name_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "node.yaml"
     file.write_text("publish: {dialects: [other]}")
-    expected = "must be one of volcano, koordinator, metax, hami, acme"
+    expected = "must be one of volcano, koordinator, metax, hami, nvidia, acme"
 
     with pytest.raises(node_config.ConfigError, match=f"publish.dialects: 'other': {expected}"):
         node_config.read(file)

@@ -88,7 +88,7 @@ def test_a_card_of_nvidias_own_plugin_blocks_its_node_and_is_reported(ours: Ours
     row = ours.adopted["p-plain"]
 
     assert row["blocked"] == ["GPU-gpu-p-0", "GPU-gpu-p-1"]
-    assert "chose its cards" in ours.unknown[0]
+    assert "the kubelet chooses its cards" in ours.unknown[0]
     assert "dragoman_allocations_unknown 1.0" in ours.metrics
 
 

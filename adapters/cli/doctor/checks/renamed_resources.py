@@ -16,6 +16,7 @@ from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect
+from adapters.dialects.plugin_resources import plugin_share
 from adapters.dialects.strangers import counts
 
 # As charts/dragoman/templates/_helpers.tpl, dragoman.prefixes, and webhooks.yaml write them.
@@ -34,7 +35,8 @@ def check(seen: Observed) -> Iterator[CheckResult]:
             CHECK, str(error), "correct the ConfigMap; the service keeps its last settings"
         )
         return
-    counted = sorted(name for name in named if counts(name, dialects))
+    shares = (name for name in named if plugin_share(name) is None)
+    counted = sorted(name for name in shares if counts(name, dialects))
     for release in seen.releases():
         found = webhooks_of(seen, release).get(PODS)
         prefixes = () if found is None else _prefixes(found)

@@ -10,11 +10,13 @@ from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
 from adapters.cli.doctor.programs import ProgramPod
+from adapters.dialects.plugin_resources import plugin_share
 from adapters.wire.budget import Selector, matches
 
 CHECK = "webhooks"
 
-_NAMES = frozenset(NAMES)
+_NAMES = frozenset(name for name in NAMES if plugin_share(name) is None)
+"""Resources by which pods request a share; pods of a device plugin alone pass the webhook."""
 PODS, BINDINGS = "pods.dragoman.dev", "bindings.dragoman.dev"
 _VARIABLE, _VOID = "NVIDIA_VISIBLE_DEVICES", "void"
 

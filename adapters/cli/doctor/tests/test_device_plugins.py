@@ -68,11 +68,11 @@ def test_nodes_that_are_not_ours_are_counted_and_need_no_agent() -> None:
     using(cluster, "mig", MIG, nodeName="gpu-2")
     using(cluster, "waits")
     using(cluster, "ended", nodeName="gpu-1")["status"] = {"phase": "Succeeded"}
+    assert cluster.problems() == []
     using(cluster, "share", "volcano.sh/vgpu-number")
 
     (found,) = of_plugins(cluster)
 
-    assert cluster.problems() == []
     assert found.text == (
         f"2 nodes state {GPU}, {MIG} by a device plugin, and no annotation, Device or agent"
         " describes the cards (gpu-1, gpu-2); 2 pods have such devices there, 1 wait for some."

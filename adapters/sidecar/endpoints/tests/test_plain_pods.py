@@ -123,6 +123,7 @@ def test_vc_scheduler_plans_a_plain_pod_without_a_reservation() -> None:
 
     predicate, allocated, scores, reservations = run(work())
 
-    assert not predicate.get("status") and not allocated.get("errMsg")
+    assert not predicate.get("status")
+    assert not allocated.get("errMsg")
     assert set(scores["nodeScore"].values()) == {0}
     assert reservations == 0

@@ -14,6 +14,8 @@ const CAUSES = {
   "containers fit one by one but not together": "各容器单独放得下，一起放不下",
   "not described in the pod's dialect": "没有以该 Pod 的方言描述",
   "held by an allocation that cannot be read": "被无法读取的分配占住",
+  "in use, and the kubelet, which would choose the card, does not know it": "已被使用，而选择该卡的 kubelet 不知道",
+  "may be in use by a pod whose card the kubelet chose": "可能正被由 kubelet 选卡的 Pod 使用",
   "unhealthy": "不健康",
   "other vendor": "厂商不同",
   "other sharing mode": "共享模式不同",
