@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from adapters.cli.host_quotas import read_host_quotas
 from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
+from adapters.cli.input.host_quotas import read_host_quotas
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError
