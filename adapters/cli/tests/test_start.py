@@ -47,7 +47,7 @@ PARSED = SIGNATURES | {"pydantic"}
 """Also what typer imports when it parses a command's own arguments."""
 
 READING = PARSED | {
-    "adapters.cli.device_plugins", "adapters.cli.fleet", "adapters.cli.host_quotas",
+    "adapters.cli.device_plugins", "adapters.cli.fleet",
     "adapters.cli.quotas",
     "adapters.dialects", "adapters.sidecar", "adapters.stores", "adapters.wire", "core", "msgspec",
     "numpy", "yaml",
