@@ -77,6 +77,22 @@ def test_a_pod_without_a_share_has_no_claim() -> None:
     assert convert(a_pod([Container("main")]), DIALECTS) is None
 
 
+def test_whole_cards_of_a_device_plugin_are_claims_of_all_of_a_card() -> None:
+    found = conversion(a_pod([a_container("nvidia.com/", {"gpu": 2})]))
+
+    (claim,) = found.specs.values()
+    (request,) = claim["devices"]["requests"]
+    assert (found.dialect, request["exactly"]["count"]) == ("nvidia", 2)
+    assert "capacity" not in request["exactly"]
+
+
+@pytest.mark.parametrize("name", ["gpu.shared", "mig-1g.5gb"])
+def test_devices_that_the_kubelet_chooses_have_no_claim(name: str) -> None:
+    found = convert(a_pod([a_container("nvidia.com/", {name: 1})]), DIALECTS)
+
+    assert found == Inexact(("devices that the kubelet chooses have no claims",))
+
+
 @pytest.mark.parametrize(
     ("domain", "limits", "annotations", "loss"),
     [

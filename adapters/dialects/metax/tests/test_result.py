@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import NO_RESULT, DialectError
 from adapters.dialects.formats.hami_record import METAX_ALLOCATED, TIME
 from adapters.dialects.formats.hami_record import NODE_KEY as NODE_OF_RECORD
 from adapters.dialects.metax import keys
@@ -22,8 +22,8 @@ from adapters.wire.kube import Container, Pod
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Grant
-from core.requests.request import Phase
+from core.requests.grant import Grant, Placement
+from core.requests.request import Phase, PluginShare
 
 NOW = 1_760_000_000_123_456_789
 NODE = zones(2, 2)
@@ -136,6 +136,22 @@ def test_whole_cards_are_read_from_their_own_record() -> None:
     assert read_back(pod, whole_node()) == (
         Grant("main", "node-a-metax-7", 64 * GIB, 100, exclusive=True),
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "plugin"), [({"gpu": 1}, PluginShare.CARD), ({"sgpu": 1}, None)]
+)
+def test_only_whole_cards_are_served_by_metaxs_plugin_alone(
+    limits: dict[str, str | int | float], plugin: PluginShare | None
+) -> None:
+    assert METAX.read_request(a_pod(limits)).plugin is plugin
+
+
+def test_a_pod_that_got_no_card_of_ours_has_no_result() -> None:
+    pod = a_pod({"gpu": 1})
+    nothing = Placement("node-a", ())
+
+    assert METAX.write_result(pod, METAX.read_request(pod), nothing, NODE, 0) == NO_RESULT
 
 
 def test_a_whole_card_on_a_node_that_names_its_cards_may_be_any_of_them() -> None:
