@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.dialects.strangers import MOST, advice
+from adapters.dialects.strangers import MOST, advice, uncounted
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Pod
 
@@ -61,6 +61,14 @@ def test_a_resource_of_an_accelerator_that_no_dialect_counts_is_named(name: str)
     assert advice(bound({name: 1, "cpu": 1}), ALL) == (
         f"spec.containers[c].resources[{name}]: Dragoman does not count this resource",
     )
+
+
+def test_what_a_dialect_or_a_plugin_counts_is_not_uncounted() -> None:
+    pod = bound(
+        dict.fromkeys(("huawei.com/Ascend910B", "nvidia.com/gpu", "volcano.sh/vgpu-number"), 1)
+    )
+
+    assert uncounted(pod, ALL) == ("huawei.com/Ascend910B",)
 
 
 @pytest.mark.parametrize("name", ["koordinator.sh/rdma", "kubernetes.io/rdma"])

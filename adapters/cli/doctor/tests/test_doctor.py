@@ -376,12 +376,23 @@ def test_a_scheduler_that_does_not_ask_and_is_the_only_one_is_an_error() -> None
     assert second == (ERROR, "no scheduler asks Dragoman as it must")
 
 
-def test_a_configuration_that_lacks_a_part_is_an_error_with_the_command() -> None:
+@pytest.mark.parametrize(
+    ("part", "instead"),
+    [
+        ("percentageOfNodesToScore: 100", ""),
+        ("ignorable: true", "ignorable: false"),
+        ("{name: nvidia.com/gpu}", "{name: nvidia.com/gpu, ignoredByScheduler: true}"),
+    ],
+)
+def test_a_configuration_that_lacks_a_part_is_an_error_with_the_command(
+    part: str, instead: str
+) -> None:
     cluster = only()
     add_scheduler(cluster, Scheduler.KUBE)
     config = cluster.find("configmaps", "kube-scheduler")
     text = config["data"]["config.yaml"]
-    config["data"]["config.yaml"] = text.replace("percentageOfNodesToScore: 100", "")
+    assert part in text
+    config["data"]["config.yaml"] = text.replace(part, instead)
 
     found = next(each for each in cluster.problems() if each.check == "schedulers")
 
