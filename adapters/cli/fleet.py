@@ -17,9 +17,8 @@ from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugin_nodes import read_plugin_node
-from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
-from adapters.dialects.plain_pods import plain_amounts
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.reconcile.plan import reconcile
@@ -214,21 +213,10 @@ class _Reader:
         bound = self._bound
         if claims:
             bound = {**bound, **{held.uid: name for held in claims}}
-        counted = pods if ledger.node.cards or node.cards else tuple(self._with_record(pods))
-        view = NodeView(ledger, node, counted, bound, holdings=holdings, claims=claims)
+        view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)
         return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
-
-    def _with_record(self, pods: Iterable[Pod]) -> Iterator[Pod]:
-        """The pods that a ledger has a record of, on a node without cards: all but plain ones."""
-        for pod in pods:
-            try:
-                plain = plain_amounts(pod, self._dialects)
-            except DialectError:
-                plain = {}
-            if not plain:
-                yield pod
 
     def _record(self, name: str) -> tuple[NodeLedger | None, NodeHardware | None, str | None]:
         """The NodeLedger of a node, its agent's report, and why the NodeLedger is unreadable."""

@@ -4,7 +4,7 @@ A name that is close to one that a dialect reads is probably misspelled. A resou
 accelerator that no dialect counts is named, so that its author does not wait for Dragoman.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -93,10 +93,10 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
                 yield f"{member.path}.resources[{name}]: Dragoman does not count this resource"
 
 
-def uncounted(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """Resources of accelerators that a pod names, and neither a dialect nor a plugin counts."""
-    names = (name for name in resource_names(pod) if name.startswith(_ACCELERATORS))
-    return tuple(sorted(name for name in names if not _is_served(name, dialects)))
+def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
+    """Those resources of accelerators that neither a dialect nor a known device plugin counts."""
+    of_cards = (name for name in names if name.startswith(_ACCELERATORS))
+    return tuple(sorted(name for name in of_cards if not _is_served(name, dialects)))
 
 
 def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:

@@ -138,6 +138,8 @@ def _csv(rows: Sequence[Row], *, headers: bool) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={each}" for key, each in value.items())
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
     return "" if value is None else value

@@ -46,6 +46,11 @@ def nodes(file: str) -> list[str | None]:
     return [pod.get("node") for pod in report(file)["pods"]]
 
 
+def cards(file: str) -> list[Any]:
+    """By pod, what its containers get; without the annotations, which have the time."""
+    return [pod["containers"] for pod in report(file)["pods"]]
+
+
 def test_pods_of_all_dialects_count_and_the_one_past_the_limit_is_refused(tmp_path: Path) -> None:
     file = a_file(tmp_path, a_quota(THIRTY))
 
@@ -79,7 +84,7 @@ def test_all_are_placed_beside_a_quota_of_other_resources(tmp_path: Path) -> Non
     )
 
     assert None not in nodes(file)
-    assert report(file) == report(a_file(tmp_path))
+    assert cards(file) == cards(a_file(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.output.amounts import gib, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing
-from adapters.cli.view.plugin_rows import plugin_nodes
+from adapters.cli.view.plugin_rows import plugin_nodes, uncounted_nodes
 from adapters.cli.view.used import used, used_fields
 from adapters.wire.agent_report import Use, total
 from core.feasibility.fragmentation import FreeShares, free_shares
@@ -67,7 +67,8 @@ def top_nodes(fleet: Fleet) -> Listing:
         for name, state in fleet.nodes.items()
         for left in free_shares(state.ledger)
     ]
-    return Listing("NodeList", _NODES, tuple(rows), _NODE_KEYS, plugin_nodes(fleet))
+    further, notes = plugin_nodes(fleet), uncounted_nodes(fleet)
+    return Listing("NodeList", _NODES, tuple(rows), _NODE_KEYS, further, notes)
 
 
 def top_cards(fleet: Fleet) -> Listing:

@@ -10,6 +10,7 @@ from adapters.cli.view.listing import FurtherRows
 from adapters.dialects.device_plugin_nodes import PluginNode, PluginResource
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.strangers import uncounted
 from adapters.wire.kube import Pod, pod_ref
 from core.hardware.quantity import MIB
 
@@ -56,6 +57,24 @@ def plugin_nodes(fleet: Fleet) -> FurtherRows:
     return FurtherRows(NODES, "devicePlugins", _NODES, tuple(rows), _NODE_KEYS)
 
 
+def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
+    """A sentence for each accelerators' resource that nodes state and Dragoman does not count.
+
+    Args:
+        fleet: the cluster.
+        only: the name of one node; all nodes for None.
+    """
+    nodes: dict[str, list[str]] = {}
+    for name, state in fleet.nodes.items():
+        stated = state.kube.status.allocatable or {}
+        for resource in uncounted(stated, fleet.dialects) if only in (None, name) else ():
+            nodes.setdefault(resource, []).append(name)
+    return tuple(
+        f"{_stating(names)} {resource}, which Dragoman does not count"
+        for resource, names in sorted(nodes.items())
+    )
+
+
 def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
     """One row for each pod with devices of a plugin; of one node, or of all for None."""
     users = PluginDevices(fleet).users
@@ -66,6 +85,10 @@ def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
         if node in (None, name)
     ]
     return FurtherRows(PODS, "devicePlugins", _PODS, tuple(rows), _POD_KEYS)
+
+
+def _stating(names: Sequence[str]) -> str:
+    return f"{names[0]} states" if len(names) == 1 else f"{len(names)} nodes state"
 
 
 def _node_row(node: PluginNode, resource: PluginResource, in_use: int) -> Row:

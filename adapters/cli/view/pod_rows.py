@@ -1,8 +1,11 @@
 """``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
+from adapters.cli.device_plugins import DeviceUser, PluginDevices, devices_text
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.input.source import InputError
@@ -10,10 +13,11 @@ from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.quotas import counted
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
-from adapters.cli.view.plugin_rows import device_users
+from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
 from adapters.cli.view.used import used, used_fields
 from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
+from adapters.wire.kube import pod_ref
 from adapters.wire.quota import limited_amounts
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
@@ -49,6 +53,7 @@ _NAMESPACES = (
     Column("CARDS", right=True),
     Column("GRANTED", right=True),
     Column("COMPUTE", right=True),
+    Column("DEVICES"),
     Column("QUOTA"),
     Column("USED", wide=True, right=True),
     Column("USED-COMPUTE", wide=True, right=True),
@@ -56,8 +61,8 @@ _NAMESPACES = (
 )
 
 _NAMESPACE_KEYS = (
-    "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "quota", "dialects",
-    "usedMiB", "usedCompute",
+    "namespace", "pods", "pending", "cards", "grantedMiB", "compute", "devices", "quota",
+    "dialects", "usedMiB", "usedCompute",
 )  # fmt: skip
 
 _SHARES = (
@@ -95,22 +100,30 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
 
 
 def top_namespaces(fleet: Fleet) -> Listing:
-    """One row for each namespace with pods that have cards or wait for some, or with a quota."""
+    """One row for each namespace with pods that have cards or wait for some, or with a quota.
+
+    Pods with devices of a device plugin count too; their cards are known to the kubelet alone.
+    """
     allocations: dict[str, list[Allocation]] = {}
     for state in fleet.nodes.values():
         for allocation in state.ledger.allocations.values():
             allocations.setdefault(allocation.pod_ref.namespace, []).append(allocation)
+    users: dict[str, list[DeviceUser]] = {}
+    for user in chain.from_iterable(PluginDevices(fleet).users.values()):
+        users.setdefault(pod_ref(user.pod).namespace, []).append(user)
     pending: dict[str, int] = {}
     for pod in fleet.pending():
         if requests_cards(pod, fleet.dialects):
             name = pod.metadata.namespace or "default"
             pending[name] = pending.get(name, 0) + 1
     quotas = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
-    names = sorted({*allocations, *pending, *quotas})
     rows = [
-        _namespace_row(n, allocations.get(n, []), pending.get(n, 0), quotas.get(n), fleet.agents)
-        for n in names
-    ]
+        _namespace_row(
+            name, allocations.get(name, []), users.get(name, []), pending.get(name, 0),
+            quotas.get(name), fleet.agents,
+        )
+        for name in sorted({*allocations, *users, *pending, *quotas})
+    ]  # fmt: skip
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
 
 
@@ -135,7 +148,8 @@ def who(fleet: Fleet, place: str) -> Listing:
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
     rows = [row for card in cards for row in _share_rows(state, card)]
     further = None if wanted else device_users(fleet, name)
-    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further)
+    notes = uncounted_nodes(fleet, name)
+    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further, notes)
 
 
 def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:
@@ -162,6 +176,7 @@ def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:
 def _namespace_row(
     name: str,
     allocations: list[Allocation],
+    users: list[DeviceUser],
     pending: int,
     quota: Quota | None,
     agents: AgentReports,
@@ -170,16 +185,20 @@ def _namespace_row(
     cards = sum(len({grant.card for grant in each.grants} | each.blocked) for each in allocations)
     memory = sum(map(memory_of, allocations))
     compute = sum(map(compute_of, allocations))
+    devices = Counter[str]()
+    for user in users:
+        devices.update(user.amounts)
+    pods = len(allocations) + len(users)
     dialects = sorted({each.dialect for each in allocations})
     return Row(
         f"namespace/{name}",
         (
-            name, str(len(allocations)), str(pending), str(cards), gib(memory), percent(compute),
-            _quota_text(quota), *used(in_use), ",".join(dialects),
+            name, str(pods), str(pending), str(cards), gib(memory), percent(compute),
+            devices_text(devices), _quota_text(quota), *used(in_use), ",".join(dialects),
         ),
         {
-            "namespace": name, "pods": len(allocations), "pending": pending, "cards": cards,
-            "grantedMiB": memory // MIB, "compute": compute,
+            "namespace": name, "pods": pods, "pending": pending, "cards": cards,
+            "grantedMiB": memory // MIB, "compute": compute, "devices": dict(devices),
             "quota": None if quota is None else limited_amounts(quota),
             "dialects": dialects, **used_fields(in_use),
         },

@@ -7,6 +7,7 @@ from adapters.cli.device_plugins import DeviceFit, PluginDevices
 from adapters.cli.fleet import Fleet
 from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.quotas import NamespaceQuotas
+from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.plain_pods import amounts_of
@@ -106,7 +107,7 @@ class Judge:
         try:
             dialect = dialect_of(pod, self._fleet.dialects)
             if dialect is None:
-                return Verdict(None, uncounted=uncounted(pod, self._fleet.dialects))
+                return Verdict(None, uncounted=uncounted(resource_names(pod), self._fleet.dialects))
             request = dialect.read_request(pod)
             amounts = amounts_of(pod, request)
         except DialectError as error:

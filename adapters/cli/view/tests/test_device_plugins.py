@@ -15,10 +15,15 @@ MIG = "nvidia.com/mig-3g.20gb"
 
 
 def of(*words: str) -> str:
-    """What a command prints of the dump, with notes and warnings."""
+    """What a command prints of the dump."""
     result = command(*words, "-f", DUMP)
     assert result.exit_code in (0, 1), result.output
-    return result.output
+    return result.stdout
+
+
+def notes_of(*words: str) -> str:
+    """What a command notes of the dump."""
+    return command(*words, "-f", DUMP).stderr
 
 
 def changed(tmp_path: Path, name: str, **labels: str) -> Path:
@@ -91,10 +96,14 @@ def test_pods_have_their_devices(words: tuple[str, ...]) -> None:
     assert line.split() == ["research", "mig-a", "nvidia", "mig-mixed-1", "1", MIG]
 
 
-def test_waiting_pods_count_in_their_namespace() -> None:
-    (web,) = (e for e in as_plain("top", "namespaces", "-f", DUMP)["items"] if e["pending"] == 2)
+def test_pods_that_wait_or_have_devices_count_in_their_namespace() -> None:
+    rows = {e["namespace"]: e for e in as_plain("top", "namespaces", "-f", DUMP)["items"]}
 
-    assert web["namespace"] == "web"
+    assert (rows["web"]["pods"], rows["web"]["pending"]) == (3, 2)
+    assert rows["web"]["devices"] == {"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 1}
+    assert rows["video"]["pods"] == 1
+    csv = of("top", "namespaces", "-o", "csv")
+    assert "nvidia.com/gpu=2 nvidia.com/gpu.shared=1" in csv
 
 
 def test_pods_that_wait_for_devices_are_pending_with_the_counts() -> None:
@@ -111,9 +120,17 @@ def test_pods_that_wait_for_devices_are_pending_with_the_counts() -> None:
 def test_a_pod_with_resources_that_no_dialect_counts_is_named() -> None:
     text = "requests huawei.com/Ascend910B, which Dragoman does not count"
 
-    assert f"note: npu/finetuning {text}" in of("pending", "-A")
+    assert f"note: npu/finetuning {text}" in notes_of("pending", "-A")
     assert f"is pending: {text}" in of("explain", "pod", "finetuning", "-n", "npu")
     assert f"is bound to npu-1: {text}" in of("explain", "pod", "pretraining", "-n", "npu")
+
+
+def test_a_node_with_resources_that_no_dialect_counts_is_named() -> None:
+    note = "note: npu-1 states huawei.com/Ascend910B, which Dragoman does not count"
+
+    assert note in notes_of("top")
+    assert note in notes_of("who", "npu-1")
+    assert notes_of("who", "dgx-1") == ""
 
 
 @pytest.mark.parametrize(
@@ -125,7 +142,7 @@ def test_a_pod_with_resources_that_no_dialect_counts_is_named() -> None:
     ],
 )
 def test_an_empty_list_of_a_namespace_counts_the_others(words: tuple[str, ...], note: str) -> None:
-    assert f"note: {note}" in of(*words)
+    assert f"note: {note}" in notes_of(*words)
 
 
 def test_a_list_that_is_empty_in_all_namespaces_says_so() -> None:
