@@ -13,7 +13,7 @@ from adapters.dialects.device_plugin_nodes import PluginNode, read_plugin_node
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.plugin_resources import plugin_amounts
 from adapters.wire.kube import Pod
-from core.feasibility.plugin import kubelet_chooses
+from core.feasibility.plugin import is_not_ours, kubelet_chooses
 from core.feasibility.selection import NodeSelection
 from core.requests.request import Request
 
@@ -188,7 +188,7 @@ def devices_text(amounts: Mapping[str, int]) -> str:
 
 
 def _is_undescribed(state: NodeState) -> bool:
-    return state.unreadable is None and not state.node.cards
+    return state.unreadable is None and is_not_ours(state.ledger)
 
 
 def _users(pods: Iterable[Pod]) -> Iterator[DeviceUser]:

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from itertools import count
 
+from core.feasibility.plugin import has_undescribed_cards
 from core.hardware.card import Card, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -87,7 +88,8 @@ class NodeClassIds:
         """The class id of a node in the state of its ledger."""
         if len(self._ids) > self._limit:
             self._ids.clear()
-        key = (self._idle_id(ledger.node), tuple(map(_shares, ledger.usages)))
+        shares = tuple(map(_shares, ledger.usages))
+        key = (self._idle_id(ledger.node), shares, has_undescribed_cards(ledger))
         return self._ids.setdefault(key, next(self._next))
 
     def _idle_id(self, node: Node) -> int:

@@ -14,6 +14,7 @@ from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_results import NodeResults, collected_reasons
+from core.feasibility.plugin import is_not_ours
 from core.feasibility.results import FITS, NO_CLASS, REJECTED, Rejection, SignatureResults
 from core.feasibility.selection import NodeSelection
 from core.hardware.card import Mode
@@ -135,17 +136,18 @@ class NodeEvaluation:
     def untouched(self, rows: Rows) -> Mask:
         """Which of some nodes give the pod none of their cards: a device plugin serves it there.
 
-        They have no cards in the ledger. Unknown nodes are not among them, because a row does not
-        distinguish an undescribed node from one whose ledger cannot be read.
+        They have no cards in the ledger, and had none that pods still have. Unknown nodes are not
+        among them, because a row does not distinguish an undescribed node from one whose ledger
+        cannot be read.
         """
-        return self.inventory.without_cards()[rows] & (self.request.plugin is not None)
+        return self.inventory.not_ours()[rows] & (self.request.plugin is not None)
 
     def is_untouched(self, name: str) -> bool:
         """Whether the pod gets no card of one node, because a device plugin serves it there."""
         if self.request.plugin is None:
             return False
         ledger = self.inventory.get(name)
-        return name not in self._unreadable if ledger is None else not ledger.node.cards
+        return name not in self._unreadable if ledger is None else is_not_ours(ledger)
 
     def fits(self, name: str) -> bool:
         """Whether the request fits one node."""

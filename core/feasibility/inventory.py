@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.columns import CapacityTable
 from core.feasibility.equivalence import NodeClassIds, hardware_class
+from core.feasibility.plugin import has_undescribed_cards
 from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -40,6 +41,7 @@ class Inventory:
         self._of_pod: dict[str, tuple[str, ...]] = {}
         self._of_group: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, frozenset[str]] = {}
+        self._undescribed: set[str] = set()
         self._class_ids = NodeClassIds()
         self._class_of = np.full(1, -1, np.int64)
         for ledger in ledgers:
@@ -99,6 +101,9 @@ class Inventory:
                 self._leave(name)
             self._enter(name, ledger)
         self._ledgers[name] = ledger
+        self._undescribed.discard(name)
+        if has_undescribed_cards(ledger):
+            self._undescribed.add(name)
         self._class_of[self._row_of[name]] = -1
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
@@ -111,6 +116,7 @@ class Inventory:
             return
         self.membership_version += 1
         self._leave(node)
+        self._undescribed.discard(node)
         for uid in self._ledgers.pop(node).allocations:
             _toggle(self._of_pod, uid, node)
         self._put_groups(node, frozenset())
@@ -151,12 +157,14 @@ class Inventory:
             mask &= self._with_cards(request.allow_uuids)
         return mask
 
-    def without_cards(self) -> Mask:
-        """By row, whether the node has no cards; False in one more cell, for an unknown node."""
+    def not_ours(self) -> Mask:
+        """By row, what ``is_not_ours`` says; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             if not table.models:
                 mask[table.rows[: len(table.names)]] = True
+        for name in self._undescribed:
+            mask[self._row_of[name]] = False
         return mask
 
     def loads(self, weights: Weights) -> Numbers:

@@ -8,8 +8,8 @@ other request; elsewhere the kubelet chooses, so that every card that it may cho
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, first_conflict, shares_by_card
-from core.requests.grant import Allocation, Placement
-from core.requests.reason import Reason, count_causes
+from core.requests.grant import KUBELET, Allocation, Placement
+from core.requests.reason import Cause, Reason, count_causes
 from core.requests.request import PluginShare, Request
 
 
@@ -26,6 +26,24 @@ def kubelet_chooses(request: Request, cards: tuple[Card, ...]) -> bool:
     return request.plugin is PluginShare.DEVICE or not any(map(request.described, own))
 
 
+def has_undescribed_cards(ledger: NodeLedger) -> bool:
+    """Whether pods have cards by the ledger that nothing describes any more.
+
+    The kubelet may choose these cards, and which of them it chose cannot be known.
+    """
+    described = {card.uuid for card in ledger.node.cards}
+    return any(
+        not described.issuperset(allocation.cards)
+        for allocation in ledger.allocations.values()
+        if allocation.dialect != KUBELET
+    )
+
+
+def is_not_ours(ledger: NodeLedger) -> bool:
+    """Whether a node has no cards for the ledger to allocate, and had none that pods still have."""
+    return not ledger.node.cards and not has_undescribed_cards(ledger)
+
+
 def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reason:
     """A placement without grants, on a node where the kubelet chooses.
 
@@ -33,6 +51,8 @@ def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reaso
         request: for which ``kubelet_chooses`` is true there.
         ledger: of the node, without what the pod has already.
     """
+    if has_undescribed_cards(ledger):
+        return Reason(ledger.node.name, len(ledger.node.cards), cause=Cause.UNDESCRIBED)
     reachable = reachable_cards(request, ledger.node.cards)
     blocked = frozenset(card.uuid for card in reachable)
     placement = Placement(ledger.node.name, (), blocked)

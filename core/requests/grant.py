@@ -115,6 +115,11 @@ class Allocation:
         """The pod that holds it."""
         return PodRef.parse(self.pod, self.uid)
 
+    @property
+    def cards(self) -> frozenset[str]:
+        """The uuids of all cards of which it has, or may have, a part."""
+        return self.blocked.union(grant.card for grant in self.grants)
+
     @classmethod
     def of(cls, request: Request, placement: Placement) -> "Allocation":
         """The allocation of a placement to a request."""

@@ -25,6 +25,7 @@ class Cause(Enum):
     DIALECT = "not described in the pod's dialect"
     BLOCKED = "held by an allocation that cannot be read"
     KUBELET = "in use, and the kubelet, which would choose the card, does not know it"
+    UNDESCRIBED = "pods have cards that nothing describes any more, and the kubelet may choose them"
     HELD_BY_KUBELET = "may be in use by a pod whose card the kubelet chose"
     UNHEALTHY = "unhealthy"
     VENDOR = "other vendor"

@@ -154,7 +154,7 @@ def who(fleet: Fleet, place: str) -> Listing:
 
 def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:
     ref = allocation.pod_ref
-    uuids = sorted({grant.card for grant in allocation.grants} | allocation.blocked)
+    uuids = sorted(allocation.cards)
     memory, compute = memory_of(allocation), compute_of(allocation)
     note = allocation.unread or ""
     return Row(
@@ -182,7 +182,7 @@ def _namespace_row(
     agents: AgentReports,
 ) -> Row:
     in_use = total(agents.pod(each.node, each.pod) for each in allocations)
-    cards = sum(len({grant.card for grant in each.grants} | each.blocked) for each in allocations)
+    cards = sum(len(each.cards) for each in allocations)
     memory = sum(map(memory_of, allocations))
     compute = sum(map(compute_of, allocations))
     devices = Counter[str]()

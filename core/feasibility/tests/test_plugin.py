@@ -49,6 +49,11 @@ def elsewhere(ledger: NodeLedger) -> NodeLedger:
     return ledger.with_node(replace(ledger.node, cards=cards))
 
 
+def described_in_part(ledger: NodeLedger, left: int | None) -> NodeLedger:
+    """The same node with its first cards alone; with all of them for None."""
+    return ledger.with_node(replace(ledger.node, cards=ledger.node.cards[:left]))
+
+
 def by_kubelet(*cards: str, uid: str = "served") -> Allocation:
     return replace(unreadable(uid, cards), dialect=KUBELET, unread=KUBELET_CHOOSES)
 
@@ -57,6 +62,27 @@ def test_a_node_without_cards_fits_and_gives_none() -> None:
     for share in PluginShare:
         assert fit(plain(share), empty()) == Placement("n", ())
     assert isinstance(fit(a_request(), empty()), Reason)
+
+
+def test_a_node_that_is_described_no_more_is_ours_while_pods_have_its_cards() -> None:
+    ledger = described_in_part(empty(a_card("a")).adopt(held(a_grant("a"))), 0)
+    plugins = described_in_part(empty(a_card("a")).adopt(by_kubelet("a")), 0)
+
+    assert fit(plain(), ledger) == Reason("n", 0, cause=Cause.UNDESCRIBED)
+    assert fit(plain(), ledger.release("old")) == fit(plain(), plugins) == Placement("n", ())
+
+
+def test_nodes_without_cards_differ_by_what_pods_have() -> None:
+    ledger = described_in_part(empty(a_card("a"), name="lost").adopt(held(a_grant("a"))), 0)
+    inventory = Inventory([empty(name="bare"), ledger])
+    evaluation = FeasibilityCache().evaluate(plain(), inventory)
+
+    assert evaluation.fitting(inventory.rows()).tolist() == [True, False]
+    inventory.put(ledger.release("old"))
+    assert inventory.not_ours().tolist() == [True, True, False]
+    inventory.put(ledger)
+    inventory.remove("lost")
+    assert inventory.not_ours().tolist() == [True, False]
 
 
 def test_where_a_dialect_describes_the_cards_the_ledger_chooses() -> None:
@@ -120,13 +146,14 @@ def obvious(request: Request, ledger: NodeLedger) -> Placement | Reason | None:
     own = [card for card in ledger.node.cards if card.vendor == request.vendor]
     if request.plugin is PluginShare.CARD and any(DIALECT in card.dialects for card in own):
         return fit(replace(request, plugin=None), ledger)
+    described = {card.uuid for card in ledger.node.cards}
     in_mode = {card.uuid for card in own if card.mode in request.modes}
     reach = {card.uuid for card in own}
     if request.plugin is PluginShare.DEVICE:
         reach = in_mode or reach
     for uid, other in ledger.allocations.items():
         used = {*other.blocked, *(grant.card for grant in other.grants)}
-        if uid != request.uid and other.dialect != KUBELET and reach & used:
+        if uid != request.uid and other.dialect != KUBELET and (reach & used or used - described):
             return None
     return Placement(ledger.node.name, (), frozenset(reach))
 
@@ -154,12 +181,25 @@ def check(request: Request, ledgers: Iterable[NodeLedger]) -> None:
         assert (evaluation.values(name) == ()) or truth[name].grants  # type: ignore[union-attr]
 
 
-@given(clusters(), st.sampled_from(PluginShare), st.booleans(), st.booleans(), st.booleans())
+@given(
+    clusters(),
+    st.sampled_from(PluginShare),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from((None, None, 1, 0)),
+)
 def test_every_answer_is_that_of_the_allocations(
-    ledgers: list[NodeLedger], share: PluginShare, mig: bool, strange: bool, kubelet: bool
+    ledgers: list[NodeLedger],
+    share: PluginShare,
+    mig: bool,
+    strange: bool,
+    kubelet: bool,
+    left: int | None,
 ) -> None:
     if strange:
         ledgers = [elsewhere(ledger) for ledger in ledgers]
+    ledgers = [described_in_part(ledger, left) for ledger in ledgers]
     if kubelet:
         ledgers = [
             NodeLedger.restored(

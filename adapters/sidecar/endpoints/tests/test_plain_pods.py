@@ -1,15 +1,18 @@
 """Pods that a device plugin serves, on nodes of the ledger and on others."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from adapters.dialects.merge import read_node
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.tests.kube_bodies import bind as bind_call
 from adapters.sidecar.endpoints.tests.kube_bodies import names, used
 from adapters.sidecar.endpoints.tests.reviews import admit, bind, response
 from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
 from adapters.sidecar.tests.builders import (
+    DIALECTS,
     Bench,
     Json,
     a_node,
@@ -20,6 +23,8 @@ from adapters.sidecar.tests.builders import (
     run,
 )
 from adapters.stores.store import Change
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET
 
 PLAIN = (
@@ -127,3 +132,48 @@ def test_vc_scheduler_plans_a_plain_pod_without_a_reservation() -> None:
     assert not allocated.get("errMsg")
     assert set(scores["nodeScore"].values()) == {0}
     assert reservations == 0
+
+
+def test_a_node_that_is_described_while_a_plain_pod_waits_counts_it() -> None:
+    """The scheduler chose the node before its agent reported for the first time."""
+
+    async def work() -> tuple[Json, Json, Bench]:
+        bench = await a_service(pods=[plain(), a_pod("q")])
+        filtered = await decoded(KubeExtender(bench.service).filter(names(plain(), "new")))
+        node, _ = read_node(a_node("new", cards=1), None, DIALECTS)
+        await bench.store.write(NodeLedger.of(node), None)
+        await bench.sync()
+        await bind(bench, "p", "new")
+        return filtered, await bind(bench, "q", "new"), bench
+
+    filtered, refused, bench = run(work())
+
+    assert filtered["NodeNames"] == ["new"]
+    assert used(bench, "new") == ["uid-p"]
+    assert "may be in use by a pod whose card the kubelet chose" in str(response(refused))
+
+
+def test_a_node_that_is_described_no_more_gets_no_plain_pod_until_its_shares_end() -> None:
+    """The kubelet could choose a card that a running pod has a share of."""
+
+    async def work() -> tuple[Json, Json, Json]:
+        bench = await a_service(a_node("n1", cards=1), pods=[a_pod("q"), plain(), a_pod("r")])
+        await bind(bench, "q", "n1")
+        await change(bench, lambda ledger: ledger.with_node(Node("n1", ())))
+        refused, share = await bind(bench, "p", "n1"), await bind(bench, "r", "n1")
+        await change(bench, lambda ledger: ledger.release("uid-q"))
+        return refused, share, await bind(bench, "p", "n1")
+
+    refused, share, bound = run(work())
+
+    assert "pods have cards that nothing describes any more" in str(response(refused))
+    assert response(share)["status"]["message"] == "n1: no cards"
+    assert response(bound)["allowed"] is True
+
+
+async def change(bench: Bench, edit: Callable[[NodeLedger], NodeLedger]) -> None:
+    """Change the ledger of node n1 in the store, as another replica would."""
+    stored = await bench.store.read("n1")
+    assert stored is not None
+    await bench.store.write(edit(stored.ledger), stored.version)
+    await bench.sync()
