@@ -19,6 +19,8 @@ from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
 from adapters.dialects.losses import CardFacts, Loss, losses, removed
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.words import texts, unread_amounts, with_vendor
+from adapters.wire import decoding
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.kube import Amount, Container, Pod, Resources, Wire, annotations, labels
 from core.requests.request import PluginShare
@@ -43,6 +45,9 @@ class Stated(Wire, frozen=True, gc=False, omit_defaults=True):
     containers: dict[str, StatedContainer]
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
+
+
+_STATED = Decoder(Stated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
         specs = dict(zip(names, claim_specs(request, None), strict=True))
     except DialectError as error:
         return Inexact((f"{error.field}: {error.value}: a claim counts bytes; request bytes",))
-    claims = {name: msgspec.convert(spec, ClaimSpec) for name, spec in specs.items()}
+    claims = {name: decoding.convert(spec, ClaimSpec) for name, spec in specs.items()}
     after = with_vendor(read_request(bare, claims))
     lost: list[Loss] = [*losses(request, after, CardFacts()), *lost_peak(request)]
     lost += unread_amounts(pod, writer)
@@ -149,8 +154,8 @@ def converted(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, tuple[str, 
     """
     text = annotations(pod)[KEY]
     try:
-        record = msgspec.json.decode(text, type=Stated)
-    except msgspec.MsgspecError as error:
+        record = _STATED.decode(text)
+    except UnreadableError as error:
         raise _forged(text, str(error)) from None
     try:
         conversion = convert(_restored(pod, record), dialects)

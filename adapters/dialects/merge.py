@@ -17,6 +17,7 @@ MAX_MEMORY = 1 << 50
 """Bytes of a card. A description or a record with more than this is invalid."""
 
 MAX_INDEX = (1 << 31) - 1
+"""A card's number on its node, its slots and its NUMA node."""
 
 
 def read_node(
@@ -60,9 +61,13 @@ def read_node(
     reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
     for one in finest_first:
         for card in one.cards:
-            if card.memory > MAX_MEMORY or card.index > MAX_INDEX:
-                stated = f"number {card.index} and {format_bytes(card.memory)}"
-                problems.append(f"card {card.uuid}: {stated} are out of range; it is ignored")
+            if card.memory > MAX_MEMORY or max(_numbers(card)) > MAX_INDEX:
+                numa = "" if card.numa is None else f", NUMA node {card.numa}"
+                stated = f"number {card.index}, {card.slots} slots{numa} and"
+                problems.append(
+                    f"card {card.uuid}: {stated} {format_bytes(card.memory)} are out of range;"
+                    " it is ignored"
+                )
             else:
                 reports.setdefault(card.uuid, []).append((card, one))
     cut = {card.uuid for card in (agent.cards if agent is not None and agent.mig_cut else ())}
@@ -83,6 +88,10 @@ def read_node(
         gains=next((one.gains for one in described if one.gains), ()),
     )
     return merged, tuple(problems)
+
+
+def _numbers(card: Card) -> tuple[int, ...]:
+    return card.index, card.slots, card.numa or 0
 
 
 def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:

@@ -10,6 +10,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.restate import ChoiceError, SliceError, restate
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.grant import GrantRecord, grant_record, read_grant
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -21,7 +22,7 @@ KEY = "dragoman.dev/allocation"
 MARK = "DRAGOMAN_SHARE"
 """Admission sets this variable in each container that requests a share; any value will do."""
 
-_decoder = msgspec.json.Decoder(list[GrantRecord])
+_decoder = Decoder(list[GrantRecord])
 
 
 def encode(grants: tuple[Grant, ...]) -> str:
@@ -37,7 +38,7 @@ def decode(text: str) -> tuple[Grant, ...]:
     """
     try:
         return tuple(map(read_grant, _decoder.decode(text)))
-    except msgspec.MsgspecError as error:
+    except UnreadableError as error:
         raise DialectError(
             f"metadata.annotations[{KEY}]", text, f"cannot be parsed: {error}"
         ) from None

@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go (ListMeta, Status, WatchEv
 
 import msgspec
 
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Metadata, Wire
 
 # Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey.
@@ -32,6 +33,21 @@ class WatchEvent(Wire, frozen=True, gc=False):
     object: msgspec.Raw
 
 
+class ObjectIdentity(Wire, frozen=True, gc=False):
+    """The part of any object's metadata that the API server has checked."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class IdentifiedObject(Wire, frozen=True, gc=False):
+    """Any object, with only its identity read."""
+
+    metadata: ObjectIdentity
+
+
 class TypeMeta(Wire, frozen=True, gc=False):
     """Any object, with only its metadata read."""
 
@@ -54,7 +70,7 @@ class StatusDetails(Wire, frozen=True, gc=False):
 class ApiStatus(Wire, frozen=True, gc=False):
     """An error (``Status`` of kind Failure)."""
 
-    code: int | None = None
+    code: Int64 | None = None
     reason: str | None = None
     message: str | None = None
     details: StatusDetails | None = None

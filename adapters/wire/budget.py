@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Metadata, Pod, Text, Wire, labels
 
 
@@ -39,7 +40,7 @@ class BudgetStatus(Wire, frozen=True, gc=False):
         disrupted_pods: names of pods whose eviction is in progress; they do not count again.
     """
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int64 = 0
     disrupted_pods: dict[str, msgspec.Raw] | None = None
 
 

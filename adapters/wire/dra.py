@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Amount, Metadata, Wire
 
 
@@ -15,7 +16,7 @@ class Attribute(Wire, frozen=True, gc=False):
     """Of a device; one of the fields is set."""
 
     string: str | None = None
-    int_: int | None = msgspec.field(default=None, name="int")
+    int_: Int64 | None = msgspec.field(default=None, name="int")
 
 
 class Capacity(Wire, frozen=True, gc=False):
@@ -104,7 +105,7 @@ class ExactRequest(Wire, frozen=True, gc=False):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] | None = None
     allocation_mode: str | None = None
-    count: int | None = None
+    count: Int64 | None = None
     capacity: CapacityRequirements | None = None
     admin_access: bool | None = None
     tolerations: tuple[dict[str, Any], ...] | None = None
@@ -148,7 +149,7 @@ class Pool(Wire, frozen=True, gc=False):
     """To which a slice belongs; a newer generation replaces all slices of an older one."""
 
     name: str = ""
-    generation: int = 0
+    generation: Int64 = 0
 
 
 class SliceSpec(Wire, frozen=True, gc=False):

@@ -14,6 +14,7 @@ import msgspec
 
 from adapters.wire import body
 from adapters.wire.body import BodyError
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Metadata, Pod, Wire
 from adapters.wire.name_index import NameList
 from adapters.wire.seen_names import NO_NAMES, SeenNames
@@ -74,7 +75,7 @@ class MetaVictims(GoArgs, frozen=True, gc=False):
     """The victims that the scheduler proposes on one node, by uid."""
 
     pods: list[MetaPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+    num_pdb_violations: Int64 = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class VictimPod(Wire, frozen=True, gc=False):
@@ -87,7 +88,7 @@ class Victims(GoArgs, frozen=True, gc=False):
     """The victims that the scheduler proposes on one node, in full."""
 
     pods: list[VictimPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+    num_pdb_violations: Int64 = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class _RawPreemptionArgs(GoArgs, frozen=True, gc=False):

@@ -6,6 +6,7 @@ apis/scheduling/v1alpha1/device_types.go.
 
 import msgspec
 
+from adapters.wire.decoding import Int64
 from core.requests.pod_ref import PodRef
 
 Amount = str | int | float
@@ -73,9 +74,9 @@ class PodSpec(Wire, frozen=True, gc=False):
     node_name: str | None = None
     node_selector: Text | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
+    priority: Int64 | None = None
     scheduling_group: SchedulingGroup | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class ContainerStatus(Wire, frozen=True, gc=False):
@@ -126,8 +127,8 @@ class KubeNode(Wire, frozen=True, gc=False):
 class DeviceTopology(Wire, frozen=True, gc=False):
     """The position of a device; ``node_id`` is the NUMA node."""
 
-    socket_id: int = msgspec.field(default=-1, name="socketID")
-    node_id: int = msgspec.field(default=-1, name="nodeID")
+    socket_id: Int64 = msgspec.field(default=-1, name="socketID")
+    node_id: Int64 = msgspec.field(default=-1, name="nodeID")
     pcie_id: str = msgspec.field(default="", name="pcieID")
     bus_id: str = msgspec.field(default="", name="busID")
 
@@ -138,7 +139,7 @@ class DeviceInfo(Wire, frozen=True, gc=False):
     type: str = ""
     labels: Text | None = None
     id: str = ""
-    minor: int | None = None
+    minor: Int64 | None = None
     health: bool = False
     resources: dict[str, Amount] | None = None
     topology: DeviceTopology | None = None

@@ -7,6 +7,7 @@ long as the rest of the pod. Only the text of a pod that has the mark is decoded
 import msgspec
 
 from adapters.wire.kube import Container, Pod, PodSpec, Wire
+from adapters.wire.partial_decoder import PartialDecoder
 
 
 class EnvVar(Wire, frozen=True, gc=False):
@@ -40,17 +41,16 @@ class PodDecoder:
     def __init__(self, mark: str) -> None:
         """Decode by a mark: the name of a variable that JSON does not escape."""
         self._mark = mark.encode()
-        self._plain = msgspec.json.Decoder(Pod)
-        self._marked = msgspec.json.Decoder(MarkedPod)
+        self._plain = PartialDecoder(Pod)
+        self._marked = PartialDecoder(MarkedPod)
 
     def decode(self, raw: msgspec.Raw) -> Pod:
         """The pod.
 
         Raises:
-            msgspec.DecodeError: it is no pod.
+            UnreadableError: it is no pod.
         """
-        decoder = self._marked if self._mark in bytes(raw) else self._plain
-        return decoder.decode(raw)
+        return (self._marked if self._mark in bytes(raw) else self._plain).decode(raw)
 
 
 def has_variable(container: Container, name: str) -> bool:

@@ -12,6 +12,7 @@ import orjson
 
 from adapters.wire import body
 from adapters.wire.body import BodyError
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Pod
 
 
@@ -50,7 +51,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     name: str = ""
     namespace: str = ""
     node_name: str = ""
-    status: int = 0
+    status: Int64 = 0
     pod: Pod | None = None
 
 

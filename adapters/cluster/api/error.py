@@ -5,10 +5,11 @@ from typing import TypeVar
 import msgspec
 
 from adapters.wire.api import ApiStatus
+from adapters.wire.decoding import Decoder, UnreadableError
 
 ReadT = TypeVar("ReadT")
 
-_STATUS: msgspec.json.Decoder[ApiStatus] = msgspec.json.Decoder(ApiStatus)
+_STATUS = Decoder(ApiStatus)
 _SHOWN = 200
 
 GONE = 410
@@ -52,7 +53,7 @@ class ClusterError(ConnectionError):
         self.causes = causes
 
 
-def read(decoder: msgspec.json.Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
+def read(decoder: Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
     """Decode an answer.
 
     Raises:
@@ -60,7 +61,7 @@ def read(decoder: msgspec.json.Decoder[ReadT], body: bytes | msgspec.Raw) -> Rea
     """
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnreadableError as error:
         raise ClusterError(0, "Garbage", f"an answer that cannot be read: {error}") from error
 
 
@@ -102,7 +103,7 @@ def error_of(body: bytes | msgspec.Raw) -> ClusterError:
 def _read(body: bytes | msgspec.Raw) -> ApiStatus:
     try:
         return _STATUS.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UnreadableError:
         return ApiStatus()
 
 

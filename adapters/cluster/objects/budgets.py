@@ -1,19 +1,20 @@
 """Reads all PodDisruptionBudgets."""
 
-import msgspec
+from sys import maxsize
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS
 from adapters.wire.api import Page
 from adapters.wire.budget import Budget
+from adapters.wire.partial_decoder import PartialDecoder
 
 PAGE = 500
 """Budgets in a page."""
 
 
-_PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
-_BUDGET: msgspec.json.Decoder[Budget] = msgspec.json.Decoder(Budget)
+_PAGE = PartialDecoder(Page, largest=maxsize)
+_BUDGET = PartialDecoder(Budget)
 
 
 class BudgetClient:

@@ -12,6 +12,7 @@ from adapters.cluster.api.paths import RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.conditions import reported
 from adapters.wire.dra import DeviceResult, ResourceClaim
+from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
 
@@ -39,9 +40,10 @@ class _OwnedClaim(msgspec.Struct):
     metadata: _OwnedMetadata
 
 
-_OWNED: msgspec.json.Decoder[_OwnedClaim] = msgspec.json.Decoder(_OwnedClaim)
-_CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
-_OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+_STORED = PartialDecoder(_StoredDevices)
+_OWNED = PartialDecoder(_OwnedClaim)
+_CLAIM = PartialDecoder(ResourceClaim)
+_OBJECT = PartialDecoder(dict[str, msgspec.Raw])
 
 
 class ClaimClient:
@@ -104,8 +106,8 @@ class ClaimClient:
         if live is None or live.uid != claim.uid or live.is_reserved:
             return False
         # With its resourceVersion: a scheduler that reserves the claim now makes this a conflict.
-        found: dict[str, object] = read(_OBJECT, body)
-        replaced = {**found, "status": {}}
+        stored = read(_OBJECT, body)
+        replaced: dict[str, object] = {**stored, "status": {}}
         try:
             path = RESOURCE_CLAIMS.path(claim.name, claim.namespace, "status")
             await self._client.replace(path, replaced)
@@ -129,7 +131,7 @@ class ClaimClient:
             ClusterError: the server rejected it, or did not answer.
         """
         metadata = claim.metadata
-        stored = msgspec.json.decode(claim.status, type=_StoredDevices).devices or []
+        stored = read(_STORED, claim.status).devices or []
         body = {
             "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
             "status": {

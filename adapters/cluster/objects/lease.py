@@ -19,6 +19,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import LEASES
 from adapters.wire.kube import Metadata, Wire
+from adapters.wire.partial_decoder import PartialDecoder
 
 
 class LeaseSpec(Wire, frozen=True, gc=False):
@@ -38,7 +39,7 @@ class LeaseObject(Wire, frozen=True, gc=False):
     spec: LeaseSpec = LeaseSpec()
 
 
-_LEASE: msgspec.json.Decoder[LeaseObject] = msgspec.json.Decoder(LeaseObject)
+_LEASE = PartialDecoder(LeaseObject)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """Lists whole collections once, page by page."""
 
 from collections.abc import Callable
+from sys import maxsize
 from typing import TypeVar
-
-import msgspec
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, ClusterError, read
 from adapters.cluster.watch.selection import Selection
 from adapters.wire.api import Page
+from adapters.wire.decoding import Decoder
+from adapters.wire.partial_decoder import PartialDecoder
 
 ObjectT = TypeVar("ObjectT")
 
@@ -18,7 +19,7 @@ PAGE = 500
 _ATTEMPTS = 3
 _GROWTH = 4
 
-_PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
+_PAGE = PartialDecoder(Page, largest=maxsize)
 
 
 async def list_all(
@@ -45,7 +46,7 @@ async def list_all(
         ClusterError: the server did not answer, rejects the request, or sends an object that
             cannot be decoded (``Garbage``).
     """
-    decoder = msgspec.json.Decoder(kind)
+    decoder = PartialDecoder(kind)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return await _list(client, selection, decoder, page, listed)
@@ -61,7 +62,7 @@ async def list_all(
 async def _list(
     client: KubeClient,
     selection: Selection,
-    decoder: msgspec.json.Decoder[ObjectT],
+    decoder: Decoder[ObjectT],
     page: int,
     listed: Callable[[int], None] | None,
 ) -> list[ObjectT]:

@@ -6,14 +6,13 @@ a missing key.
 
 from collections.abc import Mapping
 
-import msgspec
-
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import NODES
 from adapters.wire.kube import KubeNode
+from adapters.wire.partial_decoder import PartialDecoder
 
-_NODE: msgspec.json.Decoder[KubeNode] = msgspec.json.Decoder(KubeNode)
+_NODE = PartialDecoder(KubeNode)
 
 
 class NodeClient:

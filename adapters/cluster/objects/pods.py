@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import msgspec
-
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import PODS
 from adapters.wire.kube import Pod
+from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
-_POD: msgspec.json.Decoder[Pod] = msgspec.json.Decoder(Pod)
+_POD = PartialDecoder(Pod)
 
 
 class PodClient:

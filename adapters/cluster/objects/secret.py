@@ -5,14 +5,13 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import SECRETS
 from adapters.wire.kube import Secret
+from adapters.wire.partial_decoder import PartialDecoder
 
-_SECRET: msgspec.json.Decoder[Secret] = msgspec.json.Decoder(Secret)
+_SECRET = PartialDecoder(Secret)
 
 
 class SecretContent(NamedTuple):

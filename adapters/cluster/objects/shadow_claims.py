@@ -7,8 +7,25 @@ from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadow_claims import ShadowClaim
+from adapters.wire.kube import Metadata, Wire
+from adapters.wire.partial_decoder import PartialDecoder
 
-_OBJECT: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+
+class _StoredStatus(Wire, frozen=True, gc=False):
+    """Of a claim."""
+
+    allocation: dict[str, msgspec.Raw] | None = None
+
+
+class _StoredClaim(Wire, frozen=True, gc=False):
+    """A claim of which only labels and the presence of an allocation are read."""
+
+    metadata: Metadata = Metadata()
+    status: _StoredStatus = _StoredStatus()
+
+
+_CLAIM = PartialDecoder(_StoredClaim)
+_OBJECT = PartialDecoder(dict[str, msgspec.Raw])
 
 
 class ShadowClaimClient:
@@ -38,12 +55,13 @@ class ShadowClaimClient:
             if error.status != CONFLICT:
                 raise
             body = await self._client.get(self._path(claim.name))
-        found = read(_OBJECT, body)
-        if not _is_shadow(found):
+        found = read(_CLAIM, body)
+        if SHADOW not in (found.metadata.labels or {}):
             problem = f"ResourceClaim {self._namespace}/{claim.name} is not a shadow claim"
             raise ClusterError(CONFLICT, "AlreadyExists", problem)
-        if not _is_allocated(found):
-            replaced = {**found, "status": claim.status}
+        if not found.status.allocation:
+            stored = read(_OBJECT, body)
+            replaced: dict[str, object] = {**stored, "status": claim.status}
             await self._client.replace(self._path(claim.name, "status"), replaced)
 
     async def delete(self, name: str, uid: str) -> None:
@@ -65,14 +83,3 @@ class ShadowClaimClient:
 
     def _path(self, name: str, part: str = "") -> str:
         return RESOURCE_CLAIMS.path(name, self._namespace, part)
-
-
-def _is_shadow(found: dict[str, object]) -> bool:
-    metadata = found.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and SHADOW in labels
-
-
-def _is_allocated(found: dict[str, object]) -> bool:
-    status = found.get("status")
-    return isinstance(status, dict) and bool(status.get("allocation"))

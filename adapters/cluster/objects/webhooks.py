@@ -4,11 +4,12 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import MUTATING_WEBHOOKS
+from adapters.wire.decoding import Decoder, UnreadableError
+
+_CONFIGURATION = Decoder(dict[str, Any])
 
 
 class WebhookClient:
@@ -42,9 +43,9 @@ class WebhookClient:
         if body is None:
             return True
         try:
-            configuration: dict[str, Any] = msgspec.json.decode(body)
+            configuration = _CONFIGURATION.decode(body)
             clients = [hook["clientConfig"] for hook in configuration.get("webhooks") or ()]
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
+        except (UnreadableError, KeyError, TypeError) as error:
             raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
         if all(client.get("caBundle") == wanted for client in clients):
             return True

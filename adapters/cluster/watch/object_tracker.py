@@ -3,13 +3,17 @@
 It remembers identities and versions only; the objects are the handler's.
 """
 
+from sys import maxsize
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
-from adapters.wire.api import TypeMeta
+from adapters.wire.api import IdentifiedObject, ObjectIdentity
+from adapters.wire.decoding import UnreadableError
+from adapters.wire.kube import Metadata
+from adapters.wire.partial_decoder import PartialDecoder
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 
@@ -17,13 +21,13 @@ DecodedT = TypeVar("DecodedT", bound=KubeObject, covariant=True)
 
 
 class ObjectDecoder(Protocol[DecodedT]):
-    """Decodes one object, as a decoder of msgspec does."""
+    """Decodes one object, as ``Decoder`` does."""
 
     def decode(self, raw: msgspec.Raw, /) -> DecodedT:
         """The object.
 
         Raises:
-            msgspec.DecodeError: it cannot be decoded.
+            UnreadableError: it cannot be decoded.
         """
         ...
 
@@ -31,7 +35,7 @@ class ObjectDecoder(Protocol[DecodedT]):
 Key = tuple[str, str]
 """Namespace and name."""
 
-HEAD: msgspec.json.Decoder[TypeMeta] = msgspec.json.Decoder(TypeMeta)
+_IDENTIFIED = PartialDecoder(IdentifiedObject, largest=maxsize)
 
 
 class ObjectTracker(Generic[ObjectT]):
@@ -83,14 +87,15 @@ class ObjectTracker(Generic[ObjectT]):
             the object's resourceVersion.
 
         Raises:
-            ClusterError: the metadata cannot be decoded, or the object has no name.
+            ClusterError: the object has no name.
         """
         problem, thing = "", None
+        metadata: Metadata | ObjectIdentity
         try:
             thing = self._decoder.decode(raw)
             metadata = thing.metadata
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problem, metadata = str(error), read(HEAD, raw).metadata
+        except UnreadableError as error:
+            problem, metadata = str(error), read(_IDENTIFIED, raw).metadata
         if not metadata.name:
             raise ClusterError(0, "Garbage", "an object without a name")
         key = (metadata.namespace, metadata.name)
@@ -111,7 +116,7 @@ class ObjectTracker(Generic[ObjectT]):
 
     def delete(self, raw: msgspec.Raw) -> str:
         """Hand a deletion to the handler, if it has the object; as ``upsert`` else."""
-        metadata = read(HEAD, raw).metadata
+        metadata = read(_IDENTIFIED, raw).metadata
         key = (metadata.namespace, metadata.name)
         self._listed.discard(key)
         if key in self._versions:

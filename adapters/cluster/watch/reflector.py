@@ -17,21 +17,23 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from sys import maxsize
 from typing import Generic
-
-import msgspec
 
 from adapters.cluster.api.backoff import delay, jitter
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.ndjson import LineError, LineSplitter
-from adapters.cluster.watch.object_tracker import HEAD, ObjectDecoder, ObjectT, ObjectTracker
+from adapters.cluster.watch.object_tracker import ObjectDecoder, ObjectT, ObjectTracker
 from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
-from adapters.wire.api import INITIAL_EVENTS_END, Page, WatchEvent
+from adapters.wire.api import INITIAL_EVENTS_END, Page, TypeMeta, WatchEvent
+from adapters.wire.partial_decoder import PartialDecoder
 
-_PAGE: msgspec.json.Decoder[Page] = msgspec.json.Decoder(Page)
-_EVENT: msgspec.json.Decoder[WatchEvent] = msgspec.json.Decoder(WatchEvent)
+# Of any length: a page has hundreds of objects, and an object that is too long is one of many.
+_PAGE = PartialDecoder(Page, largest=maxsize)
+_EVENT = PartialDecoder(WatchEvent, largest=maxsize)
+_BOOKMARK = PartialDecoder(TypeMeta)
 
 # Seconds: the longest Retry-After of a server that is respected.
 _LONGEST_WAIT = 60.0
@@ -98,7 +100,7 @@ class Reflector(Generic[ObjectT]):
         self._handler = handler
         self._settings = settings or WatchSettings()
         self._report = report
-        decoder = msgspec.json.Decoder(kind) if isinstance(kind, type) else kind
+        decoder = PartialDecoder(kind) if isinstance(kind, type) else kind
         self._tracker = ObjectTracker(decoder, handler)
         self._version = ""
         self._failures = 0
@@ -244,7 +246,7 @@ class Reflector(Generic[ObjectT]):
                 version = self._tracker.delete(event.object)
                 self.stats.events += 1
             case "BOOKMARK":
-                metadata = read(HEAD, event.object).metadata
+                metadata = read(_BOOKMARK, event.object).metadata
                 version = metadata.resource_version
                 if self._tracker.listing and (metadata.annotations or {}).get(INITIAL_EVENTS_END):
                     self._end_list(version)

@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRIVER
+from adapters.wire.decoding import Decoder, UnreadableError
 from core.requests.request import Request
 
 _OWN = f'device.attributes["{DRIVER}"]'
@@ -21,6 +21,7 @@ _TYPE = (
     f".exists(t, has({_OWN}.productName) &&"
     f" {_OWN}.productName.lowerAscii().contains(t.lowerAscii()))"
 )
+_TEXTS: Decoder[str | list[str]] = Decoder(str | list[str])
 _NOT = re.compile(r"!\((.*)\)", re.DOTALL)
 
 
@@ -88,18 +89,14 @@ def _read(expression: str) -> tuple[str, object] | None:
 
 def _texts(text: str) -> list[str] | None:
     found = _parsed(text)
-    if not isinstance(found, list):
-        return None
-    items = cast("list[object]", found)
-    texts = [each for each in items if isinstance(each, str)]
-    return texts if len(texts) == len(items) else None
+    return found if isinstance(found, list) else None
 
 
-def _parsed(text: str) -> object:
+def _parsed(text: str) -> str | list[str] | None:
     """A text or a list of texts in double quotes, whose form JSON has too."""
     try:
-        return cast("object", json.loads(text))
-    except (json.JSONDecodeError, RecursionError):
+        return _TEXTS.decode(text)
+    except UnreadableError:
         return None
 
 

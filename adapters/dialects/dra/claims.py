@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
-
 from adapters.dialects.dra.conditions import awaiting, is_rejected
+from adapters.wire.decoding import UnreadableError
 from adapters.wire.dra import (
     ClaimAllocation,
     ClaimStatus,
@@ -14,6 +13,7 @@ from adapters.wire.dra import (
     NodeTerm,
     ResourceClaim,
 )
+from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
 NAME_FIELD = "metadata.name"
@@ -25,7 +25,7 @@ HOSTNAME = "kubernetes.io/hostname"
 SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
-_STATUS: msgspec.json.Decoder[ClaimStatus] = msgspec.json.Decoder(ClaimStatus)
+_STATUS = PartialDecoder(ClaimStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
     raw = bytes(claim.status)
     try:
         status = _STATUS.decode(raw) if raw else ClaimStatus()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnreadableError as error:
         return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
     if status.allocation is None or is_shadow(status.allocation):
         return None

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
-import msgspec
-
+from adapters.wire.decoding import UnreadableError, convert
 from adapters.wire.dra import (
     DeviceCapacity,
     DeviceResult,
@@ -94,8 +93,8 @@ def _amount(name: str, requested: Amount | None, capacity: DeviceCapacity) -> st
 
 def _policy(stated: Mapping[str, object] | None) -> RequestPolicy:
     try:
-        return RequestPolicy() if stated is None else msgspec.convert(stated, RequestPolicy)
-    except msgspec.ValidationError as error:
+        return RequestPolicy() if stated is None else convert(stated, RequestPolicy)
+    except UnreadableError as error:
         raise ConsumptionError(f"its requestPolicy cannot be read: {error}") from error
 
 

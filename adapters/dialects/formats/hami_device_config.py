@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Document, Documents
+from adapters.wire.decoding import UnreadableError, convert
 
 DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")
 
@@ -27,8 +28,8 @@ def read_device_config(settings: Documents, section: str, to: type[_File]) -> _F
     """
     found = settings.get(DEVICE_CONFIG)
     try:
-        return msgspec.convert({} if found is None else found, to)
-    except msgspec.ValidationError as error:
+        return convert({} if found is None else found, to)
+    except UnreadableError as error:
         raise DialectError(section_path(section), found, str(error)) from None
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.kube import KubeNode, Text, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
@@ -97,6 +98,9 @@ class _MetaxShare(
     v_ram: Annotated[int, msgspec.Meta(ge=0, le=MAX_MIB)] = 0
 
 
+_METAX = Decoder(list[list[_MetaxShare]])
+
+
 def is_card_uuid(uuid: str) -> bool:
     """Whether both formats can contain this uuid."""
     return _UUID.fullmatch(uuid) is not None
@@ -169,8 +173,8 @@ def decode_metax(text: str) -> ContainerShares:
     """
     field = f"metadata.annotations[{METAX_ALLOCATED}]"
     try:
-        found = msgspec.json.decode(text, type=list[list[_MetaxShare]])
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        found = _METAX.decode(text)
+    except UnreadableError as error:
         raise DialectError(field, text, f"not a MetaX record: {error}") from None
     return _checked(
         field,

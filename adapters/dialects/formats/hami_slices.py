@@ -14,6 +14,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.hami_record import MIG_ALLOCATIONS
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.kube import Text
 from core.hardware.card import Card
 from core.hardware.mig import Slice
@@ -35,7 +36,7 @@ class _Allocation(msgspec.Struct, frozen=True, rename="camel"):
     placement: _Place
 
 
-_decoder = msgspec.json.Decoder(list[_Allocation])
+_decoder = Decoder(list[_Allocation])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def read_mig_allocations(texts: Text) -> MigPlaces:
     field = annotation_path(MIG_ALLOCATIONS)
     try:
         found = _decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+    except UnreadableError as error:
         raise DialectError(field, text, f"cannot be parsed: {error}") from None
     places = {(each.container_index, each.device_index): each for each in found}
     if len(places) < len(found):

@@ -2,10 +2,9 @@
 
 from typing import TypeVar
 
-import msgspec
-
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.kube import Text
 
 _Shape = TypeVar("_Shape")
@@ -21,6 +20,6 @@ def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:
     if text is None or text.strip() == "null":
         return None
     try:
-        return msgspec.json.decode(text, type=shape)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        return Decoder(shape).decode(text)
+    except UnreadableError as error:
         raise DialectError(annotation_path(key), text, f"cannot be parsed: {error}") from None

@@ -11,6 +11,7 @@ import msgspec
 
 from adapters.dialects.dialect import Defaults, DialectError, Documents, SchedulingPolicy
 from adapters.dialects.formats import koordinator_words as words
+from adapters.wire.decoding import UnreadableError, convert
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 
@@ -123,7 +124,7 @@ def _weights(resources: tuple[_Resource, ...]) -> Weights:
 
 def _convert(path: str, value: object, to: type[_Shape]) -> _Shape:
     try:
-        return msgspec.convert(value, to)
-    except msgspec.ValidationError as error:
+        return convert(value, to)
+    except UnreadableError as error:
         name, key = words.SCHEDULER_CONFIG
         raise DialectError(f"{name}[{key}]{path}", value, str(error)) from None

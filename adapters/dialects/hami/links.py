@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from adapters.dialects.hami import keys
+from adapters.wire.decoding import Decoder, Int64, UnreadableError
 from core.hardware.card import Card, Level, Scope
 
 _NVLINK = 100
@@ -20,10 +21,10 @@ PairScores = Mapping[str, Mapping[str, int]]
 
 class _Scores(msgspec.Struct, frozen=True):
     uuid: str = ""
-    score: dict[str, int] | None = None
+    score: dict[str, Int64] | None = None
 
 
-_decoder = msgspec.json.Decoder(list[_Scores] | None)
+_decoder: Decoder[list[_Scores] | None] = Decoder(list[_Scores] | None)
 
 
 def read_pair_scores(text: str | None) -> tuple[PairScores, list[str]]:
@@ -31,8 +32,8 @@ def read_pair_scores(text: str | None) -> tuple[PairScores, list[str]]:
     if text is None:
         return {}, []
     try:
-        found: list[_Scores] = _decoder.decode(text) or []
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        found = _decoder.decode(text) or []
+    except UnreadableError as error:
         return {}, [f"{keys.PAIR_SCORES} is not a list of scores: {error}"]
     return {each.uuid: each.score or {} for each in found}, []
 

@@ -22,6 +22,7 @@ from adapters.dialects.hami import keys
 from adapters.dialects.hami.amounts import LOWEST_PRIORITY
 from adapters.dialects.hami.links import links, read_pair_scores
 from adapters.dialects.hami.settings import HamiConfig
+from adapters.wire.decoding import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
@@ -63,10 +64,13 @@ class _NvidiaDevice(msgspec.Struct, frozen=True):
     devmem: _Many
     type: str
     index: _Number = 0
-    numa: int = 0
+    numa: Int64 = 0
     mode: str = ""
     health: bool = False
     profiles: tuple[_Profile, ...] | None = msgspec.field(default=None, name="migProfiles")
+
+
+_ENTRIES: Decoder[list[object] | None] = Decoder(list[object] | None)
 
 
 def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
@@ -150,8 +154,8 @@ def _entries(text: str) -> tuple[Sequence[object], list[str]]:
     if not text.startswith(("[", "null")):
         return [_fields(entry) for entry in text.split(":") if entry.strip()], []
     try:
-        return msgspec.json.decode(text, type=list[object] | None) or [], []
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return _ENTRIES.decode(text) or [], []
+    except UnreadableError as error:
         return [], [f"{NODE_DEVICES} is not a list of cards: {error}"]
 
 
@@ -176,8 +180,8 @@ def _card(node: str, entry: object) -> Card | str:
     if isinstance(entry, str):
         return entry
     try:
-        device = msgspec.convert(entry, _NvidiaDevice)
-    except msgspec.ValidationError as error:
+        device = convert(entry, _NvidiaDevice)
+    except UnreadableError as error:
         return str(error)
     if not is_card_uuid(device.id):
         return f"{device.id!r} is not a valid card uuid"

@@ -11,6 +11,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.json_annotation import decode
 from adapters.dialects.koordinator import keys
+from adapters.wire.decoding import Int64
 from adapters.wire.kube import Amount, DeviceObject, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.node import Partition
@@ -28,9 +29,9 @@ _HOPPER_MODEL = re.compile(r"(?:NVIDIA-)?(?:H100|H800|H20)(?!.*(?:PCIe|NVL))(?:-
 
 
 class _Ring(msgspec.Struct, frozen=True, rename="camel"):
-    minors: tuple[int, ...] = ()
+    minors: tuple[Int64, ...] = ()
     ring_bus_bandwidth: Amount | None = None
-    allocation_score: int | str = 0
+    allocation_score: Int64 | str = 0
 
 
 def read_partitions(

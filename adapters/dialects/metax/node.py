@@ -15,6 +15,7 @@ from adapters.dialects.formats.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig
+from adapters.wire.decoding import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
@@ -50,9 +51,13 @@ class _MetaxDevice(msgspec.Struct, frozen=True, rename="camel"):
     total_compute: _Count
     total_v_ram: _Count
     model: str = ""
-    numa: int = 0
+    numa: Int64 = 0
     healthy: bool = False
-    link_zone: int = 0
+    link_zone: Int64 = 0
+
+
+_ENTRIES = Decoder(list[object])
+_TABLE = Decoder(dict[int, _Score])
 
 
 def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
@@ -97,15 +102,15 @@ def _entries(text: str | None) -> tuple[list[object], list[str]]:
     if text is None:
         return [], []
     try:
-        return msgspec.json.decode(text, type=list[object]), []
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return _ENTRIES.decode(text), []
+    except UnreadableError as error:
         return [], [f"{keys.NODE_DEVICES} is not a list of cards: {error}"]
 
 
 def _card(node: str, index: int, entry: object) -> Card | str:
     try:
-        device = msgspec.convert(entry, _MetaxDevice)
-    except msgspec.ValidationError as error:
+        device = convert(entry, _MetaxDevice)
+    except UnreadableError as error:
         return str(error)
     if not is_card_uuid(device.uuid):
         return f"{device.uuid!r} is not a valid card uuid"
@@ -168,6 +173,6 @@ def _table(text: str | None, key: str) -> tuple[tuple[tuple[int, int], ...], lis
     if text is None:
         return (), []
     try:
-        return tuple(sorted(msgspec.json.decode(text, type=dict[int, _Score]).items())), []
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        return tuple(sorted(_TABLE.decode(text).items())), []
+    except UnreadableError as error:
         return (), [f"{key} is not a table of numbers: {error}"]

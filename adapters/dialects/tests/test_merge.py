@@ -154,6 +154,31 @@ def test_a_card_with_amounts_out_of_range_is_ignored_and_reported() -> None:
     ]
 
 
+def test_a_card_with_more_slots_than_any_card_has_is_ignored_and_reported() -> None:
+    node, problems = described(volcano(f"{A},1{'0' * 30},1024,NVIDIA-x,true,hami-core"))
+
+    assert node.cards == ()
+    assert "slots" in problems[0]
+
+
+def test_a_card_of_a_numa_node_that_no_machine_has_is_ignored_and_reported() -> None:
+    node, problems = described(
+        metax(uuid=A, totalDevCount=1, totalCompute=100, totalVRam=1, healthy=True, numa=1 << 40)
+    )
+
+    assert node.cards == ()
+    assert "NUMA node 1099511627776" in problems[0]
+
+
+@pytest.mark.parametrize("key", ["hami.io/node-nvidia-register", "metax-tech.com/node-gpu-devices"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 1000 + "]" * 1000, "[{}", '["\ud800"]'])
+def test_a_node_whose_cards_cannot_be_decoded_has_none_and_is_reported(key: str, text: str) -> None:
+    node, problems = described({key: text})
+
+    assert node.cards == ()
+    assert key in problems[0]
+
+
 def test_a_card_that_only_the_agent_reports_is_as_the_agent_reports_it() -> None:
     reported = found(A, dialects=frozenset({"volcano"}))
 

@@ -9,6 +9,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError, Document, Documents, SchedulingPolicy
 from adapters.dialects.formats.go_bool import parse_bool
 from adapters.dialects.volcano import keys
+from adapters.wire.decoding import UnreadableError, convert
 from core.hardware.quantity import MIB
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
@@ -188,11 +189,11 @@ def _weight(arguments: Mapping[str, object]) -> int:
 
 def _rules(arguments: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ...]:
     try:
-        rules = msgspec.convert(
+        rules = convert(
             arguments.get(keys.RULES, []),
             list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
         )
-    except msgspec.ValidationError:
+    except UnreadableError:
         raise _rejected(
             keys.RULES,
             arguments[keys.RULES],
@@ -223,8 +224,8 @@ def _path(document: Document) -> str:
 def _convert(settings: Documents, document: Document, to: type[_File]) -> _File:
     found = settings.get(document)
     try:
-        return msgspec.convert({} if found is None else found, to, strict=False)
-    except msgspec.ValidationError as error:
+        return convert({} if found is None else found, to, strict=False)
+    except UnreadableError as error:
         problem, _, path = str(error).partition(" - at `$")
         path = path.removesuffix("`")
         field = f"{_path(document)}, {path.removeprefix('.') or 'the file'}"

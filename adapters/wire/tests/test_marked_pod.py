@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from adapters.wire.decoding import UnreadableError
 from adapters.wire.kube import Pod
 from adapters.wire.marked_pod import MarkedPod, PodDecoder, has_variable
 
@@ -34,5 +35,5 @@ def test_another_pod_has_no_variables_and_all_else() -> None:
 
 
 def test_a_text_that_is_no_pod_is_rejected() -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(UnreadableError):
         PodDecoder(MARK).decode(msgspec.Raw(b'{"metadata": 1}'))

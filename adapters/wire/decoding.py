@@ -1,0 +1,91 @@
+"""Decodes what others wrote: objects, annotations, settings, records, requests.
+
+All of it is decoded here, so that each failure is the same error for each caller. No text, however
+malformed, raises another one: none that is nested too deeply, is too long, has a number that no
+field can have, or is no UTF-8. ``adapters/tests/test_decoding.py`` rejects other decoders.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, TypeVar, overload
+
+import msgspec
+
+KindT = TypeVar("KindT")
+
+Text = bytes | str | msgspec.Raw
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A field of this type has no number that the API server, etcd or JSON's other readers lack."""
+
+LARGEST = 1 << 24
+"""Bytes. An object has at most 1.5 MiB in etcd, and six times as much with all of it escaped."""
+
+_FAILURES = (ValueError, RecursionError)
+# MsgspecError and UnicodeError are ValueErrors.
+
+
+class UnreadableError(ValueError):
+    """Text or a value that cannot be decoded; the error says why."""
+
+
+class MalformedError(UnreadableError):
+    """Text that is nested too deeply, or is no JSON, whatever is read of it."""
+
+
+class Decoder(Generic[KindT]):
+    """Decodes JSON to one kind of value."""
+
+    __slots__ = ("_decode", "_largest")
+
+    @overload
+    def __init__(self, kind: type[KindT], *, largest: int = LARGEST) -> None: ...
+
+    @overload
+    def __init__(self, kind: Any, *, largest: int = LARGEST) -> None: ...
+
+    def __init__(self, kind: Any, *, largest: int = LARGEST) -> None:
+        """Decode to this kind.
+
+        Args:
+            kind: the type of the value.
+            largest: bytes of the longest text that is decoded.
+        """
+        self._decode: Callable[[Text], KindT] = msgspec.json.Decoder(kind).decode
+        self._largest = largest
+
+    def decode(self, text: Text) -> KindT:
+        """The value of a text.
+
+        Raises:
+            UnreadableError: the text has no such value.
+        """
+        size = len(memoryview(text)) if isinstance(text, msgspec.Raw) else len(text)
+        if size > self._largest:
+            raise UnreadableError(f"longer than {self._largest} bytes")
+        try:
+            return self._decode(text)
+        except _FAILURES as error:
+            raise _unreadable(error) from None
+
+
+def convert(value: object, kind: type[KindT], *, strict: bool = True) -> KindT:
+    """The value that a decoded one is in another kind.
+
+    Raises:
+        UnreadableError: it is of another form.
+    """
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except _FAILURES as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> UnreadableError:
+    """The error without the text, which may be long."""
+    if isinstance(error, RecursionError):
+        return MalformedError("nested too deeply")
+    if isinstance(error, UnicodeDecodeError | UnicodeEncodeError):
+        return UnreadableError(f"not UTF-8: {error.reason}")
+    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+        return MalformedError(str(error))
+    return UnreadableError(str(error))
