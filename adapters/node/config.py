@@ -13,6 +13,7 @@ from adapters.dialects import registry
 from adapters.node.injection.profiles import PROFILES, HamiCore, Preload, VendorProfile
 from adapters.node.kubelet.checkpoint import CHECKPOINT
 from adapters.node.nri.model import Mount
+from adapters.wire.decoding import UnreadableError, convert
 
 
 class ConfigError(ValueError):
@@ -169,10 +170,10 @@ def read(path: Path) -> AgentConfig:
     """
     try:
         text = yaml.safe_load(path.read_bytes())
-        config = msgspec.convert({} if text is None else text, AgentConfig)
+        config = convert({} if text is None else text, AgentConfig)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, UnreadableError) as error:
         raise ConfigError(f"{path}: {error}") from error
     index = config.plugin.index
     if len(index) != 2 or not (index.isascii() and index.isdigit()):

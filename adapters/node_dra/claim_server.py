@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
 from adapters.node.apiserver.api import send
 from adapters.node.apiserver.credentials import AgentCredentials
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.dra_pod import ClaimingPod
 
@@ -62,10 +61,8 @@ class ClaimServer:
     async def _get(self, path: str, kind: type[_T]) -> _T:
         try:
             async with asyncio.timeout(TIMEOUT):
-                return msgspec.json.decode(
-                    await send(self.credentials, "GET", path, b""), type=kind
-                )
-        except msgspec.MsgspecError as error:
+                return Decoder(kind).decode(await send(self.credentials, "GET", path, b""))
+        except UnreadableError as error:
             raise OSError(f"{path}: {error}") from error
 
 

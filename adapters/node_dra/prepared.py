@@ -9,6 +9,7 @@ import msgspec
 
 from adapters.node.injection.cache_dirs import put_aside
 from adapters.node.injection.prepared import (
+    CDI,
     CDI_KIND,
     CDI_VERSION,
     SCRATCH,
@@ -17,6 +18,7 @@ from adapters.node.injection.prepared import (
     cdi_file,
 )
 from adapters.node.log import log_event
+from adapters.wire.decoding import Decoder, UnreadableError
 
 _ANSWER = "dragoman.dev/devices"
 """Annotation of a file: what the kubelet was answered, as JSON."""
@@ -40,6 +42,9 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     cdi: tuple[str, ...] = ()
 
 
+_DEVICES = Decoder(tuple[PreparedDevice, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedClaims:
     """The files of one folder.
@@ -60,12 +65,12 @@ class PreparedClaims:
         """
         path = cdi_file(self.folder, claim)
         try:
-            spec = msgspec.json.decode(path.read_bytes(), type=CdiSpec)
+            spec = CDI.decode(path.read_bytes())
             text = spec.annotations[_ANSWER]
-            return msgspec.json.decode(text, type=tuple[PreparedDevice, ...])
+            return _DEVICES.decode(text)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError, KeyError) as error:
+        except (OSError, UnreadableError, KeyError) as error:
             log_event("claim.file_invalid", uid=claim, reason=repr(error))
             return None
 
@@ -96,8 +101,8 @@ class PreparedClaims:
             GrantError: the uid is not usable in a file's name.
         """
         path = cdi_file(self.folder, claim)
-        with suppress(OSError, msgspec.MsgspecError):
-            spec = msgspec.json.decode(path.read_bytes(), type=CdiSpec)
+        with suppress(OSError, UnreadableError):
+            spec = CDI.decode(path.read_bytes())
             for device in spec.devices:
                 if SCRATCH in device.annotations:
                     with suppress(OSError):

@@ -12,18 +12,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import msgspec
-
 from adapters.node.log import log_event
 from adapters.node_dra.devices import Json
 from adapters.node_dra.slice_server import UnsupportedClusterError
 from adapters.node_dra.slices import DevicePool, slice_object
 from adapters.node_dra.stored import lost
+from adapters.wire.decoding import UnreadableError
 
 MIN_DELAY, MAX_DELAY = 1.0, 30.0
 """Seconds between two attempts; each failure doubles the wait."""
 
-_FAILURES = (OSError, msgspec.MsgspecError)
+_FAILURES = (OSError, UnreadableError)
 
 _NUMBER = re.compile(r"\[\d+\]")
 """Of a device in a path: the devices lack the same fields."""

@@ -12,11 +12,14 @@ from adapters.dialects.dra import DRIVER
 from adapters.node.apiserver.api import ApiError, lines, send
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node_dra.devices import Json
+from adapters.wire.decoding import Decoder
 
 COLLECTION = "/apis/resource.k8s.io/v1/resourceslices"
 
 _WATCH_SECONDS = 290
 _NOT_FOUND = 404
+
+_OBJECT = Decoder(dict[str, Any])
 
 
 class UnsupportedClusterError(RuntimeError):
@@ -52,7 +55,7 @@ class SliceServer:
                 "the API server does not serve resource.k8s.io/v1 ResourceSlices: dra.driver needs"
                 " Kubernetes 1.36 or later"
             ) from error
-        found = msgspec.json.decode(text)
+        found = _OBJECT.decode(text)
         return list(found.get("items") or ()), found["metadata"]["resourceVersion"]
 
     async def changes(self, version: str) -> AsyncGenerator[tuple[str, Json], None]:
@@ -64,7 +67,7 @@ class SliceServer:
         options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
         async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as answer:
             async for line in answer:
-                event = msgspec.json.decode(line)
+                event = _OBJECT.decode(line)
                 if event["type"] == "ERROR":
                     raise ApiError(f"the server ended the watch: {event['object']}")
                 yield event["type"], event["object"]
@@ -109,7 +112,7 @@ class SliceServer:
     async def _send(self, method: str, path: str, body: Json | None = None) -> Json:
         data = b"" if body is None else msgspec.json.encode(body)
         answer = await send(self.credentials, method, path, data)
-        return msgspec.json.decode(answer, type=dict[str, Any])
+        return _OBJECT.decode(answer)
 
     def _lines(self, options: str) -> AsyncGenerator[bytes, None]:
         selector = quote(f"spec.driver={DRIVER},spec.nodeName={self.node}", safe="")

@@ -16,6 +16,7 @@ import msgspec
 
 from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_of
 from adapters.stores.watch import Inbox, WatchLedgers
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import encode
 from adapters.wire.ledger_object import LedgerObject
@@ -44,6 +45,9 @@ class _Written(Wire, frozen=True, gc=False):
     spec: msgspec.Raw
     api_version: str = "dragoman.dev/v1alpha1"
     kind: str = "NodeLedger"
+
+
+_LEDGER = Decoder(LedgerObject)
 
 
 class LedgerApi(Protocol):
@@ -224,8 +228,8 @@ def _path(node: str) -> str:
 
 def _object(node: str, answer: bytes) -> LedgerObject:
     try:
-        return msgspec.json.decode(answer, type=LedgerObject)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _LEDGER.decode(answer)
+    except UnreadableError as error:
         raise StoreError(f"the ledger of {node}: the answer cannot be read: {error}") from error
 
 

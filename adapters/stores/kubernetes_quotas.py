@@ -4,15 +4,17 @@ from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import quote
 
-import msgspec
-
 from adapters.stores.quotas import StoredQuota, conflict, stored_quota
 from adapters.stores.store import StoreError
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject, write_new, write_status
 from core.quota.quota import Quota
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas"
 RESOURCE = f"{COLLECTION}/{NAME}"
+
+
+_QUOTA = Decoder(ShareQuotaObject)
 
 
 class QuotaApi(Protocol):
@@ -76,8 +78,8 @@ def _path(namespace: str) -> str:
 
 def _object(namespace: str, answer: bytes) -> ShareQuotaObject:
     try:
-        return msgspec.json.decode(answer, type=ShareQuotaObject)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _QUOTA.decode(answer)
+    except UnreadableError as error:
         raise QuotaRecordError(f"the quota of {namespace} cannot be read: {error}") from error
 
 

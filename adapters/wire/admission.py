@@ -11,6 +11,7 @@ import orjson
 
 from adapters.wire import body
 from adapters.wire.body import BodyError
+from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Metadata, Wire
 
 VERSION = "admission.k8s.io/v1"
@@ -80,9 +81,9 @@ class PodEnv(Wire, frozen=True, gc=False):
     spec: SpecEnv = SpecEnv()
 
 
-_REVIEW = msgspec.json.Decoder(AdmissionReview)
-_BINDING = msgspec.json.Decoder(Binding)
-_POD_ENV = msgspec.json.Decoder(PodEnv)
+_REVIEW = Decoder(AdmissionReview)
+_BINDING = Decoder(Binding)
+_POD_ENV = Decoder(PodEnv)
 
 
 def read_review(content: bytes) -> AdmissionRequest:

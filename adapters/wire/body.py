@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-import msgspec
+from adapters.wire.decoding import Decoder, UnreadableError
 
 T = TypeVar("T")
 
@@ -11,7 +11,7 @@ class BodyError(ValueError):
     """A body that cannot be used; the text says what is wrong with it."""
 
 
-def read(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+def read(body: bytes, decoder: Decoder[T]) -> T:
     """The value of a body.
 
     Raises:
@@ -21,9 +21,5 @@ def read(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         raise BodyError("the body is empty")
     try:
         return decoder.decode(body)
-    except UnicodeDecodeError as error:
-        raise BodyError(f"the body is not UTF-8: {error.reason}") from error
-    except msgspec.MsgspecError as error:
+    except UnreadableError as error:
         raise BodyError(f"the body cannot be read: {error}") from error
-    except RecursionError as error:
-        raise BodyError("the body is nested too deeply") from error

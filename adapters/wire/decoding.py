@@ -1,8 +1,8 @@
 """Decodes what others wrote: objects, annotations, settings, records, requests.
 
 All of it is decoded here, so that each failure is the same error for each caller. No text, however
-malformed, raises another one: none that is nested too deeply, is too long, has a number that no
-field can have, or is no UTF-8. ``adapters/tests/test_decoding.py`` rejects other decoders.
+malformed, raises another one: none that is nested too deeply, has a number that no field can have,
+or is no UTF-8. ``adapters/tests/test_decoding.py`` rejects other decoders.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,6 @@ Text = bytes | str | msgspec.Raw
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A field of this type has no number that the API server, etcd or JSON's other readers lack."""
-
-LARGEST = 1 << 24
-"""Bytes. An object has at most 1.5 MiB in etcd, and six times as much with all of it escaped."""
 
 _FAILURES = (ValueError, RecursionError)
 # MsgspecError and UnicodeError are ValueErrors.
@@ -35,23 +32,17 @@ class MalformedError(UnreadableError):
 class Decoder(Generic[KindT]):
     """Decodes JSON to one kind of value."""
 
-    __slots__ = ("_decode", "_largest")
+    __slots__ = ("_decode",)
 
     @overload
-    def __init__(self, kind: type[KindT], *, largest: int = LARGEST) -> None: ...
+    def __init__(self, kind: type[KindT]) -> None: ...
 
     @overload
-    def __init__(self, kind: Any, *, largest: int = LARGEST) -> None: ...
+    def __init__(self, kind: Any) -> None: ...
 
-    def __init__(self, kind: Any, *, largest: int = LARGEST) -> None:
-        """Decode to this kind.
-
-        Args:
-            kind: the type of the value.
-            largest: bytes of the longest text that is decoded.
-        """
+    def __init__(self, kind: Any) -> None:
+        """Decode to this type."""
         self._decode: Callable[[Text], KindT] = msgspec.json.Decoder(kind).decode
-        self._largest = largest
 
     def decode(self, text: Text) -> KindT:
         """The value of a text.
@@ -59,9 +50,6 @@ class Decoder(Generic[KindT]):
         Raises:
             UnreadableError: the text has no such value.
         """
-        size = len(memoryview(text)) if isinstance(text, msgspec.Raw) else len(text)
-        if size > self._largest:
-            raise UnreadableError(f"longer than {self._largest} bytes")
         try:
             return self._decode(text)
         except _FAILURES as error:

@@ -14,7 +14,7 @@ import msgspec
 
 from adapters.wire import body
 from adapters.wire.body import BodyError
-from adapters.wire.decoding import Int64
+from adapters.wire.decoding import Decoder, Int64
 from adapters.wire.kube import Metadata, Pod, Wire
 from adapters.wire.name_index import NameList
 from adapters.wire.seen_names import NO_NAMES, SeenNames
@@ -122,13 +122,13 @@ class _Named(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
 
 
-_ARGS = msgspec.json.Decoder(_RawArgs)
-_NAMES = msgspec.json.Decoder(_Strings)
-_BINDING = msgspec.json.Decoder(BindingArgs)
-_PREEMPTION = msgspec.json.Decoder(_RawPreemptionArgs)
-_NAMED = msgspec.json.Decoder(_Named)
-_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ANY = msgspec.json.Decoder()
+_ARGS = Decoder(_RawArgs)
+_NAMES = Decoder(_Strings)
+_BINDING = Decoder(BindingArgs)
+_PREEMPTION = Decoder(_RawPreemptionArgs)
+_NAMED = Decoder(_Named)
+_KEYS = Decoder(dict[str, msgspec.Raw])
+_ANY = Decoder(object)
 
 
 def read_args(content: bytes, seen: SeenNames) -> ExtenderArgs:

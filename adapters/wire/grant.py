@@ -12,7 +12,7 @@ from core.hardware.mig import Slice
 from core.requests.grant import Grant
 from core.requests.request import Phase
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class SliceRecord(Wire, frozen=True, gc=False):

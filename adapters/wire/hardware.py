@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from adapters.wire.decoding import Decoder, Int64, UnreadableError
 from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import card_of, card_record
@@ -61,7 +62,7 @@ class DeviceHolding:
     pod: str
     container: str
     resource: str
-    count: int
+    count: Int64
     cards: tuple[str, ...]
     shared: bool = False
 
@@ -77,7 +78,7 @@ class DeallocatedClaim:
     """
 
     uid: str
-    release_by: int
+    release_by: Int64
     prepared: bool
 
 
@@ -149,7 +150,7 @@ class HardwareRecord(Wire, frozen=True, gc=False):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(HardwareRecord | None)
+_decoder: Decoder[HardwareRecord | None] = Decoder(HardwareRecord | None)
 
 
 def encode(hardware: NodeHardware) -> bytes:
@@ -189,7 +190,7 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         if record is None:
             return None
         cards = {card.uuid: card_of(card, node, []) for card in record.cards}
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
+    except (UnreadableError, KeyError, IndexError) as error:
         raise HardwareRecordError(f"the status of the ledger cannot be read: {error}") from error
     problems = tuple((problem.card, problem.text) for problem in record.problems)
     holdings = tuple(

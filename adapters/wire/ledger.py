@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.grant import grant_record, read_grant
 from adapters.wire.ledger_records import (
     AllocationRecord,
@@ -40,7 +41,7 @@ class LedgerRecordError(ValueError):
 _NONE: frozenset[str] = frozenset()
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(LedgerRecord)
+_decoder = Decoder(LedgerRecord)
 
 
 def encode(ledger: NodeLedger) -> bytes:
@@ -56,7 +57,7 @@ def decode(record: bytes | msgspec.Raw) -> NodeLedger:
     """
     try:
         return _ledger(_decoder.decode(record))
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError) as error:
+    except (UnreadableError, KeyError, IndexError) as error:
         raise LedgerRecordError(f"the ledger's record cannot be read: {error}") from error
 
 

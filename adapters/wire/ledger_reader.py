@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.grant import Count
 from adapters.wire.kube import Wire
 from adapters.wire.ledger import check_unique, decode, read_allocation, read_meter
@@ -71,8 +72,8 @@ class _Known:
     ledger: NodeLedger
 
 
-_split = msgspec.json.Decoder(SplitRecord)
-_row = msgspec.json.Decoder(AllocationRecord)
+_split = Decoder(SplitRecord)
+_row = Decoder(AllocationRecord)
 
 
 class LedgerReader:
@@ -95,7 +96,7 @@ class LedgerReader:
                 ledger = decode(record)
             else:
                 ledger = _changed(known, split, rows)
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError):
+        except (UnreadableError, KeyError, IndexError):
             return decode(record)  # its error names the field
         self._latest[split.node] = _Known(digest, b"".join(rows), ledger)
         return ledger

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from adapters.wire.decoding import Int64
 from adapters.wire.grant import Count, GrantRecord, SliceRecord
 from adapters.wire.kube import Wire
 from core.hardware.card import Mode
@@ -40,7 +41,7 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     slots: Count
     healthy: bool = True
     mode: Mode = Mode.SHARED
-    numa: int | None = None
+    numa: Int64 | None = None
     links: tuple[ScopeRecord, ...] = ()
     dialects: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -50,16 +51,16 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     """A ``core.hardware.node.Partition``."""
 
-    indexes: tuple[int, ...]
-    bandwidth: int = 0
-    score: int = 1
+    indexes: tuple[Int64, ...]
+    bandwidth: Int64 = 0
+    score: Int64 = 1
 
 
 class CardCountRecord(Wire, frozen=True, gc=False):
     """A loss or gain of ``core.hardware.node.Node``, for a number of whole cards."""
 
-    cards: int
-    value: int
+    cards: Int64
+    value: Int64
 
 
 class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
@@ -74,7 +75,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     group: str | None = None
     member_of: str | None = None
     exclusions: tuple[str, ...] = ()
-    priority: int = 0
+    priority: Int64 = 0
     unread: str | None = None
     blocked: tuple[str, ...] = ()
     since: Count = 0
@@ -105,9 +106,9 @@ class MeterRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 class SummaryRecord(Wire, frozen=True, gc=False):
     """For people only: ``memory`` is allocated and total, such as ``40 of 320 GiB``."""
 
-    cards: int = 0
-    healthy: int = 0
-    pods: int = 0
+    cards: Int64 = 0
+    healthy: Int64 = 0
+    pods: Int64 = 0
     memory: str = ""
 
 

@@ -15,6 +15,7 @@ import orjson
 from numpy.typing import NDArray
 
 from adapters.wire.body import BodyError
+from adapters.wire.decoding import Decoder, UnreadableError
 from core.feasibility.arrays import Mask, Numbers, Rows
 
 Words = NDArray[np.uint64]
@@ -41,8 +42,8 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 """Half of a word's bits."""
 
-_STRINGS = msgspec.json.Decoder(list[str])
-_FEW = msgspec.json.Decoder(tuple[str, ...])
+_STRINGS = Decoder(list[str])
+_FEW = Decoder(tuple[str, ...])
 
 
 class NameList:
@@ -238,7 +239,7 @@ def _few_names(compact: bytes) -> tuple[str, ...]:
     """
     try:
         names = _FEW.decode(compact)
-    except msgspec.MsgspecError as error:
+    except UnreadableError as error:
         raise BodyError("this is not an array of plain names") from error
     text = "".join(names)
     # Quotes and commas around names, and nothing else: no escape, no white space.

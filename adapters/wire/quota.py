@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from adapters.wire import quantity
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.grant import Count
 from adapters.wire.kube import Amount, Metadata, Wire
 from core.hardware.quantity import MIB, format_gib
@@ -102,8 +103,8 @@ class _New(Wire, frozen=True, gc=False):
     kind: str = KIND
 
 
-_SPEC = msgspec.json.Decoder(QuotaSpec)
-_STATUS = msgspec.json.Decoder(QuotaStatus)
+_SPEC = Decoder(QuotaSpec)
+_STATUS = Decoder(QuotaStatus)
 
 
 def read_quota(thing: ShareQuotaObject) -> Quota:
@@ -120,7 +121,7 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
     try:
         spec = _SPEC.decode(thing.spec)
         status = _STATUS.decode(thing.status)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnreadableError as error:
         raise QuotaRecordError(f"ShareQuota {namespace}/{NAME} cannot be read: {error}") from error
     claims = (
         QuotaClaim(r.uid, r.pod, r.node, QuotaAmounts(r.cards, r.memory, r.compute), r.number)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from adapters.wire.decoding import Decoder
 from adapters.wire.grant import GrantRecord
 from adapters.wire.kube import Pod, Wire
 from adapters.wire.ledger_records import AllocationRecord
@@ -224,4 +225,4 @@ Decision = PodDecision | ClaimDecided
 Line = Began | PolicyInForce | PodSeen | NodesSeen | LedgerSeen | LedgerGone | Decision
 
 ENCODER = msgspec.json.Encoder()
-DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+DECODER: Decoder[Line] = Decoder(Line)

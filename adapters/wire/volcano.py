@@ -12,7 +12,7 @@ import orjson
 
 from adapters.wire import body
 from adapters.wire.body import BodyError
-from adapters.wire.decoding import Int64
+from adapters.wire.decoding import Decoder, Int64
 from adapters.wire.kube import Pod
 
 
@@ -94,12 +94,12 @@ class Eviction(msgspec.Struct, frozen=True, gc=False):
     evictees: list[msgspec.Raw] | None
 
 
-_TASK_ALONE = msgspec.json.Decoder(_TaskAlone)
-_PREDICATE = msgspec.json.Decoder(Predicate)
-_PRIORITIZE = msgspec.json.Decoder(Prioritize)
-_EVENT = msgspec.json.Decoder(AllocateEvent)
-_EVICTION = msgspec.json.Decoder(Eviction)
-_TASK = msgspec.json.Decoder(Task)
+_TASK_ALONE = Decoder(_TaskAlone)
+_PREDICATE = Decoder(Predicate)
+_PRIORITIZE = Decoder(Prioritize)
+_EVENT = Decoder(AllocateEvent)
+_EVICTION = Decoder(Eviction)
+_TASK = Decoder(Task)
 
 
 def pod_of(task: Task) -> Pod:

@@ -6,8 +6,6 @@ from collections.abc import Coroutine, Iterable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-import msgspec
-
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.checks import claim_schedulers
 from adapters.cli.doctor.checks.claims import reads_claims
@@ -33,6 +31,7 @@ from adapters.cluster.objects.lists import list_all
 from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
+from adapters.wire.decoding import Decoder
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import ConfigMap, DeviceObject
 
@@ -97,7 +96,7 @@ class _Reader:
     async def lists(self) -> None:
         """Read what does not depend on an installation."""
         seen = self.seen
-        decoder = msgspec.json.Decoder(objects.Version)
+        decoder = Decoder(objects.Version)
         seen.version = read(decoder, await self._client.get("/version")).git_version
         seen.pods = await self._list(PODS, programs.ProgramPod)
         seen.nodes = await self._list(NODES, objects.ProgramNode)
@@ -114,7 +113,7 @@ class _Reader:
             seen.settings += await self._selected(selection, ConfigMap)
         path = _DEFINITIONS.path("nodeledgers.dragoman.dev")
         body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
-        seen.definition = read(msgspec.json.Decoder(objects.Definition), body) if body else None
+        seen.definition = read(Decoder(objects.Definition), body) if body else None
 
     async def details(self) -> None:
         """Read what belongs to installations and schedulers."""
@@ -153,7 +152,7 @@ class _Reader:
         path = CONFIG_MAPS.path(name, namespace)
         body = await self._unless_refused("configmaps", self._client.find(path))
         if body is not None:
-            found = read(msgspec.json.Decoder(ConfigMap), body)
+            found = read(Decoder(ConfigMap), body)
             self.seen.config_maps[namespace, name] = found
 
     async def _release(self, release: Installation) -> None:
@@ -173,7 +172,7 @@ class _Reader:
         listing = self._client.find(DEVICE_CLASSES.collection())
         body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
         if body is not None:
-            decoder = msgspec.json.Decoder(objects.DeviceClassList)
+            decoder = Decoder(objects.DeviceClassList)
             self.seen.device_classes = read(decoder, body).items
 
     async def _review(self, account: Account, permission: Permission) -> None:
@@ -192,7 +191,7 @@ class _Reader:
         asking = self._client.create(_REVIEWS.collection(), body)
         answer = await self._unless_refused(_REVIEWS.plural, asking)
         if answer is not None:
-            review = read(msgspec.json.Decoder(objects.Review), answer)
+            review = read(Decoder(objects.Review), answer)
             self.seen.reviews[account, permission] = review.status.allowed
 
 

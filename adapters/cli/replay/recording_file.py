@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.wire import recording
+from adapters.wire.decoding import UnreadableError
 
 
 def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
@@ -33,7 +32,7 @@ def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
 def _line(place: InputLocation, text: bytes, *, first: bool) -> recording.Line:
     try:
         line = recording.DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnreadableError as error:
         problem = f"is no line of a recording, which decisions.record makes: {error}"
         raise InputError(place, problem) from error
     if first and not isinstance(line, recording.Began):

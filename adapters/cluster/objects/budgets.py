@@ -1,7 +1,5 @@
 """Reads all PodDisruptionBudgets."""
 
-from sys import maxsize
-
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS
@@ -13,7 +11,7 @@ PAGE = 500
 """Budgets in a page."""
 
 
-_PAGE = PartialDecoder(Page, largest=maxsize)
+_PAGE = PartialDecoder(Page)
 _BUDGET = PartialDecoder(Budget)
 
 

@@ -1,7 +1,6 @@
 """Lists whole collections once, page by page."""
 
 from collections.abc import Callable
-from sys import maxsize
 from typing import TypeVar
 
 from adapters.cluster.api.client import KubeClient
@@ -19,7 +18,7 @@ PAGE = 500
 _ATTEMPTS = 3
 _GROWTH = 4
 
-_PAGE = PartialDecoder(Page, largest=maxsize)
+_PAGE = PartialDecoder(Page)
 
 
 async def list_all(

@@ -3,7 +3,6 @@
 It remembers identities and versions only; the objects are the handler's.
 """
 
-from sys import maxsize
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -35,7 +34,10 @@ class ObjectDecoder(Protocol[DecodedT]):
 Key = tuple[str, str]
 """Namespace and name."""
 
-_IDENTIFIED = PartialDecoder(IdentifiedObject, largest=maxsize)
+LARGEST = 1 << 24
+"""Bytes. An object has at most 1.5 MiB in etcd, and six times as much with all of it escaped."""
+
+_IDENTIFIED = PartialDecoder(IdentifiedObject)
 
 
 class ObjectTracker(Generic[ObjectT]):
@@ -92,6 +94,8 @@ class ObjectTracker(Generic[ObjectT]):
         problem, thing = "", None
         metadata: Metadata | ObjectIdentity
         try:
+            if len(memoryview(raw)) > LARGEST:
+                raise UnreadableError(f"longer than {LARGEST} bytes")  # noqa: TRY301
             thing = self._decoder.decode(raw)
             metadata = thing.metadata
         except UnreadableError as error:

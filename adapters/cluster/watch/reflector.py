@@ -17,7 +17,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from sys import maxsize
 from typing import Generic
 
 from adapters.cluster.api.backoff import delay, jitter
@@ -30,9 +29,8 @@ from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSet
 from adapters.wire.api import INITIAL_EVENTS_END, Page, TypeMeta, WatchEvent
 from adapters.wire.partial_decoder import PartialDecoder
 
-# Of any length: a page has hundreds of objects, and an object that is too long is one of many.
-_PAGE = PartialDecoder(Page, largest=maxsize)
-_EVENT = PartialDecoder(WatchEvent, largest=maxsize)
+_PAGE = PartialDecoder(Page)
+_EVENT = PartialDecoder(WatchEvent)
 _BOOKMARK = PartialDecoder(TypeMeta)
 
 # Seconds: the longest Retry-After of a server that is respected.

@@ -155,7 +155,7 @@ def test_a_card_with_amounts_out_of_range_is_ignored_and_reported() -> None:
 
 
 def test_a_card_with_more_slots_than_any_card_has_is_ignored_and_reported() -> None:
-    node, problems = described(volcano(f"{A},1{'0' * 30},1024,NVIDIA-x,true,hami-core"))
+    node, problems = described({}, agent=NodeHardware((found(A, slots=10**30),)))
 
     assert node.cards == ()
     assert "slots" in problems[0]

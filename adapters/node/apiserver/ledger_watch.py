@@ -17,6 +17,7 @@ from adapters.node.apiserver.api import lines
 from adapters.node.apiserver.credentials import AgentCredentials
 from adapters.node.grants import LedgerGrants
 from adapters.node.log import log_event
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.ledger import LedgerRecordError, decode
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
@@ -47,11 +48,14 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+_LIST, _EVENT, _OBJECT = Decoder(_List), Decoder(_Event), Decoder(_Object)
+
+
 class WatchError(OSError):
     """The watch failed, or its events are invalid."""
 
 
-FAILURES = (OSError, msgspec.MsgspecError)
+FAILURES = (OSError, UnreadableError)
 """What a request to the API server can raise; each is logged and retried."""
 
 
@@ -99,7 +103,7 @@ class LedgerWatch:
     async def _list(self) -> str:
         async with aclosing(self._lines("")) as answer:
             text = b"".join([line async for line in answer])
-        found = msgspec.json.decode(text, type=_List)
+        found = _LIST.decode(text)
         if found.items:
             self._replace(found.items[0])
         else:
@@ -111,10 +115,10 @@ class LedgerWatch:
         options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
         async with aclosing(self._lines(f"{options}&resourceVersion={quote(version)}")) as answer:
             async for line in answer:
-                event = msgspec.json.decode(line, type=_Event)
+                event = _EVENT.decode(line)
                 if event.type == "ERROR":
                     raise WatchError(f"the server ended the watch: {bytes(event.object)[:200]!r}")
-                ledger = msgspec.json.decode(event.object, type=_Object)
+                ledger = _OBJECT.decode(event.object)
                 version = ledger.metadata.resource_version or version
                 if event.type in ("ADDED", "MODIFIED"):
                     self._replace(ledger)

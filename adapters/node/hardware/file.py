@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from adapters.node.hardware.model import CardLoad, Hardware, Instance, InventoryError
+from adapters.wire.decoding import UnreadableError, convert
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import MigKey
 from core.hardware.quantity import MIB
@@ -74,8 +75,8 @@ class FileInventory:
             InventoryError: the file is missing or invalid.
         """
         try:
-            found = msgspec.convert(yaml.safe_load(self.path.read_bytes()), HardwareFile)
-        except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+            found = convert(yaml.safe_load(self.path.read_bytes()), HardwareFile)
+        except (OSError, yaml.YAMLError, UnreadableError) as error:
             raise InventoryError(f"{self.path}: {error}") from error
         entries = sorted(found.cards, key=lambda entry: (entry.index, entry.uuid))
         return Hardware(

@@ -12,6 +12,7 @@ import msgspec
 
 from adapters.node.injection.plan import AdjustmentPlan
 from adapters.node.nri.model import Adjustment, Mount
+from adapters.wire.decoding import Decoder, UnreadableError
 from core.requests.limits import GrantError
 
 CDI_VERSION, CDI_KIND = "0.6.0", "dragoman.dev/share"
@@ -77,6 +78,10 @@ class CdiSpec(_CdiStruct, frozen=True):
     devices: tuple[CdiDevice, ...] = ()
 
 
+CDI = Decoder(CdiSpec)
+"""Of the file of a claim."""
+
+
 def cdi_file(folder: Path, claim: str) -> Path:
     """The file of a claim.
 
@@ -131,8 +136,8 @@ def prepared_plan(folder: Path, claim: str, pod: str, container: str) -> Adjustm
     """
     path = cdi_file(folder, claim)
     try:
-        spec = msgspec.json.decode(path.read_bytes(), type=CdiSpec)
-    except (OSError, msgspec.MsgspecError) as error:
+        spec = CDI.decode(path.read_bytes())
+    except (OSError, UnreadableError) as error:
         raise GrantError(f"{CLAIM_MARK}: no share of claim {claim} is prepared: {error}") from error
     for device in spec.devices:
         owner = device.annotations.get(POD_UID), device.annotations.get(CONTAINER)

@@ -15,6 +15,7 @@ import msgspec
 
 from adapters.node.hook.other_injectors import VISIBLE_DEVICES
 from adapters.node.nri.protobuf import ProtobufError, entry, nested
+from adapters.wire.decoding import Decoder, UnreadableError
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
@@ -65,7 +66,7 @@ class _File(msgspec.Struct, frozen=True, rename="pascal"):
     data: _Data
 
 
-_decoder = msgspec.json.Decoder(_File)
+_decoder = Decoder(_File)
 
 
 def read(data: bytes) -> tuple[DeviceAssignment, ...]:
@@ -79,7 +80,7 @@ def read(data: bytes) -> tuple[DeviceAssignment, ...]:
     try:
         found = _decoder.decode(data).data.pod_device_entries
         return tuple(map(_assignment, found or ()))
-    except (msgspec.DecodeError, UnicodeDecodeError, ProtobufError) as error:
+    except (UnreadableError, ProtobufError) as error:
         raise CheckpointError(f"invalid kubelet checkpoint: {error}") from error
 
 

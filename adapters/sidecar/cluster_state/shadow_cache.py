@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadow_claims import NODE
+from adapters.wire.decoding import UnreadableError
 from adapters.wire.dra import ClaimStatus, ResourceClaim
+from adapters.wire.partial_decoder import PartialDecoder
+
+_STATUS = PartialDecoder(ClaimStatus)
 
 
 class KnownShadow(NamedTuple):
@@ -78,6 +80,6 @@ class ShadowCache:
 def _is_allocated(claim: ResourceClaim) -> bool:
     raw = bytes(claim.status)
     try:
-        return bool(raw) and msgspec.json.decode(raw, type=ClaimStatus).allocation is not None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return bool(raw) and _STATUS.decode(raw).allocation is not None
+    except UnreadableError:
         return False

@@ -32,12 +32,13 @@ from adapters.sidecar.endpoints.outcomes import (
 from adapters.sidecar.endpoints.required_plugins import required
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
+from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
-_POD = msgspec.json.Decoder(Pod)
+_POD = Decoder(Pod)
 
 
 class Admission:

@@ -26,11 +26,12 @@ from adapters.sidecar.endpoints.claim_shares import with_shares
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
+from adapters.wire.decoding import Decoder
 from adapters.wire.dra import DeviceClass, RequestedClaim, ResourceClaim, ResourceSlice
 from core.requests.grant import Allocation
 
-_CLAIM: msgspec.json.Decoder[ResourceClaim] = msgspec.json.Decoder(ResourceClaim)
-_REQUESTED: msgspec.json.Decoder[RequestedClaim] = msgspec.json.Decoder(RequestedClaim)
+_CLAIM = Decoder(ResourceClaim)
+_REQUESTED = Decoder(RequestedClaim)
 
 
 class DeviceCatalog(Protocol):

@@ -10,6 +10,7 @@ from adapters.dialects.dra.consumption import consumed
 from adapters.dialects.dra.share_id import share_id
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Patch
+from adapters.wire.decoding import Decoder
 from adapters.wire.dra import (
     DeviceResult,
     RequestedClaim,
@@ -21,8 +22,8 @@ from adapters.wire.dra import (
 Pool = Callable[[str, str], Sequence[ResourceSlice]]
 """Returns the slices of a pool, by driver and name."""
 
-_REQUESTED: msgspec.json.Decoder[RequestedClaim] = msgspec.json.Decoder(RequestedClaim)
-_STATUS: msgspec.json.Decoder[StatusOfClaim] = msgspec.json.Decoder(StatusOfClaim)
+_REQUESTED = Decoder(RequestedClaim)
+_STATUS = Decoder(StatusOfClaim)
 
 
 def with_shares(review: AdmissionRequest, claim: Claim, pool: Pool) -> tuple[Claim, Patch]:

@@ -4,8 +4,7 @@ Nothing is written here, so that a dry run and a pod that is denied later leave 
 """
 
 from hashlib import sha256
-
-import msgspec
+from typing import Any
 
 from adapters.dialects.conversion import (
     KEY,
@@ -21,13 +20,15 @@ from adapters.sidecar.decide.conversion_policy import ConversionPolicy
 from adapters.sidecar.decide.service import Service
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Patch
+from adapters.wire.decoding import Decoder
 from adapters.wire.dra_pod import ClaimingPod
 from adapters.wire.kube import Pod
 
 _LONGEST = 160
 """Characters of a pod's name in that of its claim, which has 253 at most."""
 
-_CLAIMING_POD = msgspec.json.Decoder(ClaimingPod)
+_ANY = Decoder(dict[str, Any])
+_CLAIMING_POD = Decoder(ClaimingPod)
 
 
 class PodConverter:
@@ -75,7 +76,7 @@ class PodConverter:
 
 
 def _patch(pod: Pod, review: AdmissionRequest, conversion: Conversion) -> Patch:
-    content = msgspec.json.decode(admission.object_of(review))
+    content = body.read(admission.object_of(review), _ANY)
     suffix = sha256(review.uid.encode()).hexdigest()[:10]
     metadata = content["metadata"]
     own = str(metadata.get("name") or metadata.get("generateName"))[:_LONGEST].rstrip("-.")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from adapters.dialects.dialect import DialectError
+from adapters.wire.decoding import Decoder, UnreadableError
 
 KEY = "required-plugins.noderesource.dev"
 
@@ -17,7 +18,7 @@ _LONGEST = 63
 """Characters of the part of an annotation's key after the slash, at most.
 Source: k8s.io/apimachinery/pkg/util/validation/validation.go, qualifiedNameMaxLength."""
 
-_NAMES = msgspec.json.Decoder(list[str])
+_NAMES = Decoder(list[str])
 
 
 def required(plugin: str, containers: Iterable[str], present: Mapping[str, str]) -> dict[str, str]:
@@ -48,6 +49,6 @@ def required(plugin: str, containers: Iterable[str], present: Mapping[str, str])
 def _names(key: str, value: str) -> list[str]:
     try:
         return _NAMES.decode(value)
-    except msgspec.DecodeError:
+    except UnreadableError:
         right = 'must be a list of names in JSON, such as ["a", "b"]'
         raise DialectError(f"metadata.annotations[{key}]", value, right) from None

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 
-import msgspec
-
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.card_choice import Committed
@@ -17,6 +15,7 @@ from adapters.sidecar.decide.service import Service
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import messages
 from adapters.wire import body
+from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
@@ -31,7 +30,7 @@ PAGE = 500
 POLL = 0.1
 """Seconds between two checks for changes."""
 
-_POD = msgspec.json.Decoder(Pod)
+_POD = Decoder(Pod)
 
 
 class NothingFitsError(RuntimeError):

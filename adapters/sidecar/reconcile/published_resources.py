@@ -10,20 +10,21 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse
 
 MARK = "dragoman.dev/published"
 """Annotation of a node: the amounts that the service wrote, as JSON by resource name."""
 
-_AMOUNTS: msgspec.json.Decoder[dict[str, int]] = msgspec.json.Decoder(dict[str, int])
+_AMOUNTS = Decoder(dict[str, int])
 
 
 def written(node: KubeNode) -> dict[str, int]:
     """Return the amounts that the service wrote to a node; none where they cannot be read."""
     try:
         return _AMOUNTS.decode(annotations(node).get(MARK, "{}"))
-    except msgspec.DecodeError:
+    except UnreadableError:
         return {}
 
 

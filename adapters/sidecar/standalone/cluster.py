@@ -16,14 +16,15 @@ from adapters.sidecar.web.app import Answer, Call, Route, pod_named, problem
 from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
+from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """A pod without a uid gets one in this namespace: the same for the same namespace and name."""
 
-_POD = msgspec.json.Decoder(Pod)
-_BINDING = msgspec.json.Decoder(Binding)
+_POD = Decoder(Pod)
+_BINDING = Decoder(Binding)
 
 
 def with_uid(pod: Pod) -> Pod:

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
-import msgspec
 import orjson
 
 from adapters.dialects.dialect import DialectError
@@ -17,6 +16,7 @@ from adapters.sidecar.web import views
 from adapters.sidecar.web.app import JSON, Answer, Call, Route, pod_named, problem
 from adapters.sidecar.web.limits import MIB
 from adapters.wire import body
+from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Pod, full_name
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
@@ -32,7 +32,7 @@ WEBHOOK_PATHS = frozenset(
 MAX_DIGITS = 10
 """Digits of a number that is larger than any cluster."""
 
-_POD = msgspec.json.Decoder(Pod)
+_POD = Decoder(Pod)
 
 
 def schedulers(

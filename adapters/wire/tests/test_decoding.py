@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from adapters.wire.decoding import LARGEST, Decoder, Text, UnreadableError, convert
+from adapters.wire.decoding import Decoder, Text, UnreadableError, convert
 
 HOSTILE: dict[str, Text] = {
     "deep arrays": b"[" * 100_000,
@@ -24,12 +24,6 @@ def test_a_text_that_cannot_be_decoded_raises_one_error(name: str, kind: type) -
     with pytest.raises(UnreadableError) as caught:
         Decoder(kind).decode(HOSTILE[name])
     assert len(str(caught.value)) < 200
-
-
-def test_a_text_that_is_too_long_is_not_decoded() -> None:
-    with pytest.raises(UnreadableError, match=f"longer than {LARGEST} bytes"):
-        Decoder(str).decode(b'"' + b"x" * LARGEST + b'"')
-    assert Decoder(str, largest=5).decode(msgspec.Raw(b'"xxx"')) == "xxx"
 
 
 def test_a_value_that_cannot_be_converted_raises_the_same() -> None:
