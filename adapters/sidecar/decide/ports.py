@@ -34,6 +34,18 @@ class BindError(RuntimeError):
         return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
 
 
+class PodChangedError(BindError):
+    """The pod is not bound, and was changed after it was read.
+
+    Attributes:
+        pod: as it is now.
+    """
+
+    def __init__(self, error: BindError, pod: Pod) -> None:
+        super().__init__(error.status, error.message)
+        self.pod = pod
+
+
 class Binder(Protocol):
     """Binds pods to nodes."""
 
@@ -43,8 +55,16 @@ class Binder(Protocol):
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         """Bind a pod, and add annotations and labels in the same write.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            annotations: to add.
+            labels: to add.
+            version: the resourceVersion that the pod must have still; empty for any.
 
         Raises:
             BindError: the API server refused it, or its answer was lost.

@@ -24,8 +24,11 @@ class LivePods(Protocol):
         pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
-    ) -> None:
+    ) -> Pod:
         """Set annotations and labels of the pod with this uid; None removes one.
+
+        Returns:
+            the pod after the write.
 
         Raises:
             OSError: the API server rejected the change, or did not answer.
