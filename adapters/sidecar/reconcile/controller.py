@@ -268,7 +268,7 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
     claimed = [
         ledger.node.name
         for ledger in service.ledgers.inventory
-        for held in cache.claims.holding(ledger.node)
+        for held in cache.claims.holding(ledger, ledger.node)
         if held.uid not in ledger.allocations
     ]
     return claimed + [
