@@ -10,7 +10,7 @@ from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import holding
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import UNKNOWN, release_by
-from adapters.sidecar.reconcile.ports import LiveClaims
+from adapters.sidecar.decide.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
