@@ -9,6 +9,7 @@ from adapters.sidecar.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
 
@@ -88,6 +89,18 @@ class PodReader(Protocol):
 
     async def newest(self, pod: PodRef) -> Pod | None:
         """The pod from the cluster, past every cache; else as ``get``."""
+        ...
+
+
+class LiveClaims(Protocol):
+    """ResourceClaims as the API server has them now, without a cache."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        """Return the claim of this namespace and name; None where there is none.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
         ...
 
 

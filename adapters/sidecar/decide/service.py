@@ -45,6 +45,18 @@ HOLD_SECONDS = 30
 """Seconds after which the reservation for a planned pod expires, by default."""
 
 
+NODES_AT_ONCE = 3
+"""Nodes whose ledgers can have a pod or a claim that is not placed yet.
+
+A scheduler makes one attempt after the other, and what a failed one leaves is released after
+minutes. A review that the API server did not send cannot hold more.
+"""
+
+
+class AlreadyPlaced(RuntimeError):  # noqa: N818 (the scheduler is late)
+    """The pod is bound, or holds cards of several nodes by attempts to bind it."""
+
+
 class UnknownPod(LookupError):  # noqa: N818 (not a fault: the scheduler tries again)
     """Neither the cluster nor a scheduler has shown this pod."""
 
@@ -113,6 +125,17 @@ class Service:
     async def explain(self, pod_request: PodRequest) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
         return await explain(self.ledgers, self.feasibility, pod_request)
+
+    def check_attempts(self, holder: PodRef, node: str) -> None:
+        """Return if a node's ledger can have one more attempt to place a pod or a claim.
+
+        Raises:
+            AlreadyPlaced: the ledgers of other nodes have too many.
+        """
+        others = sorted(name for name, _ in self.ledgers.committed(holder.uid) if name != node)
+        if len(others) >= NODES_AT_ONCE:
+            held = ", ".join(others)
+            raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
 
     def fits_any(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now."""

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog
+from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog, LiveClaims
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
-from adapters.sidecar.reconcile.ports import LiveClaims, LivePods, NoReporter, RepairReporter
+from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Allocate,
@@ -303,7 +303,7 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
     claimed = [
         ledger.node.name
         for ledger in service.ledgers.inventory
-        for held in cache.claims.holding(ledger.node)
+        for held in cache.claims.holding(ledger, ledger.node)
         if held.uid not in ledger.allocations
     ]
     return claimed + [

@@ -36,18 +36,6 @@ class LivePods(Protocol):
         ...
 
 
-class LiveClaims(Protocol):
-    """ResourceClaims as the API server has them now, without a cache."""
-
-    async def get(self, claim: PodRef) -> ResourceClaim | None:
-        """Return the claim of this namespace and name; None where there is none.
-
-        Raises:
-            OSError: the API server did not answer.
-        """
-        ...
-
-
 class NoClaims:
     """A cluster without claims."""
 
