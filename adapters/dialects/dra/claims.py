@@ -1,7 +1,10 @@
 """Reads what a scheduler allocated to a claim."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import msgspec
 
 from adapters.dialects.dra.conditions import awaiting, is_rejected
 from adapters.wire.decoding import UnreadableError
@@ -25,6 +28,9 @@ HOSTNAME = "kubernetes.io/hostname"
 SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
+_DIGITS = 16
+"""Of the text that identifies an allocation."""
+
 _STATUS = PartialDecoder(ClaimStatus)
 
 
@@ -42,6 +48,8 @@ class Claim:
         unread: why its status cannot be decoded; None where it can.
         awaiting: devices for which its scheduler waits: it binds no pod before the ledger has them.
         rejected: whether the scheduler knows that the ledger cannot have it.
+        allocated_at: when a scheduler allocated the devices, as it writes it; empty where it does
+            not.
     """
 
     uid: str
@@ -53,6 +61,17 @@ class Claim:
     unread: str | None = None
     awaiting: tuple[DeviceResult, ...] = ()
     rejected: bool = False
+    allocated_at: str = ""
+
+    @property
+    def devices(self) -> str:
+        """Identifies the allocation: the claim can get another one only after a deallocation.
+
+        Without the amounts, which the API server writes in another form than a scheduler.
+        """
+        rows = ((each.driver, each.pool, each.device, each.share_id) for each in self.results)
+        content = msgspec.json.encode((self.allocated_at, *rows))
+        return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
     @property
     def pending(self) -> bool:
@@ -94,6 +113,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         is_reserved=bool(status.reserved_for),
         awaiting=waiting,
         rejected=is_rejected(status, waiting),
+        allocated_at=status.allocation.allocation_timestamp or "",
     )
 
 
