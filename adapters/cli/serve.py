@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from adapters.cli.fleet import Fleet, read_fleet
+from adapters.cli.input.limits import check_file
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError, sources
@@ -29,6 +30,8 @@ def serve(
     chosen = {"DRAGOMAN_STORE": store, "DRAGOMAN_LISTEN": listen}
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
+        if config is not None:
+            check_file(config)
         found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
         options = StartOptions(
             config,

@@ -58,7 +58,7 @@ LISTS = READING | {
     "rich", "adapters.cli.collector", "adapters.cli.output", "adapters.cli.view", "orjson",
 }  # fmt: skip
 TRANSLATES = PARSED | {
-    "adapters.cli.nesting", "adapters.cli.output", "adapters.cli.translate",
+    "adapters.cli.output", "adapters.cli.translate",
     "adapters.cli.yaml_text", "adapters.dialects", "adapters.wire", "core", "msgspec", "orjson",
     "ruamel", "yaml",
 }  # fmt: skip
