@@ -11,6 +11,7 @@ from adapters.cli.input.limits import check_file
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError, sources
+from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
 from adapters.sidecar.main import StartError, StartOptions
@@ -42,7 +43,7 @@ def serve(
         )
         run(options)
     except (InputError, StartError) as error:
-        typer.echo(f"dragoman: {error}", err=True)
+        message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None
 
 

@@ -1,5 +1,6 @@
 """Reads the texts of manifests from files, folders and standard input."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +68,9 @@ def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
             yield Source("stdin", _text("stdin", content(stdin, "stdin")), named=True)
         elif Path(name).is_dir():
             for path in _inside(Path(name)):
-                yield Source(str(path), _text(str(path), _bytes(path)), named=False)
+                yield Source(_name(path), _text(_name(path), _bytes(path)), named=False)
         else:
-            yield Source(name, _text(name, _bytes(Path(name))), named=True)
+            yield Source(_name(name), _text(_name(name), _bytes(Path(name))), named=True)
 
 
 def content(file: BinaryIO, name: str) -> bytes:
@@ -95,6 +96,11 @@ def _inside(folder: Path) -> list[Path]:
     if not found:
         raise InputError(str(folder), f"no {', '.join(sorted(SUFFIXES))} file in this folder")
     return found
+
+
+def _name(path: Path | str) -> str:
+    """The name of a file for people and JSON: bytes that are no UTF-8 are escapes."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _bytes(path: Path) -> bytes:
