@@ -81,11 +81,16 @@ class CountingCluster(LocalCluster):
     bindings = 0
 
     async def bind(
-        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         """As in ``ports.Binder``."""
         type(self).bindings += 1
-        await super().bind(pod, node, annotations, labels)
+        await super().bind(pod, node, annotations, labels, version)
 
 
 async def serve(nodes: int, folder: Path) -> None:

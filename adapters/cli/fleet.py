@@ -209,7 +209,7 @@ class _Reader:
         pods = tuple(self._by_node.get(name, ()))
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
-        claims = self._claims.holding(node)
+        claims = self._claims.holding(ledger, node)
         bound = self._bound
         if claims:
             bound = {**bound, **{held.uid: name for held in claims}}

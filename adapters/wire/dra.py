@@ -212,6 +212,7 @@ class ClaimAllocation(Wire, frozen=True, gc=False):
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
 
 
 class ConsumerReference(Wire, frozen=True, gc=False):

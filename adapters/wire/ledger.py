@@ -135,6 +135,7 @@ def allocation_record(allocation: Allocation) -> AllocationRecord:
         tuple(sorted(allocation.blocked)),
         allocation.since,
         allocation.release_by,
+        allocation.devices,
     )
 
 
@@ -224,4 +225,5 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         blocked=frozenset(record.blocked) if record.blocked else _NONE,
         since=record.since,
         release_by=record.release_by,
+        devices=record.devices,
     )

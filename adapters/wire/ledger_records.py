@@ -79,6 +79,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     blocked: tuple[str, ...] = ()
     since: Count = 0
     release_by: Count | None = None
+    devices: str = ""
 
 
 class TotalRecord(Wire, frozen=True, gc=False):

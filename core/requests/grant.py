@@ -90,6 +90,8 @@ class Allocation:
         release_by: None while the pod exists. Once the pod was deleted past its kubelet: seconds
             since 1970 at which its cards are free even if no agent has reported that its
             containers have stopped.
+        devices: identifies what a scheduler allocated to a ResourceClaim; empty where it is not
+            certain for which allocation of the claim this is, and for a pod.
     """
 
     uid: str
@@ -109,6 +111,7 @@ class Allocation:
     blocked: frozenset[str] = frozenset()
     since: int = 0
     release_by: int | None = None
+    devices: str = ""
 
     @property
     def pod_ref(self) -> PodRef:

@@ -11,8 +11,8 @@ from e2e.kind.pods import create
 from e2e.kind.shell import eventually, get, sh
 
 UPGRADE = "helm upgrade dragoman charts/dragoman -n dragoman-system --reuse-values --wait"
-WHOLE = "metax-tech.com/gpu"
-"""Stated by MetaX's device plugin alone."""
+METAX_WHOLE, NVIDIA_WHOLE = "metax-tech.com/gpu", "nvidia.com/gpu"
+"""Whole cards, which the vendors' device plugins state and schedulers count."""
 CHANGES = (
     "node.inventory.source=none",
     "node.inventory.file=",
@@ -68,7 +68,7 @@ def described(
     node: str,
     metadata: Mapping[str, Mapping[str, str]],
     device: Mapping[str, Any] | None,
-    whole: str | None = None,
+    whole: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """A node with cards, for the length of a block; then what it said before.
 
@@ -76,19 +76,19 @@ def described(
         node: its name.
         metadata: annotations and labels by which it describes them.
         device: Koordinator's object for it, with the name of any node; None for none.
-        whole: how many whole cards MetaX's device plugin states; None for none.
+        whole: the amounts of whole cards that device plugins state; None for none.
     """
     found = get(f"node {node}")["metadata"]
     before = {kind: {k: found[kind].get(k) for k in each} for kind, each in metadata.items()}
     try:
         _patch(node, metadata)
-        _state(node, whole)
+        _state(node, whole or {})
         if device is not None:
             create({**device, "metadata": {**device["metadata"], "name": node}})
         eventually(60, lambda: "cards" in get(f"nodeledger {node}")["spec"])
         yield
     finally:
-        _state(node, None)
+        _state(node, dict.fromkeys(whole or ()))
         _patch(node, before)
         sh(f"kubectl delete devices.scheduling.koordinator.sh --ignore-not-found {node}")
         eventually(60, lambda: "cards" not in get(f"nodeledger {node}")["spec"])
@@ -98,7 +98,6 @@ def _patch(node: str, metadata: Mapping[str, Mapping[str, str | None]]) -> None:
     sh(f"kubectl patch node {node} --type=merge -p '{json.dumps({'metadata': metadata})}'")
 
 
-def _state(node: str, whole: str | None) -> None:
-    amounts = {WHOLE: whole}
+def _state(node: str, amounts: Mapping[str, str | None]) -> None:
     text = json.dumps({"status": {"capacity": amounts, "allocatable": amounts}})
     sh(f"kubectl patch node {node} --subresource=status --type=merge -p '{text}'")

@@ -10,7 +10,7 @@ import yaml
 from e2e.harness.cluster.api import Object
 from e2e.harness.oracles.expected import inventory_card
 from e2e.harness.processes.run import REPOSITORY
-from e2e.kind.described import WHOLE, described, use_lists
+from e2e.kind.described import METAX_WHOLE, NVIDIA_WHOLE, described, use_lists
 from e2e.kind.shell import get, sh
 
 CONFIGS = REPOSITORY / "configs"
@@ -46,10 +46,10 @@ def staged(found: Sequence[Object], workers: Sequence[str]) -> Iterator[dict[str
         stack.enter_context(_layouts(found))
         for worker, row in zip(nodes, rows, strict=True):
             said = {kind: row["metadata"].get(kind) or {} for kind in ("annotations", "labels")}
-            device, whole = (
-                devices.get(row["metadata"]["name"]),
-                row["status"]["capacity"].get(WHOLE),
-            )
+            device, capacity = devices.get(row["metadata"]["name"]), row["status"]["capacity"]
+            # For HAMi's nodes the service publishes NVIDIA's, for Koordinator's no component does.
+            plain = (METAX_WHOLE,) if device is None else (METAX_WHOLE, NVIDIA_WHOLE)
+            whole = {name: capacity[name] for name in plain if name in capacity}
             stack.enter_context(described(worker, said, device, whole))
         yield nodes
 

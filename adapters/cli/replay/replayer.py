@@ -174,9 +174,11 @@ class Replayer:
         match line:
             case recording.Filtered():
                 fits = evaluation.fitting(self._inventory.rows(self._names))
-                return tuple(n for n, yes in zip(self._names, fits, strict=True) if yes)
+                each = zip(self._names, fits, strict=True)
+                return tuple(n for n, yes in each if yes or evaluation.is_untouched(n))
             case recording.Rejected():
                 rows = self._inventory.rows(self._names)
+                evaluation.classify(rows, rows.size)
                 return reject(evaluation, self._names, evaluation.groups(rows)).texts()
             case recording.Ranked():
                 ranks = evaluation.ranks(self._inventory.rows(self._names))

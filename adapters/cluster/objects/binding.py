@@ -19,13 +19,28 @@ class BindingClient:
         self._client = client
 
     async def bind(
-        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         """Create the Binding of a pod: one write.
 
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            annotations: to add to the pod.
+            labels: to add to the pod.
+            version: the resourceVersion that the pod must have still; empty for any. Source:
+                k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, the preconditions in
+                setPodNodeAndMetadata.
+
         Raises:
-            ClusterError: the server rejected it. Status 409: the pod is bound already, or has
-                another uid; 404: there is no such pod. ``uncertain``: the pod may have been bound.
+            ClusterError: the server rejected it. Status 409: the pod is bound already, has another
+                uid or another version; 404: there is no such pod. ``uncertain``: the pod may have
+                been bound.
         """
         body = {
             "apiVersion": "v1",
@@ -34,6 +49,7 @@ class BindingClient:
                 "name": pod.name,
                 "namespace": pod.namespace,
                 "uid": pod.uid,
+                **({"resourceVersion": version} if version else {}),
                 "annotations": dict(annotations),
                 "labels": dict(labels),
             },

@@ -35,8 +35,11 @@ class PodClient:
         pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
-    ) -> None:
+    ) -> Pod:
         """Set annotations and labels of the pod with this uid; None removes one.
+
+        Returns:
+            the pod after the write.
 
         Raises:
             ClusterError: status 409 where the pod of this name has another uid, 404 where there
@@ -44,7 +47,8 @@ class PodClient:
         """
         metadata = {"uid": pod.uid, "annotations": dict(annotations), "labels": dict(labels or {})}
         try:
-            await self._client.patch(PODS.path(pod.name, pod.namespace), {"metadata": metadata})
+            path = PODS.path(pod.name, pod.namespace)
+            return read(_POD, await self._client.patch(path, {"metadata": metadata}))
         except ClusterError as error:
             if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
                 raise ClusterError(CONFLICT, "Conflict", error.message) from error

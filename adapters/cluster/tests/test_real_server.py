@@ -166,6 +166,26 @@ def test_a_binding_sets_its_annotations_and_labels(cluster: Real) -> None:
     asyncio.run(main())
 
 
+def test_a_binding_for_a_pod_that_was_annotated_meanwhile_is_a_conflict(cluster: Real) -> None:
+    async def main() -> None:
+        async with cluster.client() as client:
+            await add_node(client, "versioned")
+            binder, pods = BindingClient(client), PodClient(client)
+            pod = PodRef("default", "changed", await new_pod(client, "changed"))
+            read = await pods.get(pod)
+            assert read is not None
+
+            now = await pods.annotate(pod, {"dragoman.dev/released": "now"})
+            with pytest.raises(ClusterError) as late:
+                await binder.bind(pod, "versioned", {}, {}, read.metadata.resource_version)
+            await binder.bind(pod, "versioned", {}, {}, now.metadata.resource_version)
+
+            assert (late.value.status, late.value.uncertain) == (409, False)
+            assert now.spec.node_name in (None, "")
+
+    asyncio.run(main())
+
+
 def test_a_binding_for_another_uid_is_a_conflict_and_without_a_pod_not_found(
     cluster: Real,
 ) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from adapters.dialects.adoption.bound import adopted_allocation, unread_allocation
 from adapters.dialects.containers import PodContainer, pod_containers
-from adapters.dialects.dialect import AdoptedAllocation, DialectError
+from adapters.dialects.dialect import AdoptedAllocation, DialectError, UnclearRecord
 from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
 from adapters.dialects.formats.hami_record import HAMI, NVIDIA_ALLOCATED, check_node
+from adapters.dialects.formats.hami_slices import check_slices
 from adapters.dialects.formats.koordinator_allocated import read_allocated
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
@@ -29,15 +30,19 @@ def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
         grants = read_hami(pod, node)
         return adopted_allocation(pod, node, HAMI, AdoptedAllocation(grants))
     except DialectError as error:
-        cards = [card for card in node.cards if card.vendor == NVIDIA]
+        named = error.cards if isinstance(error, UnclearRecord) else None
+        cards = [
+            card
+            for card in node.cards
+            if (card.vendor == NVIDIA if named is None else card.uuid in named)
+        ]
         return unread_allocation(pod, node, HAMI, cards, str(error))
 
 
 def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> tuple[Grant, ...]:
     """Grants by HAMi's record.
 
-    For a partitioned card the record names the slice by HAMi's own tables, which are not read:
-    the grant then has no slice.
+    The record of slices is not resolved here: the grant of a partitioned card has no slice.
 
     Args:
         pod: the pod.
@@ -47,10 +52,12 @@ def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> 
 
     Raises:
         DialectError: the record cannot be parsed, or is for another node.
+        UnclearRecord: it names slices that are not known.
     """
     check_node(annotations(pod), node)
     field = f"metadata.annotations[{NVIDIA_ALLOCATED}]"
     lists = read_device_lists(field, annotations(pod).get(NVIDIA_ALLOCATED, ""))
+    check_slices(annotations(pod), (each.name for devices in lists for each in devices), node)
     containers = tuple(pod_containers(pod))
     main = [one for one in containers if one.phase is Phase.MAIN]
     owners = list_owners(lists, containers, requesting, main)

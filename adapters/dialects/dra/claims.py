@@ -1,5 +1,6 @@
 """Reads what a scheduler allocated to a claim."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ HOSTNAME = "kubernetes.io/hostname"
 SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
+_DIGITS = 16
+"""Of the text that identifies an allocation."""
+
 _STATUS: msgspec.json.Decoder[ClaimStatus] = msgspec.json.Decoder(ClaimStatus)
 
 
@@ -42,6 +46,8 @@ class Claim:
         unread: why its status cannot be decoded; None where it can.
         awaiting: devices for which its scheduler waits: it binds no pod before the ledger has them.
         rejected: whether the scheduler knows that the ledger cannot have it.
+        allocated_at: when a scheduler allocated the devices, as it writes it; empty where it does
+            not.
     """
 
     uid: str
@@ -53,6 +59,17 @@ class Claim:
     unread: str | None = None
     awaiting: tuple[DeviceResult, ...] = ()
     rejected: bool = False
+    allocated_at: str = ""
+
+    @property
+    def devices(self) -> str:
+        """Identifies the allocation: the claim can get another one only after a deallocation.
+
+        Without the amounts, which the API server writes in another form than a scheduler.
+        """
+        rows = ((each.driver, each.pool, each.device, each.share_id) for each in self.results)
+        content = msgspec.json.encode((self.allocated_at, *rows))
+        return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
     @property
     def pending(self) -> bool:
@@ -94,6 +111,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         is_reserved=bool(status.reserved_for),
         awaiting=waiting,
         rejected=is_rejected(status, waiting),
+        allocated_at=status.allocation.allocation_timestamp or "",
     )
 
 

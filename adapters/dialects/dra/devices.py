@@ -8,7 +8,7 @@ cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUU
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -63,39 +63,57 @@ class PublishedDevice:
 
 
 class Devices:
-    """The devices of some slices; where a pool has several generations, the newest counts."""
+    """The devices of some slices, by node: what one node publishes says nothing of another.
+
+    Each node has pools of its own, whatever their names. Where a pool has several generations
+    there, the newest counts.
+    """
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
-        self._found: dict[DeviceKey, PublishedDevice] = {}
-        self._nodes: dict[tuple[str, str], str] = {}
+        self._nodes: dict[tuple[str, str], set[str]] = {}
         self._of_node: dict[str, dict[DeviceKey, PublishedDevice]] = {}
-        self._cards: dict[str, set[str]] = {}
         for each in sorted(slices, key=lambda one: one.spec.pool.generation):
             spec = each.spec
-            if spec.node_name:
-                self._nodes[spec.driver, spec.pool.name] = spec.node_name
             for device in spec.devices or ():
                 key = (spec.driver, spec.pool.name, device.name)
                 node = spec.node_name or device.node_name or ""
-                found = self._found[key] = published(key, node, device)
-                self._of_node.setdefault(node, {})[key] = found
-                self._cards.setdefault(spec.driver, set()).add(found.card)
+                if node:
+                    self._nodes.setdefault(key[:2], set()).add(node)
+                self._of_node.setdefault(node, {})[key] = published(key, node, device)
 
     def of_node(self, node: str) -> tuple[PublishedDevice, ...]:
         """The devices of a node."""
         return tuple(self._of_node.get(node, {}).values())
 
-    def describe_card(self, driver: str, uuids: Collection[str]) -> bool:
-        """Whether a driver publishes one of these cards, or a part of one."""
-        return not self._cards.get(driver, frozenset[str]()).isdisjoint(uuids)
+    def own(self, node: str) -> tuple[PublishedDevice, ...]:
+        """The devices of a node, without those in pools that another node publishes too.
 
-    def get(self, key: DeviceKey) -> PublishedDevice | None:
-        """A device; None where no slice has it."""
-        return self._found.get(key)
+        Schedulers know a device by driver, pool and name alone. Of several nodes, the one by whose
+        name the pool is called keeps it.
+        """
+        return tuple(
+            each
+            for each in self.of_node(node)
+            if self.nodes_of_pool(each.driver, each.pool) <= {node}
+            or each.pool.partition("/")[0] == node
+        )
 
-    def node_of_pool(self, driver: str, pool: str) -> str | None:
-        """The node of a pool; None where its slices name none, or there are none."""
-        return self._nodes.get((driver, pool))
+    def describe_card(self, driver: str, node: str, uuids: Collection[str]) -> bool:
+        """Whether a driver publishes one of these cards, or a part of one, on their node."""
+        return any(
+            each.driver == driver and each.card in uuids
+            for name in (node, "")
+            for each in self.of_node(name)
+        )
+
+    def get(self, node: str, key: DeviceKey) -> PublishedDevice | None:
+        """A device of a node, or of no certain one; None where no slice has it."""
+        found = self._of_node.get(node, {}).get(key)
+        return self._of_node.get("", {}).get(key) if found is None else found
+
+    def nodes_of_pool(self, driver: str, pool: str) -> Set[str]:
+        """The nodes that publish devices of a pool; empty where its slices name none."""
+        return self._nodes.get((driver, pool), frozenset[str]())
 
 
 def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice:

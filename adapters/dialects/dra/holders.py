@@ -1,6 +1,7 @@
 """What a claim holds of a node's cards, as an allocation of the ledger."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -35,8 +36,14 @@ class _UnclearResultError(ValueError):
         self.cards = frozenset(cards)
 
 
-def holding(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
+def holding(
+    claim: Claim, node: Node, devices: Devices, earlier: Allocation | None = None
+) -> Allocation | None:
     """What a claim holds of a node's cards; None where it holds nothing there.
+
+    As long as the claim has the same allocation, it never holds less than its ledger says, whatever
+    the slices say by now: drivers change them, and the kubelet deletes those of its node when it
+    starts. A device that has become another card is held beside the earlier one.
 
     A device without ``shareID`` is held as a whole. Where a result is not clear, all cards of the
     node that it may mean count as in use, and ``unread`` says why: a device of a driver of cards
@@ -46,7 +53,56 @@ def holding(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
         claim: with an allocation.
         node: with its cards.
         devices: of all slices of the cluster.
+        earlier: what the node's ledger says that the claim holds; None where it lacks the claim.
     """
+    found = _by_slices(claim, node, devices)
+    if earlier is None:
+        return found
+    if claim.unread is None and earlier.devices not in ("", claim.devices):
+        return found
+    kept = replace(earlier, since=0, release_by=None)
+    if found is None:
+        may_be_here = claim.nodes is None or node.name in claim.nodes
+        return kept if may_be_here else None
+    if found.unread is not None:
+        if earlier.unread is None:
+            return kept
+        return replace(found, blocked=found.blocked | earlier.blocked)
+    if earlier.unread is not None or not earlier.devices:
+        return found
+    return replace(kept, grants=enlarged(earlier.grants, found.grants))
+
+
+def enlarged(earlier: Sequence[Grant], newer: Iterable[Grant]) -> tuple[Grant, ...]:
+    """What a claim holds whose devices may be by either of two lists: no less than by each.
+
+    Grants of one card, or of one slice of it, are compared in their order.
+    """
+    found = list(earlier)
+    rest = list(range(len(found)))
+    for grant in newer:
+        where = next((i for i in rest if _place(found[i]) == _place(grant)), None)
+        if where is None:
+            found.append(grant)
+            continue
+        rest.remove(where)
+        known = found[where]
+        # The memory of a whole card is as the node describes it.
+        is_whole = known.exclusive and grant.exclusive
+        found[where] = replace(
+            grant,
+            memory=grant.memory if is_whole else max(known.memory, grant.memory),
+            compute=max(known.compute, grant.compute),
+            exclusive=known.exclusive or grant.exclusive,
+        )
+    return tuple(found)
+
+
+def _place(grant: Grant) -> tuple[str, Slice | None]:
+    return grant.card, grant.slice
+
+
+def _by_slices(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
     cards = {card.uuid: card for card in node.cards}
     if claim.unread is not None:
         return _unclear(claim, node, claim.unread, cards)
@@ -67,7 +123,9 @@ def holding(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
 
 
 def _allocation(claim: Claim, node: Node, grants: tuple[Grant, ...]) -> Allocation:
-    return Allocation(claim.uid, claim.name, DRA, node.name, grants, priority=PRIORITY)
+    return Allocation(
+        claim.uid, claim.name, DRA, node.name, grants, priority=PRIORITY, devices=claim.devices
+    )
 
 
 def _unclear(claim: Claim, node: Node, why: str, cards: Iterable[str]) -> Allocation | None:
@@ -83,6 +141,7 @@ def _unclear(claim: Claim, node: Node, why: str, cards: Iterable[str]) -> Alloca
         priority=PRIORITY,
         unread=why,
         blocked=blocked,
+        devices=claim.devices,
     )
 
 
@@ -92,7 +151,7 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
     Raises:
         _UnclearResultError: it may be a card of the node, and nothing says which part of which.
     """
-    device = devices.get((result.driver, result.pool, result.device))
+    device = devices.get(node.name, (result.driver, result.pool, result.device))
     if device is None or not device.card:
         if not _may_be_here(claim, result, node, devices):
             return None
@@ -110,11 +169,14 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
 
 def _may_be_here(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> bool:
     uuids = {card.uuid for card in node.cards}
-    if not means_cards(result.driver) and not devices.describe_card(result.driver, uuids):
+    if not means_cards(result.driver) and not devices.describe_card(
+        result.driver, node.name, uuids
+    ):
         return False
     if claim.nodes is not None:
         return node.name in claim.nodes
-    return devices.node_of_pool(result.driver, result.pool) in (None, node.name)
+    publishing = devices.nodes_of_pool(result.driver, result.pool)
+    return not publishing or node.name in publishing
 
 
 def _of_slice(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:

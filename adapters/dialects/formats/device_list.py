@@ -41,6 +41,11 @@ class ListedDevice:
     memory: int
     compute: int
 
+    @property
+    def name(self) -> str:
+        """The uuid with the brackets, as the record has it."""
+        return self.uuid if self.slice_name is None else f"{self.uuid}[{self.slice_name}]"
+
 
 DeviceLists = tuple[tuple[ListedDevice, ...], ...]
 

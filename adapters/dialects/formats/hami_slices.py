@@ -1,22 +1,27 @@
-"""HAMi's record of the MIG slices of a pod, beside its record of the cards.
+"""HAMi's records of the MIG slices of a pod, beside its record of the cards.
 
 ``[{"containerIndex":0,"deviceIndex":0,"gpuUUID":"...","profile":"2g.10gb",
 "placement":{"start":0,"size":2}},...]``; the device plugin adds the instances that it made.
 Source: HAMi v2.10 pkg/device/nvidia/mig_allocations.go.
+
+Before v2.10 the record of the cards named the slice in brackets after the card's uuid, by numbers
+in the tables of HAMi's configuration: ``GPU-...[1-0]``. Source: HAMi v2.9.0
+pkg/device/devices.go, ExtractMigTemplatesFromUUID.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import DialectError, UnclearRecord
 from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.dialects.formats.hami_record import MIG_ALLOCATIONS
+from adapters.dialects.formats.hami_record import MIG_ALLOCATIONS, NVIDIA_ALLOCATED
 from adapters.wire.kube import Text
-from core.hardware.card import Card
+from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
+from core.hardware.node import Node
 from core.requests.grant import Grant
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -88,6 +93,39 @@ def read_mig_allocations(texts: Text) -> MigPlaces:
     if len(places) < len(found):
         raise DialectError(field, text, "must have one slice for each device")
     return MigPlaces(text, places)
+
+
+def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
+    """Verify that the cards of a record can have the slices that it names.
+
+    Where they cannot, HAMi gives no part of these cards to other pods: a shared card has a slice,
+    or one is of a card that is not in the list. If the node does not have that card either, HAMi
+    closes all partitioned ones. Source: HAMi v2.10.0 pkg/scheduler/scheduler.go, getNodesUsage; the
+    numbers of records before v2.10 are not resolved here.
+
+    Args:
+        texts: annotations of the pod.
+        listed: the uuids of its record of cards, with brackets where they have them.
+        node: where it runs.
+
+    Raises:
+        DialectError: the record of slices cannot be parsed.
+        UnclearRecord: nothing says what the pod has of its cards.
+    """
+    named = {uuid.partition("[")[0]: "[" in uuid for uuid in listed}
+    numbered = {uuid for uuid, has_number in named.items() if has_number}
+    places = read_mig_allocations(texts)
+    sliced = {each.gpu_uuid for each in places.places.values()}
+    modes = {card.uuid: card.mode for card in node.cards}
+    unclear = {uuid for uuid in sliced if uuid not in named or modes.get(uuid) is Mode.SHARED}
+    if not numbered and not unclear:
+        return
+    cards = {*named, *sliced}
+    if any(uuid not in named and uuid not in modes for uuid in sliced):
+        cards |= {uuid for uuid, mode in modes.items() if mode is Mode.MIG}
+    key = NVIDIA_ALLOCATED if numbered else MIG_ALLOCATIONS
+    problem = f"does not say which slices the pod has of {', '.join(sorted(numbered or unclear))}"
+    raise UnclearRecord(annotation_path(key), texts.get(key), problem, cards)
 
 
 def encode_mig_allocations(containers: Sequence[Sequence[Grant]]) -> str | None:

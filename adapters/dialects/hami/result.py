@@ -12,7 +12,7 @@ from adapters.dialects.formats.hami_record import (
     check_node,
     decode_devices,
 )
-from adapters.dialects.formats.hami_slices import MigPlaces, read_mig_allocations
+from adapters.dialects.formats.hami_slices import MigPlaces, check_slices, read_mig_allocations
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
@@ -33,6 +33,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
 
     Raises:
         DialectError: the record is for another node, or contradicts itself, the pod or the node.
+        UnclearRecord: it names slices that are not known.
     """
     texts = annotations(pod)
     check_node(texts, node)
@@ -53,6 +54,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
             raise DialectError(_FIELD, text, problem)
         if count:
             grants += _grants(wanted[name], index, shares, places, cards)
+    check_slices(texts, (grant.card for grant in grants), node)
     return tuple(grants)
 
 

@@ -115,15 +115,27 @@ class ClaimCache:
         """Return a class; None where there is none."""
         return self._classes.get(name)
 
-    def pool(self, driver: str, name: str) -> list[ResourceSlice]:
-        """Return the slices of the newest generation of a pool."""
+    def pool(
+        self, driver: str, name: str, nodes: Collection[str] | None = None
+    ) -> list[ResourceSlice]:
+        """Return the slices of the newest generation of a pool, on each node.
+
+        Args:
+            driver: of the pool.
+            name: of the pool.
+            nodes: whose slices are wanted, beside those without a node; None for all.
+        """
         found = [
             each
             for each in self._slices.values()
             if (each.spec.driver, each.spec.pool.name) == (driver, name)
+            and (nodes is None or not each.spec.node_name or each.spec.node_name in nodes)
         ]
-        newest = max((each.spec.pool.generation for each in found), default=0)
-        return [each for each in found if each.spec.pool.generation == newest]
+        newest: dict[str | None, int] = {}
+        for each in found:
+            node, generation = each.spec.node_name, each.spec.pool.generation
+            newest[node] = max(newest.get(node, generation), generation)
+        return [each for each in found if each.spec.pool.generation == newest[each.spec.node_name]]
 
     @property
     def devices(self) -> Devices:
@@ -132,13 +144,19 @@ class ClaimCache:
             self._devices = Devices(self._slices.values())
         return self._devices
 
-    def holding(self, node: Node) -> tuple[Allocation, ...]:
+    def holding(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...]:
         """Return what claims hold of a node's cards.
 
         A claim whose scheduler waits for the ledger holds nothing: the ledger can reject it.
+
+        Args:
+            ledger: of the node, as it is stored.
+            node: with its cards as they are now.
         """
         held = (
-            holding(claim, node, self.devices) for claim in self._on(node.name) if not claim.pending
+            holding(claim, node, self.devices, ledger.allocations.get(claim.uid))
+            for claim in self._on(node.name)
+            if not claim.pending
         )
         return tuple(each for each in held if each is not None)
 
@@ -154,7 +172,7 @@ class ClaimCache:
         """
         name = ledger.node.name
         claims = {claim.uid: claim for claim in self._on(name)}
-        return shadows(ledger, self.devices.of_node(name), claims)
+        return shadows(ledger, self.devices.own(name), claims)
 
     def described(self, node: str) -> tuple[NodeDescription, ...]:
         """Return the cards of a node by its slices."""

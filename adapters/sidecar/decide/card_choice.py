@@ -55,6 +55,8 @@ def choose_cards(request: Request, facts: CommitFacts) -> Committed | Reason:
     stored, own, claimed = facts.stored, facts.own, tuple(facts.claimed)
     node = stored.node.name
     earlier = stored.allocations.get(request.uid)
+    if earlier is not None and earlier.unread is not None and request.plugin is None:
+        return Reason(node, len(stored.node.cards), cause=Cause.BLOCKED)
     if earlier is not None and earlier.unread is None:
         if not answers(request, earlier.grants, stored.node):
             return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)

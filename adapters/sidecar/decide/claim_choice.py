@@ -1,7 +1,9 @@
 """Whether a node's ledger takes the devices of a claim, as a function of values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.holders import enlarged
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
 
@@ -34,6 +36,23 @@ class ClaimRefusal:
     text: str
 
 
+def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
+    """What the claim would hold after it got its devices: never less than it holds before.
+
+    An earlier attempt may be the one that the API server writes, so it holds its devices too until
+    the reconciler has seen which allocation the claim has.
+
+    Args:
+        asked: what the scheduler chose.
+        ledger: of the node.
+    """
+    earlier = ledger.allocations.get(asked.uid)
+    if earlier is None:
+        return asked
+    devices = asked.devices if earlier.devices == asked.devices else ""
+    return replace(asked, grants=enlarged(earlier.grants, asked.grants), devices=devices)
+
+
 def conflict(facts: ClaimFacts) -> str | None:
     """Why the devices are not free; None where they are.
 
@@ -41,11 +60,14 @@ def conflict(facts: ClaimFacts) -> str | None:
     """
     asked = facts.asked
     earlier = facts.reserved.allocations.get(asked.uid)
-    if earlier is not None and earlier.release_by is not None:
-        # Its pods were deleted by force.
-        return f"containers of pods that had {asked.pod} before may still run"
+    if earlier is not None:
+        if earlier.release_by is not None:
+            # Its pods were deleted by force.
+            return f"containers of pods that had {asked.pod} before may still run"
+        if earlier.unread is not None or earlier.dialect != DRA:
+            return f"what {earlier.pod} holds already is not known"
     try:
-        facts.reserved.release(asked.uid).reserve(asked)
+        facts.reserved.release(asked.uid).reserve(added(asked, facts.reserved))
     except LedgerError as error:
         return str(error)
     return None

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from adapters.sidecar.decide.claim_choice import ClaimFacts, ClaimRefusal, conflict
+from adapters.sidecar.decide.claim_choice import ClaimFacts, ClaimRefusal, added, conflict
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerWriter
 from adapters.sidecar.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
@@ -38,7 +38,7 @@ class ClaimCommitter:
     async def commit(self, asked: Allocation) -> ClaimRefusal | None:
         """Allocate to a ResourceClaim the devices that a scheduler chose for it.
 
-        What the claim had on the node before, by an earlier attempt, is replaced.
+        What the claim had on the node before, by an earlier attempt, it keeps.
 
         Returns:
             why it does not get them; None where they are the claim's now.
@@ -72,7 +72,8 @@ class ClaimCommitter:
         if problem is not None:
             self._recorder.claimed(facts, problem)
             return ClaimRefusal(IN_USE, problem)
-        short = self._quotas.refusal_of(asked.pod_ref, held(asked, facts.stored.node))
+        wanted = held(added(asked, facts.stored), facts.stored.node)
+        short = self._quotas.refusal_of(asked.pod_ref, wanted)
         return None if short is None else ClaimRefusal(QUOTA, short)
 
     async def _allocate(
@@ -92,7 +93,7 @@ class ClaimCommitter:
             needed = _needed(asked, ledger)
             if claim is None or not claim.covers(needed):
                 return ledger, needed
-            return ledger.allocate(asked), asked
+            return ledger.allocate(added(asked, ledger)), asked
 
         found = await self._writer.change(asked.node, allocate)
         if found is None:
@@ -121,4 +122,5 @@ def _is_written(found: Allocation | ClaimRefusal | Reason) -> bool:
 
 
 def _needed(asked: Allocation, ledger: NodeLedger) -> QuotaClaimNeeded:
-    return QuotaClaimNeeded(held(asked, ledger.node), ledger.fence(asked.pod_ref.namespace))
+    wanted = added(asked, ledger)
+    return QuotaClaimNeeded(held(wanted, ledger.node), ledger.fence(asked.pod_ref.namespace))

@@ -23,14 +23,16 @@ def holdings(claim: Claim, ledgers: LedgerCache, devices: Devices) -> tuple[Allo
 def node_without_ledger(claim: Claim, ledgers: LedgerCache, devices: Devices) -> str:
     """A node without a ledger of which the claim has a card; empty where there is none."""
     for result in claim.results:
-        device = devices.get((result.driver, result.pool, result.device))
-        if (
-            device is not None
-            and device.card
-            and means_cards(device.driver)
-            and ledgers.ledger(device.node) is None
-        ):
-            return device.node
+        publishing = devices.nodes_of_pool(result.driver, result.pool)
+        for node in sorted(publishing if claim.nodes is None else claim.nodes):
+            device = devices.get(node, (result.driver, result.pool, result.device))
+            if (
+                device is not None
+                and device.card
+                and means_cards(device.driver)
+                and ledgers.ledger(device.node) is None
+            ):
+                return device.node
     return ""
 
 

@@ -14,15 +14,21 @@ from core.requests.request import Request
 CACHED_PODS = 20_000
 """Pods that are cached; the least recently used one is evicted first."""
 
-CACHED_CHARACTERS = 64 << 20
-"""Characters of their annotations and labels together. A pod may have 256 KiB of them, and a
-scheduler sends any number of pods; a common pod with a share has less than 1 KiB."""
+CACHED_BYTES = 64 << 20
+"""Bytes that are cached of all pods together; a common pod with a share has less than 1 KiB."""
+
+LARGEST_POD = 3 << 20
+"""Bytes of a pod; a scheduler has none that the API server did not store.
+Source: k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes."""
 
 TEMPLATES = 128
 """Templates of pods that are kept; the least recently used one is evicted first."""
 
 LONGEST_TEMPLATE = 16 << 10
 """Bytes; a pod of a longer one is read each time."""
+
+_SHOWN = 253
+"""Characters of a pod's name that an error has; no valid name is longer."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -60,7 +66,7 @@ class AlikePods:
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = dialects
-        self._by_template: OrderedDict[bytes, PodRequest] = OrderedDict()
+        self._by_template: OrderedDict[bytes, tuple[Dialect, Request]] = OrderedDict()
 
     def read(self, pod: Pod, template: bytes) -> PodRequest | None:
         """What a pod requests; None where it requests no share.
@@ -75,11 +81,12 @@ class AlikePods:
         known = self._by_template.get(template)
         if known is not None:
             self._by_template.move_to_end(template)
-            request = replace(known.request, uid=pod.metadata.uid, pod=full_name(pod))
-            return PodRequest(pod, known.dialect, request)
+            dialect, request = known
+            own = replace(request, uid=pod.metadata.uid, pod=full_name(pod))
+            return PodRequest(pod, dialect, own)
         found = read(pod, self._dialects)
         if found is not None and len(template) <= LONGEST_TEMPLATE:
-            self._by_template[template] = found
+            self._by_template[template] = found.dialect, found.request
             if len(self._by_template) > TEMPLATES:
                 self._by_template.popitem(last=False)
         return found
@@ -92,7 +99,7 @@ class PodRequestCache:
         self._dialects = tuple(dialects)
         self._alike = AlikePods(self._dialects)
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
-        self._characters = 0
+        self._bytes = 0
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -105,7 +112,7 @@ class PodRequestCache:
         self._alike = AlikePods(self._dialects)
         pods = [each.pod for each in self._by_uid.values()]
         self._by_uid.clear()
-        self._characters = 0
+        self._bytes = 0
         for pod in pods:
             try:
                 self.read(pod)
@@ -116,19 +123,23 @@ class PodRequestCache:
         """What a pod requests; None where it requests no share.
 
         Raises:
-            DialectError: the request is invalid.
+            DialectError: the request is invalid, or the pod larger than the API server stores.
         """
         uid = pod.metadata.uid
         cached = self._by_uid.get(uid) if uid else None
         if cached is not None and cached.pod == pod:
             self._by_uid.move_to_end(uid)
             return cached
+        size = size_of(pod)
+        if size > LARGEST_POD:
+            at_most = f"of {size} bytes, more than the {LARGEST_POD} that the API server stores"
+            raise DialectError("metadata.name", pod.metadata.name[:_SHOWN], f"is a pod {at_most}")
         pod_request = self._alike.read(pod, template_of(pod))
         if pod_request is not None and uid:
             self.forget(uid)
             self._by_uid[uid] = pod_request
-            self._characters += _characters(pod)
-            while len(self._by_uid) > CACHED_PODS or self._characters > CACHED_CHARACTERS:
+            self._bytes += size
+            while len(self._by_uid) > CACHED_PODS or self._bytes > CACHED_BYTES:
                 self.forget(next(iter(self._by_uid)))
         return pod_request
 
@@ -140,7 +151,7 @@ class PodRequestCache:
         """Drop a pod that was deleted."""
         forgotten = self._by_uid.pop(uid, None)
         if forgotten is not None:
-            self._characters -= _characters(forgotten.pod)
+            self._bytes -= size_of(forgotten.pod)
 
 
 def template_of(pod: Pod) -> bytes:
@@ -149,6 +160,6 @@ def template_of(pod: Pod) -> bytes:
     return _encoder.encode((about.namespace, about.labels, about.annotations, pod.spec))
 
 
-def _characters(pod: Pod) -> int:
-    texts = (pod.metadata.annotations, pod.metadata.labels, pod.spec.node_selector)
-    return sum(len(key) + len(value) for text in texts if text for key, value in text.items())
+def size_of(pod: Pod) -> int:
+    """Bytes of all fields that are decoded of a pod."""
+    return len(_encoder.encode(pod))

@@ -9,6 +9,7 @@ from adapters.sidecar.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
 
@@ -34,6 +35,18 @@ class BindError(RuntimeError):
         return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
 
 
+class PodChangedError(BindError):
+    """The pod is not bound, and was changed after it was read.
+
+    Attributes:
+        pod: as it is now.
+    """
+
+    def __init__(self, error: BindError, pod: Pod) -> None:
+        super().__init__(error.status, error.message)
+        self.pod = pod
+
+
 class Binder(Protocol):
     """Binds pods to nodes."""
 
@@ -43,8 +56,16 @@ class Binder(Protocol):
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         """Bind a pod, and add annotations and labels in the same write.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            annotations: to add.
+            labels: to add.
+            version: the resourceVersion that the pod must have still; empty for any.
 
         Raises:
             BindError: the API server refused it, or its answer was lost.
@@ -68,6 +89,18 @@ class PodReader(Protocol):
 
     async def newest(self, pod: PodRef) -> Pod | None:
         """The pod from the cluster, past every cache; else as ``get``."""
+        ...
+
+
+class LiveClaims(Protocol):
+    """ResourceClaims as the API server has them now, without a cache."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        """Return the claim of this namespace and name; None where there is none.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
         ...
 
 

@@ -21,7 +21,7 @@ from adapters.sidecar.decide.feasibility import Feasibility
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest, PodRequestCache
-from adapters.sidecar.decide.ports import BindError, Ports
+from adapters.sidecar.decide.ports import SECOND, BindError, PodChangedError, Ports
 from adapters.sidecar.decide.quota_claims import QuotaClaims
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.readiness import Readiness
@@ -35,8 +35,26 @@ from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
+MAX_AGE = 30
+"""Seconds after a commit in which its Binding may be sent; a reconciler waits for longer."""
+
+CHANGED_PODS = 2
+"""How often a bind begins again because the pod was changed after it was read."""
+
 HOLD_SECONDS = 30
 """Seconds after which the reservation for a planned pod expires, by default."""
+
+
+NODES_AT_ONCE = 3
+"""Nodes whose ledgers can have a pod or a claim that is not placed yet.
+
+A scheduler makes one attempt after the other, and what a failed one leaves is released after
+minutes. A review that the API server did not send cannot hold more.
+"""
+
+
+class AlreadyPlaced(RuntimeError):  # noqa: N818 (the scheduler is late)
+    """The pod is bound, or holds cards of several nodes by attempts to bind it."""
 
 
 class UnknownPod(LookupError):  # noqa: N818 (not a fault: the scheduler tries again)
@@ -107,6 +125,17 @@ class Service:
     async def explain(self, pod_request: PodRequest) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
         return await explain(self.ledgers, self.feasibility, pod_request)
+
+    def check_attempts(self, holder: PodRef, node: str) -> None:
+        """Return if a node's ledger can have one more attempt to place a pod or a claim.
+
+        Raises:
+            AlreadyPlaced: the ledgers of other nodes have too many.
+        """
+        others = sorted(name for name, _ in self.ledgers.committed(holder.uid) if name != node)
+        if len(others) >= NODES_AT_ONCE:
+            held = ", ".join(others)
+            raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
 
     def fits_any(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now."""
@@ -190,6 +219,22 @@ class Service:
             OSError: the store did not answer.
         """
         pod_request = await self._with_record(pod_request)
+        for _ in range(CHANGED_PODS):
+            try:
+                return await self._bind(pod_request, node)
+            except PodChangedError as changed:
+                pod_request = replace(pod_request, pod=changed.pod)
+        return await self._bind(pod_request, node)
+
+    async def _bind(self, pod_request: PodRequest, node: str) -> Committed | Reason:
+        """One attempt of ``bind``.
+
+        Raises:
+            PodChangedError: the pod was changed after it was read; nothing stays allocated for
+                this attempt.
+            BindError: as ``bind``; and the errors of ``commit``.
+        """
+        began = self.ports.clock.now()
         committed, locked = await self.commit(pod_request, node)
         if isinstance(committed, Reason):
             return committed
@@ -197,7 +242,11 @@ class Service:
         result = self.result(pod_request, committed)
         self._binding[uid] = (node, committed)
         try:
-            await self._send_binding(pod, node, result)
+            if committed.is_untouched:
+                await self._send_binding(pod, node, result)
+            else:
+                self._check_age(began)
+                await self._send_binding(pod, node, result, pod.metadata.resource_version)
         except BindError as error:
             if error.definite and committed.new:
                 await self._release_unbound(pod_request, node, committed.since)
@@ -261,8 +310,22 @@ class Service:
             return pod_request
         return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
 
-    async def _send_binding(self, pod: Pod, node: str, result: Result) -> None:
-        await binding.bind(self.ports.binder, self.ports.pods, pod_ref(pod), node, result)
+    def _check_age(self, began: int) -> None:
+        """Check that a Binding is sent soon after its commit; this process may have been stopped.
+
+        Raises:
+            BindError: it would be sent too late.
+        """
+        seconds = (self.ports.clock.now() - began) // SECOND
+        if seconds > MAX_AGE:
+            raise BindError(
+                binding.CONFLICT,
+                f"not sent: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
+            )
+
+    async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:
+        binder, pods = self.ports.binder, self.ports.pods
+        await binding.bind(binder, pods, pod_ref(pod), node, result, version)
 
     async def _release_unbound(self, pod_request: PodRequest, node: str, since: int) -> None:
         """Release after a rejected Binding; what cannot be released now, the reconciler will."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.pod_requests import CACHED_BYTES, PodRequest, size_of
 from adapters.wire.kube import Pod
 
 LIMIT = 10_000
-"""Waiting pods that are kept; further ones wait for their scheduler's own retry."""
+"""Waiting pods that are kept, of ``CACHED_BYTES`` together; further ones wait for their scheduler's
+own retry."""
 
 
 class WaitingPods:
@@ -14,19 +15,24 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._by_uid: dict[str, PodRequest] = {}
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._by_uid)
 
     def add(self, pod_request: PodRequest) -> None:
         """A scheduler learned that the pod fits no node."""
-        uid = pod_request.request.uid
-        if uid and len(self._by_uid) < LIMIT:
+        uid, size = pod_request.request.uid, size_of(pod_request.pod)
+        self.discard(uid)
+        if uid and len(self._by_uid) < LIMIT and self._bytes + size <= CACHED_BYTES:
             self._by_uid[uid] = pod_request
+            self._bytes += size
 
     def discard(self, uid: str) -> None:
         """The pod fits, or was deleted."""
-        self._by_uid.pop(uid, None)
+        discarded = self._by_uid.pop(uid, None)
+        if discarded is not None:
+            self._bytes -= size_of(discarded.pod)
 
     def pop_fitting(self, most: int, fits: Callable[[PodRequest], bool]) -> list[Pod]:
         """Remove the pods that fit a node now; the others go to the end of the queue.
@@ -37,9 +43,9 @@ class WaitingPods:
         """
         fitting: list[Pod] = []
         for uid, pod_request in [*self._by_uid.items()][:most]:
-            del self._by_uid[uid]
+            self.discard(uid)
             if fits(pod_request):
                 fitting.append(pod_request.pod)
             else:
-                self._by_uid[uid] = pod_request
+                self.add(pod_request)
         return fitting

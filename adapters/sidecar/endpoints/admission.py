@@ -18,7 +18,7 @@ from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.decisions import main_cause
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
-from adapters.sidecar.decide.service import Service
+from adapters.sidecar.decide.service import AlreadyPlaced, Service
 from adapters.sidecar.endpoints.closed_containers import close_containers
 from adapters.sidecar.endpoints.conversion import PodConverter
 from adapters.sidecar.endpoints.default_limits import add_limits
@@ -128,6 +128,10 @@ class Admission:
                 return admission.allowed(review.uid)
             uid, dialect = pod_request.request.uid, pod_request.dialect.name
             decision = replace(decision, uid=uid, dialect=dialect)
+            placed_on = pod_request.pod.spec.node_name
+            if placed_on:
+                raise AlreadyPlaced(f"pod {pod} is bound to {placed_on} already")
+            self._service.check_attempts(replace(pod, uid=uid), node)
             return await self._commit(review, binding, pod_request, decision)
         except ERRORS as error:
             decision, status = failed(decision, error)
@@ -188,12 +192,14 @@ class Admission:
 
         Schedulers write the choice on the pod just before they bind it, so the watch may not have
         reported it yet: the pod is read from the API server, unless this process made the choice or
-        the Binding has it.
+        the Binding has it. So is one that is bound by the watch: it may have been created again.
         """
         service = self._service
         pod_request = service.pod_requests.read(await service.find(pod))
         if pod_request is None:
             return None
+        if pod_request.pod.spec.node_name:
+            return service.pod_requests.read(await service.newest(pod))
         if service.chose_cards(pod_request.request.uid, binding.target.name):
             return pod_request
         if service.evaluate(pod_request).is_untouched(binding.target.name):

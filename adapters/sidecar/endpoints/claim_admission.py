@@ -6,7 +6,7 @@ pods: the cards are committed to the ledger, or the allocation is rejected with 
 becomes the pod's Event. A rejection has status 403: schedulers repeat a write with 409 five times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -20,9 +20,9 @@ from adapters.dialects.dra.equivalence import others
 from adapters.sidecar.decide.claim_choice import ClaimRefusal
 from adapters.sidecar.decide.claim_committer import IN_USE
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
-from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.endpoints.claim_shares import with_shares
+from adapters.sidecar.endpoints.claim_shares import Pool, with_shares
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
@@ -41,8 +41,10 @@ class DeviceCatalog(Protocol):
         """The devices of all slices."""
         ...
 
-    def pool(self, driver: str, name: str) -> Sequence[ResourceSlice]:
-        """The slices of the newest generation of a pool."""
+    def pool(
+        self, driver: str, name: str, nodes: Collection[str] | None
+    ) -> Sequence[ResourceSlice]:
+        """The slices of the newest generation of a pool, on these nodes; None for all."""
         ...
 
     def device_class(self, name: str) -> DeviceClass | None:
@@ -53,15 +55,17 @@ class DeviceCatalog(Protocol):
 class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, catalog: DeviceCatalog) -> None:
+    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveClaims) -> None:
         """Answer for a service.
 
         Args:
             service: that decides.
             catalog: of the cluster's devices.
+            live: the claims as the API server has them.
         """
         self._service = service
         self._catalog = catalog
+        self._live = live
 
     async def statuses(self, content: bytes) -> bytes:
         """The status of a claim is to be written: commit a new allocation, or reject it."""
@@ -77,7 +81,7 @@ class ClaimAdmission:
             "claim", Outcome.ERROR, claim.name, claim.uid, DRA, consumers=consumers
         )
         try:
-            claim, shares = with_shares(review, claim, self._catalog.pool)
+            claim, shares = with_shares(review, claim, self._pool(claim))
         except ConsumptionError as error:
             text = f"dragoman: {error}"
             return self._deny(review, replace(decision, cause="unclear", text=text))
@@ -94,6 +98,11 @@ class ClaimAdmission:
         if problem is not None:
             return self._deny(review, replace(decision, cause="unclear", text=problem))
         try:
+            self._service.check_attempts(claim.ref, held[0].node)
+            problem = await self._contradiction(claim)
+            if problem is not None:
+                text = f"dragoman: {problem}"
+                return self._deny(review, replace(decision, cause="placed", text=text))
             refusal = await self._commit(review, held[0])
             in_use = refusal is not None and refusal.cause == IN_USE
             device = await self._correct(review, claim) if in_use else None
@@ -101,7 +110,7 @@ class ClaimAdmission:
             decision, status = failed(decision, error)
             self._record(decision)
             code = UNAVAILABLE if status == UNAVAILABLE else FORBIDDEN
-            return admission.denied(review.uid, code, decision.text)
+            return admission.denied(review.uid, code, f"dragoman: {decision.text}")
         if device is not None:
             self._record(replace(decision, outcome=Outcome.CORRECTED))
             return admission.allowed(review.uid, [*shares, _replacing(device)])
@@ -114,6 +123,17 @@ class ClaimAdmission:
             self._record(replace(decision, outcome=outcome))
         return admission.allowed(review.uid, shares or None)
 
+    async def _contradiction(self, claim: Claim) -> str | None:
+        """Why a claim gets no devices by what the API server has; None where it may get some.
+
+        Every pod can send a review, which therefore changes nothing that a claim has.
+        """
+        live = await self._live.get(claim.ref)
+        if live is None or live.metadata.uid != claim.uid:
+            return f"the API server has no such claim {claim.name}"
+        has_devices = allocated(live) is not None
+        return f"the API server's {claim.name} has devices already" if has_devices else None
+
     async def _commit(self, review: AdmissionRequest, held: Allocation) -> ClaimRefusal | None:
         """Why a claim does not get its devices; None where they are the claim's now."""
         committer = self._service.claim_committer
@@ -125,7 +145,7 @@ class ClaimAdmission:
         """Commit another device that is as good as the chosen one; None where none is free."""
         requested = body.read(admission.object_of(review), _REQUESTED)
         first, *_ = claim.results
-        slices = self._catalog.pool(first.driver, first.pool)
+        slices = self._pool(claim)(first.driver, first.pool)
         for name in others(requested, claim.results, slices, self._catalog.device_class):
             result = msgspec.structs.replace(first, device=name)
             held = self._held(replace(claim, results=(result,)))
@@ -135,6 +155,10 @@ class ClaimAdmission:
             if is_free and await self._commit(review, held[0]) is None:
                 return name
         return None
+
+    def _pool(self, claim: Claim) -> Pool:
+        """The slices of a pool on the nodes where the claim's devices can be."""
+        return lambda driver, name: self._catalog.pool(driver, name, claim.nodes)
 
     def _held(self, claim: Claim) -> tuple[Allocation, ...]:
         return holdings(claim, self._service.ledgers, self._catalog.devices)

@@ -14,7 +14,7 @@ from adapters.sidecar.decide.ports import (
     NodeLocked,
     Outcome,
 )
-from adapters.sidecar.decide.service import UnknownPod
+from adapters.sidecar.decide.service import AlreadyPlaced, UnknownPod
 from adapters.wire.kube import Pod
 
 FORBIDDEN = 403
@@ -44,6 +44,7 @@ class Failure:
 _FAILURES: tuple[tuple[type[Exception], Failure], ...] = (
     (DialectError, Failure(Outcome.INVALID, "invalid", FORBIDDEN)),
     (NodeLocked, Failure(Outcome.REFUSED, "locked", CONFLICT)),
+    (AlreadyPlaced, Failure(Outcome.REFUSED, "placed", CONFLICT)),
     (UnknownPod, Failure(Outcome.ERROR, "retry", CONFLICT, "try again: {}")),
     (LedgerContended, Failure(Outcome.ERROR, "retry", CONFLICT, "try again: {}")),
     (

@@ -25,15 +25,16 @@ class ClusterBinder:
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
-        """Bind a pod with one Binding.
+        """Bind a pod with one Binding; arguments as of the port.
 
         Raises:
             BindError: the API server did not confirm the Binding; its status is 0 where the
                 Binding may have been made all the same.
         """
         try:
-            await self._bindings.bind(pod, node, annotations, labels)
+            await self._bindings.bind(pod, node, annotations, labels, version)
         except ClusterError as error:
             raise BindError(0 if error.uncertain else error.status, error.message) from error
 

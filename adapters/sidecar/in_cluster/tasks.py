@@ -168,7 +168,7 @@ class InCluster:
         """Return the HTTP routes that only a service in a cluster has."""
         if not self._settings.dra.arbiter:
             return {}
-        return arbiter(service, self._cache.claims)
+        return arbiter(service, self._cache.claims, ClaimClient(self._client))
 
     def certificate(
         self, runtime: ServiceRuntime, text: CertificateText, managed: Managed

@@ -14,9 +14,8 @@ from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.decide.claim_choice import ClaimRefusal
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ledger_writer import LedgerContended
-from adapters.sidecar.decide.ports import DecisionRecord, Outcome
+from adapters.sidecar.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.ports import LiveClaims
 from adapters.sidecar.reconcile.work_queue import WorkQueue
 from adapters.wire.dra import DeviceResult, ResourceClaim
 from core.requests.grant import Allocation

@@ -10,7 +10,7 @@ from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import holding
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import UNKNOWN, release_by
-from adapters.sidecar.reconcile.ports import LiveClaims
+from adapters.sidecar.decide.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -58,7 +58,7 @@ class ClaimReader:
 
     def cached(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...] | None:
         """What claims hold by the watches; None where the API server must be asked."""
-        held = self._cache.claims.holding(node)
+        held = self._cache.claims.holding(ledger, node)
         self._note(ledger, held)
         return None if any(_newer(ledger, each) for each in held) else held
 
@@ -69,7 +69,7 @@ class ClaimReader:
             OSError: the API server did not answer.
         """
         found = ClaimsOfNode()
-        cached = {each.uid: each for each in self._cache.claims.holding(node)}
+        cached = {each.uid: each for each in self._cache.claims.holding(ledger, node)}
         self._note(ledger, cached.values())
         for uid, held in cached.items():
             if not _newer(ledger, held):
@@ -97,7 +97,7 @@ class ClaimReader:
             else:
                 found.bound[entry.uid] = ""
             return
-        held = holding(claim, node, self._cache.claims.devices)
+        held = holding(claim, node, self._cache.claims.devices, entry)
         found.bound[entry.uid] = ANYWHERE if held is None else node.name
         if held is not None and not claim.pending:
             found.held.append(held)
@@ -126,7 +126,7 @@ class ClaimReader:
         }
         for uid, each in cached.items():
             entry, number = ledger.allocations.get(uid), self._cache.claims.allocations(uid)
-            if entry is None or entry.grants != each.grants:
+            if entry is None or entry.devices != each.devices:
                 continue
             if uid not in seen or seen[uid].number != number:
                 seen[uid] = _Seen(number, entry.since)
@@ -165,5 +165,5 @@ def _newer(ledger: NodeLedger, held: Allocation) -> bool:
         entry is not None
         and entry.since > 0
         and held.unread is None
-        and entry.grants != held.grants
+        and entry.devices != held.devices
     )

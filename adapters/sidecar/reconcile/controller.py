@@ -5,16 +5,17 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog
+from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog, LiveClaims
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.node_reader import NodeReader
 from adapters.sidecar.reconcile.plan import drift, reconcile
 from adapters.sidecar.reconcile.pod_annotator import PodAnnotator
-from adapters.sidecar.reconcile.ports import LiveClaims, LivePods, NoReporter, RepairReporter
+from adapters.sidecar.reconcile.ports import LivePods, NoReporter, RepairReporter
 from adapters.sidecar.reconcile.repairs import (
     Adopt,
     Allocate,
@@ -38,6 +39,9 @@ from core.requests.grant import Allocation
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
+
+RELEASED = "dragoman.dev/released"
+"""Annotation of a pod that was not bound in time: when its cards were released."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -81,6 +85,7 @@ class Reconciler:
         self._service = service
         self._cache = cache
         self._store = store
+        self._live = live
         self._decision_log = decision_log
         self._reporter = reporter or NoReporter()
         clock = service.ports.clock
@@ -150,6 +155,8 @@ class Reconciler:
         view = await self._reader.live_view(before, node)
         repairs = reconcile(view, dialects)
         ledger = repaired(before, repairs)
+        if not await self._invalidate_bindings(repairs):
+            return False
         if node is None and stored is not None and not ledger.allocations:
             await self._store.delete(name, stored.version)
         else:
@@ -178,6 +185,34 @@ class Reconciler:
             return None
         self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
         return "" not in view.bound.values()
+
+    async def _invalidate_bindings(self, repairs: Sequence[Repair]) -> bool:
+        """Change each pod whose cards are released because it was not bound in time.
+
+        A service that was stopped after its commit may still send the Binding. It names the version
+        of the pod that it read, so that the API server refuses it from now on. The ledger is
+        written afterwards, and only as it was read before: a later attempt to bind the pod, which
+        knows the new version, writes the ledger first.
+
+        Returns:
+            whether none of the pods was bound meanwhile.
+
+        Raises:
+            OSError: a pod is gone, or the API server did not answer.
+        """
+        for repair in repairs:
+            if (
+                isinstance(repair, Release)
+                and repair.why is ReleaseCause.NEVER_BOUND
+                and repair.allocation.dialect != DRA
+            ):
+                now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
+                pod = await self._live.annotate(
+                    repair.allocation.pod_ref, {RELEASED: now.isoformat(timespec="microseconds")}
+                )
+                if pod.spec.node_name:
+                    return False
+        return True
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:
@@ -268,7 +303,7 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
     claimed = [
         ledger.node.name
         for ledger in service.ledgers.inventory
-        for held in cache.claims.holding(ledger.node)
+        for held in cache.claims.holding(ledger, ledger.node)
         if held.uid not in ledger.allocations
     ]
     return claimed + [

@@ -11,10 +11,10 @@ from adapters.sidecar.cluster_state.adoption_cache import AdoptionCache
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import release_by
 from adapters.sidecar.cluster_state.node_view import NodeView
-from adapters.sidecar.decide.ports import SECOND, Clock
+from adapters.sidecar.decide.ports import SECOND, Clock, LiveClaims
 from adapters.sidecar.reconcile.claim_reader import ClaimReader, lingering
 from adapters.sidecar.reconcile.orphans import OrphanTracker
-from adapters.sidecar.reconcile.ports import LiveClaims, LivePods, NoClaims, RepairReporter
+from adapters.sidecar.reconcile.ports import LivePods, NoClaims, RepairReporter
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.node import Node

@@ -179,17 +179,9 @@ def _missing(
 
 
 def _differs(held: Allocation, ledger: NodeLedger) -> bool:
-    """Return whether a claim holds something else than its ledger says, or the ledger lacks it.
-
-    What the ledger knows stays where the claim's devices are not described (any more): the kubelet
-    deletes all slices of its node when it starts.
-    """
+    """Return whether a claim holds something else than its ledger says, or the ledger lacks it."""
     earlier = ledger.allocations.get(held.uid)
-    if earlier is None:
-        return True
-    if held.unread is not None and earlier.unread is None:
-        return False
-    return held != replace(earlier, since=0)
+    return earlier is None or held != replace(earlier, since=0)
 
 
 def _of_replaced_card(

@@ -24,23 +24,14 @@ class LivePods(Protocol):
         pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
-    ) -> None:
+    ) -> Pod:
         """Set annotations and labels of the pod with this uid; None removes one.
+
+        Returns:
+            the pod after the write.
 
         Raises:
             OSError: the API server rejected the change, or did not answer.
-        """
-        ...
-
-
-class LiveClaims(Protocol):
-    """ResourceClaims as the API server has them now, without a cache."""
-
-    async def get(self, claim: PodRef) -> ResourceClaim | None:
-        """Return the claim of this namespace and name; None where there is none.
-
-        Raises:
-            OSError: the API server did not answer.
         """
         ...
 

@@ -50,7 +50,8 @@ class UnboundScanner:
             if stored is None:
                 continue
             bound = {pod.metadata.uid for pod in self._cache.holding(node)}
-            bound |= {held.uid for held in self._cache.claims.holding(stored.ledger.node)}
+            ledger = stored.ledger
+            bound |= {held.uid for held in self._cache.claims.holding(ledger, ledger.node)}
             if not stored.ledger.allocations.keys() <= bound:
                 self._found(node)
         self._to_check, self._changed = self._changed, set()

@@ -75,11 +75,12 @@ class LocalCluster:
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         """Write the node, the annotations and the labels into the table.
 
         Raises:
-            BindError: the pod is bound already, does not exist, or has another uid.
+            BindError: the pod is bound already, does not exist, or has another uid or version.
         """
         name = str(pod)
         found = self._pods.get(name)
@@ -87,6 +88,8 @@ class LocalCluster:
             raise BindError(404, f"pods {name!r} not found")
         if pod.uid not in ("", found.metadata.uid):
             raise BindError(409, f"pod {name} has another uid")
+        if version not in ("", found.metadata.resource_version):
+            raise BindError(409, f"pod {name} has been modified")
         if found.spec.node_name:
             raise BindError(409, f"pod {name} is already assigned to node {found.spec.node_name}")
         self._pods[name] = _bound(found, node, annotations, labels)

@@ -189,14 +189,19 @@ class CountingCluster(LocalCluster):
         return await super().get(pod)
 
     async def bind(
-        self, pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
     ) -> None:
         self.bindings += 1
         if self.answers:
             answer = self.answers.pop(0)
             if answer is not None:
                 raise answer
-        await super().bind(pod, node, annotations, labels)
+        await super().bind(pod, node, annotations, labels, version)
         if self.lost:
             raise self.lost.pop(0)
 

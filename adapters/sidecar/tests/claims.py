@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from adapters.sidecar.tests.builders import body
-from adapters.wire.dra import CelSelector, DeviceClass, DeviceClassSpec, DeviceSelector
+from adapters.wire.dra import (
+    CelSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    ResourceClaim,
+)
 from adapters.wire.kube import Metadata
+from core.requests.pod_ref import PodRef
 
 CLASS = DeviceClass(
     Metadata(name="cards"),
@@ -36,6 +45,37 @@ def asking(claim: Any, **exactly: object) -> Any:
     """The claim with a request of one device of the class."""
     request = {"name": "r", "exactly": {"deviceClassName": "cards", **exactly}}
     return {**claim, "spec": {"devices": {"requests": [request]}}}
+
+
+class LiveClaims:
+    """An API server's claims.
+
+    Attributes:
+        failure: of all reads; None where the server answers.
+    """
+
+    def __init__(self, *claims: Any) -> None:
+        self.failure: OSError | None = None
+        self._by_name: dict[str, ResourceClaim] = {}
+        for each in claims:
+            self.put(each)
+
+    def put(self, claim: Any) -> None:
+        found = msgspec.json.decode(body(claim), type=ResourceClaim)
+        self._by_name[f"{found.metadata.namespace}/{found.metadata.name}"] = found
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        if self.failure is not None:
+            raise self.failure
+        return self._by_name.get(str(claim))
+
+
+class AskedClaims(LiveClaims):
+    """An API server that has each claim that is asked about, without devices."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        metadata = Metadata(name=claim.name, namespace=claim.namespace, uid=claim.uid)
+        return await super().get(claim) or ResourceClaim(metadata)
 
 
 def bare(claim: Any) -> Any:

@@ -1,8 +1,10 @@
 """Races between a bind and the reconciler of another service, step by step: see ``world``."""
 
+import pytest
+
 from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.tests.settling import run_settling
-from adapters.sidecar.tests.world import GRACE, LAG, LIMIT, LIVES, World
+from adapters.sidecar.tests.world import GRACE, LAG, LIVES, World
 
 BINDING, RECONCILING = 0, 1
 """Lives of the two services."""
@@ -35,7 +37,7 @@ def test_the_reconciler_keeps_cards_while_their_binding_may_still_be_sent() -> N
     async def scenario() -> None:
         world = World()
         await begin_bind(world)
-        for _ in range(LIMIT):
+        for _ in range(GRACE - 1):
             await reconcile(world)
             await world.tick()
         await reconcile(world)
@@ -61,7 +63,36 @@ def test_the_reconciler_releases_cards_after_the_grace() -> None:
         await open_all_but(world, BINDING, "")
 
         assert released
-        assert world.bindings == 0
+        assert world.bindings == 1
+        assert "p0" in world.stored("n0").allocations
+        await world.end()
+
+    run_settling(scenario())
+
+
+@pytest.mark.parametrize("gate", range(8))
+def test_a_service_that_was_stopped_binds_no_pod_to_cards_that_others_have(gate: int) -> None:
+    """It stops before or after each of its requests; another pod needs all cards of the node."""
+
+    async def scenario() -> None:
+        world = World()
+        await world.turn()
+        await world.begin(BINDING, "p0", "n0")
+        for _ in range(gate):
+            if world.lives[BINDING].gates:
+                await world.open(BINDING, 0, through=True)
+        await open_all_but(world, RECONCILING, "")
+        await reconcile(world)
+        for _ in range(GRACE):
+            await world.tick()
+        await reconcile(world)
+        await world.begin(RECONCILING, "p2", "n0")
+        await world.begin(RECONCILING, "p4", "n0")
+        await open_all_but(world, RECONCILING, "")
+
+        await open_all_but(world, BINDING, "")
+
+        assert world.bindings >= 1
         await world.end()
 
     run_settling(scenario())

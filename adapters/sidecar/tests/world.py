@@ -4,15 +4,14 @@ A service waits at a gate before and after each request. The test that opens the
 whether the request, or its response, gets through. A service may be killed at any time; it then
 never does anything again, and a new one starts on the same store.
 
-Time is in ticks, each a second of the services' clocks. A Binding is sent at most ``LIMIT`` ticks
-after its bind began, and the reconciler waits for ``GRACE`` ticks, which is longer. The reconciler
-is the shipped one; each service has one, as if both had the Lease, over a cluster cache that is
-stale until ``look``.
+Time is in ticks, each a second of the services' clocks. A Binding may be sent any time after its
+bind began, as by a process that was stopped meanwhile, and the reconciler waits for ``GRACE``
+ticks. The reconciler is the shipped one; each service has one, as if both had the Lease, over a
+cluster cache that is stale until ``look``.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 import msgspec
@@ -25,7 +24,7 @@ from adapters.sidecar.cluster_state.departures import DEFAULT_GRACE, MARGIN
 from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import SECOND, BindError, DecisionRecord, Ports
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.reconcile.controller import Reconciler
+from adapters.sidecar.reconcile.controller import RELEASED, Reconciler
 from adapters.sidecar.reconcile.namespace_usage import claims_of
 from adapters.sidecar.reconcile.quotas import QuotaReconciler
 from adapters.sidecar.tests.settling import settling_loop
@@ -46,7 +45,6 @@ from core.requests.reason import Cause, Reason
 
 NODES = ("n0", "n1")
 LIVES = 2
-LIMIT = 2
 GRACE = 3
 LAG = 2
 """Ticks between two updates of a cluster cache; that of one service is stale for twice as long."""
@@ -63,12 +61,10 @@ REQUESTS: tuple[dict[str, str | int | float], ...] = (
 )
 PODS = tuple(f"p{number}" for number in range(len(REQUESTS)))
 
-_BEGAN: ContextVar[int] = ContextVar("began")
-
 
 def a_pod(number: int) -> Pod:
     return Pod(
-        Metadata(name=PODS[number], namespace="default", uid=PODS[number]),
+        Metadata(name=PODS[number], namespace="default", uid=PODS[number], resource_version="1"),
         PodSpec(containers=(Container("main", Resources(REQUESTS[number])),)),
     )
 
@@ -215,7 +211,18 @@ class World:
         assert record is not None
         return decode(record)
 
-    def bound(self, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+    def change(self, uid: str, annotations: Mapping[str, str]) -> Pod:
+        """Set annotations of a pod."""
+        earlier = self.pods[uid]
+        metadata = msgspec.structs.replace(
+            earlier.metadata,
+            annotations={**(earlier.metadata.annotations or {}), **annotations},
+            resource_version=str(int(earlier.metadata.resource_version) + 1),
+        )
+        self.pods[uid] = msgspec.structs.replace(earlier, metadata=metadata)
+        return self.pods[uid]
+
+    def bound(self, uid: str, node: str, annotations: Mapping[str, str], version: str) -> None:
         """Handle a Binding as the API server does.
 
         Raises:
@@ -226,12 +233,12 @@ class World:
             raise BindError(404, "not found")
         if pod.spec.node_name:
             raise BindError(409, "already assigned")
+        if version != pod.metadata.resource_version:
+            raise BindError(409, "the object has been modified")
         self.bindings += 1
-        self.pods[uid] = pod = msgspec.structs.replace(
-            pod,
-            metadata=msgspec.structs.replace(pod.metadata, annotations=dict(annotations)),
-            spec=msgspec.structs.replace(pod.spec, node_name=node),
-        )
+        pod = self.change(uid, annotations)
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        self.pods[uid] = pod = msgspec.structs.replace(pod, spec=spec)
         allocation = adopt(pod, self.truth[node].node, DIALECTS)
         if allocation is None or allocation.unread:
             self.wrong.append(f"{uid} has no record that can be read: {allocation}")
@@ -298,7 +305,6 @@ class Life:
         await self._store.close()
 
     async def bind(self, pod: Pod, node: str) -> None:
-        _BEGAN.set(self.world.now)
         pod_request = self.service.pod_requests.read(pod)
         assert pod_request is not None
         try:
@@ -350,11 +356,11 @@ class Life:
 
     # --- the cluster ------------------------------------------------------------------------------
 
-    async def post(self, uid: str, node: str, annotations: Mapping[str, str]) -> None:
-        if not await self._gate("post") or self.world.now - _BEGAN.get() > LIMIT:
+    async def post(self, uid: str, node: str, annotations: Mapping[str, str], version: str) -> None:
+        if not await self._gate("post"):
             raise BindError(0, "never sent")
         try:
-            self.world.bound(uid, node, annotations)
+            self.world.bound(uid, node, annotations, version)
         except BindError:
             if not await self._gate("refused"):
                 raise BindError(0, "answer lost") from None
@@ -443,9 +449,10 @@ class GatedBinder:
         node: str,
         annotations: Mapping[str, str],
         labels: Mapping[str, str],  # noqa: ARG002 (labels have no cards)
+        version: str = "",
     ) -> None:
         assert (pod.namespace, pod.name) == ("default", pod.uid)
-        await self._life.post(pod.uid, node, annotations)
+        await self._life.post(pod.uid, node, annotations, version)
 
 
 class GatedQuotas:
@@ -490,8 +497,18 @@ class GatedPods:
     async def annotate(
         self,
         pod: PodRef,
-        annotations: Mapping[str, str | None],  # noqa: ARG002
+        annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,  # noqa: ARG002
-    ) -> None:
-        """Every pod was bound with the annotations of its ledger, so there are none to repair."""
-        self._life.world.wrong.append(f"the reconciler annotates {pod.name}")
+    ) -> Pod:
+        """A pod whose cards are about to be released.
+
+        All others were bound with the annotations of their ledger, so there are none to repair.
+        """
+        if annotations.keys() != {RELEASED}:
+            self._life.world.wrong.append(f"the reconciler annotates {pod.name}")
+        await self._life.pass_gate("annotate", "never sent")
+        if pod.name not in self._life.world.pods:
+            raise StoreError("not found")
+        changed = self._life.world.change(pod.name, {k: v for k, v in annotations.items() if v})
+        await self._life.pass_gate("annotated", "answer lost")
+        return changed

@@ -35,6 +35,10 @@ class RequestRefused(Exception):  # noqa: N818 - a refusal is no error of ours
         self.reason = reason
 
 
+class _TooManyPipelined(Exception):  # noqa: N818 - as RequestRefused
+    """The requests so far are answered, the last one with ``connection: close``."""
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """One connection, which its port can drop."""
 
@@ -65,6 +69,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._connections = connections
         self._refused = refused
         self._in_head = True
+        self._is_last = False
         self._bytes = 0
         self._fields = 0
         connections.enter(self, ConnectionPhase.HEAD, self.loop.time())
@@ -80,7 +85,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse what arrived, in parts that no limit can pass unseen."""
         self._unset_keepalive_if_required()
         parser: httptools.HttpRequestParser | None = self.parser
-        if parser is None:  # the connection was lost
+        if parser is None or self._is_last:  # the connection was lost, or ends
             return
         if self._connections.phase(self) is ConnectionPhase.IDLE:
             self._bytes = 0
@@ -101,15 +106,17 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
-            self._refuse(cause if isinstance(cause, RequestRefused) else _malformed())
+            if isinstance(cause, _TooManyPipelined):
+                self._end_with_last_response()
+            else:
+                self._refuse(cause if isinstance(cause, RequestRefused) else _malformed())
         except httptools.HttpParserError:
             self._refuse(_malformed())
 
     def on_message_begin(self) -> None:
         """A request begins."""
         if len(self.pipeline) >= PIPELINED:
-            text = f"more than {PIPELINED} requests wait on this connection"
-            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "pipelined", text)
+            raise _TooManyPipelined
         super().on_message_begin()
         self._fields = 0
         self._in_head = True
@@ -204,6 +211,12 @@ class LimitedProtocol(HttpToolsProtocol):
         what = "request line and header fields are" if self._in_head else "the chunks are"
         text = f"{what} longer than {HEAD_BYTES} bytes"
         raise RequestRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "header_bytes", text)
+
+    def _end_with_last_response(self) -> None:
+        """Answer the requests that wait, and close the connection after the last one."""
+        self._refused("pipelined")
+        self._is_last = True
+        self.cycle.keep_alive = False
 
     def _refuse(self, refused: RequestRefused) -> None:
         self._refused(refused.reason)

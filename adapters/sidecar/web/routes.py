@@ -7,6 +7,7 @@ import orjson
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.strangers import advice
+from adapters.sidecar.decide.ports import LiveClaims
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
@@ -66,14 +67,15 @@ def schedulers(
     }
 
 
-def arbiter(service: Service, catalog: DeviceCatalog) -> Routes:
+def arbiter(service: Service, catalog: DeviceCatalog, live: LiveClaims) -> Routes:
     """The route by which the API server asks about allocations of ResourceClaims.
 
     Args:
         service: that decides.
         catalog: of the cluster's devices.
+        live: the claims as the API server has them.
     """
-    claims = ClaimAdmission(service, catalog)
+    claims = ClaimAdmission(service, catalog, live)
     return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
 
 

@@ -77,6 +77,7 @@ def test_nodes_without_cards_differ_by_what_pods_have() -> None:
     inventory = Inventory([empty(name="bare"), ledger])
     evaluation = FeasibilityCache().evaluate(plain(), inventory)
 
+    assert inventory.not_ours().tolist() == [True, False, False]
     assert evaluation.fitting(inventory.rows()).tolist() == [True, False]
     inventory.put(ledger.release("old"))
     assert inventory.not_ours().tolist() == [True, True, False]

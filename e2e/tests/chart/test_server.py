@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
 GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 ALIEN = "a node agent may write the ledger of its own node only"
 SHARE = {"volcano.sh/vgpu-number": "1"}
@@ -427,6 +428,53 @@ def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: Contr
         own.merge(f"{LEDGERS}/n1", {"spec": {"cards": []}})
     with pytest.raises(ApiError, match="cannot list"):
         own.get(PODS)
+
+
+def a_slice(node: str, pool: str = "", name: str = "", driver: str = "gpu.dragoman.dev") -> Object:
+    """As the driver of a node writes it, if nothing else is stated."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name or f"{node}-{driver}-0"},
+        "spec": {
+            "driver": driver,
+            "nodeName": node,
+            "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+
+def test_a_driver_writes_slices_of_its_own_node_and_in_its_pools_only(plane: ControlPlane) -> None:
+    chart.apply(plane, chart.render({"dra": {"enabled": True, "driver": {"enabled": True}}}))
+    agent = pod("driver", "x", {}, serviceAccountName="dragoman-node", nodeName="n7")
+    plane.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", agent)
+    driver = as_account(plane, "dragoman-node", "driver")
+
+    def rejected(item: Object) -> str:
+        try:
+            driver.create(SLICES, item)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    within(20, lambda: "of its own node only" in rejected(a_slice("n8")))
+    own = "n7-gpu.dragoman.dev-0"
+    assert "own node's pools only" in rejected(a_slice("n7", "n8", own))
+    assert "own node's pools only" in rejected(a_slice("n7", "n8/mig", own))
+    assert "own node's name only" in rejected(a_slice("n7", name="n8-gpu.dragoman.dev-0"))
+    assert "own node's name only" in rejected(a_slice("n7", name="n7-b-gpu.dragoman.dev-0"))
+    assert "of its own node only" in rejected(a_slice("n7", driver="gpu.nvidia.com"))
+    for item in (
+        a_slice("n7"),
+        a_slice("n7", name="n7-gpu.dragoman.dev-12"),
+        a_slice("n7", "n7/mig", "n7-mig-gpu.dragoman.dev-0"),
+    ):
+        assert rejected(item) == ""
+        driver.delete(f"{SLICES}/{item['metadata']['name']}")
+    plane.api.create(SLICES, a_slice("n9"))
+    with pytest.raises(ApiError, match="of its own node only"):
+        driver.delete(f"{SLICES}/n9-gpu.dragoman.dev-0")
 
 
 def grant(api: Api, account_name: str, resource: str, verb: str) -> None:

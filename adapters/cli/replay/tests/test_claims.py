@@ -15,7 +15,13 @@ from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.observe.recording import FileRecorder
 from adapters.sidecar.observe.recording_file import RecordingFile
 from adapters.sidecar.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
-from adapters.sidecar.tests.claims import CLASS, a_claim, a_claim_of_one_card, claim_review
+from adapters.sidecar.tests.claims import (
+    CLASS,
+    AskedClaims,
+    a_claim,
+    a_claim_of_one_card,
+    claim_review,
+)
 
 EXAMPLE = Path(__file__).parents[4] / "docs" / "cli" / "decisions.jsonl"
 
@@ -34,7 +40,7 @@ def record(file: Path, claims: Sequence[Json], most: int = 1 << 20) -> None:
     cards = a_slice(*(a_card_device(f"gpu-{i}", f"GPU-n1-{i}", "8Gi") for i in range(2)))
     catalog.put_slice(cards.__replace__(spec=cards.spec.__replace__(node_name="n1")))
     catalog.put_class(CLASS)
-    endpoint = ClaimAdmission(bench.service, catalog)
+    endpoint = ClaimAdmission(bench.service, catalog, AskedClaims())
     committed, _ = run(bench.service.commit(a_pod_request(bench, "p", 2000), "n1"))
     assert isinstance(committed, Committed)
     for claim in claims:

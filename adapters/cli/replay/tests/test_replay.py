@@ -20,10 +20,15 @@ from adapters.cli.demo.schedulers import (
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import sources
 from adapters.cli.tests.command import command
+from adapters.sidecar.tests.builders import a_pod
 from adapters.sidecar.tests.process import EXAMPLE, serving
 from adapters.wire.kube import Pod, full_name
 
-STEPS = 40
+STEPS = 50
+
+UNDESCRIBED = "stranger"
+PLAIN = msgspec.convert(a_pod(limits={"nvidia.com/gpu": 1}), Pod)
+"""A pod that a device plugin serves, and a node where nothing else does."""
 
 
 def history(folder: Path, seed: int) -> Path:
@@ -31,8 +36,9 @@ def history(folder: Path, seed: int) -> Path:
     dice = Random(seed)  # noqa: S311
     with EXAMPLE.open("rb") as stdin:
         found = manifests(sources([str(EXAMPLE)], stdin))
-    nodes = [*found.nodes]
+    nodes = [*found.nodes, UNDESCRIBED]
     models = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
+    models += [PLAIN] * 3
     file = folder / "decisions.jsonl"
     environment = os.environ | {
         "DRAGOMAN_GRPC": "off",

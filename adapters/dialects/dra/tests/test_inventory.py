@@ -84,4 +84,17 @@ def test_a_device_may_name_its_node_itself() -> None:
 
     assert [device.name for device in found.of_node("m")] == ["gpu-0"]
     assert found.of_node("n") == ()
-    assert found.node_of_pool("gpu.nvidia.com", "n") is None
+    assert found.nodes_of_pool("gpu.nvidia.com", "n") == {"m"}
+
+
+def test_a_pool_of_several_nodes_is_that_of_the_node_whose_name_it_has() -> None:
+    own = a_slice(a_card_device("gpu-0", "GPU-0"))
+    spec = own.spec.__replace__(node_name="m")
+    forged = own.__replace__(spec=spec)
+    empty = own.__replace__(spec=own.spec.__replace__(devices=None))
+
+    found = Devices((own, forged, empty))
+
+    assert [device.name for device in found.own("n")] == ["gpu-0"]
+    assert found.own("m") == ()
+    assert Devices((forged,)).own("m") != ()

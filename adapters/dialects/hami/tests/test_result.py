@@ -14,6 +14,7 @@ from adapters.dialects.hami.tests.builders import (
     NOW,
     PluginDevice,
     a_container,
+    a_device,
     a_hami,
     a_kube_node,
     a_mig_device,
@@ -209,6 +210,61 @@ def test_a_pod_has_a_result_once_its_cards_are_recorded() -> None:
 
     assert HAMI.has_result(pod)
     assert not HAMI.has_result(a_pod(SHARE))
+
+
+# --- slices that nothing describes ----------------------------------------------------------------
+
+
+def place_on(uuid: str, device: int = 0) -> str:
+    place = {"start": 0, "size": 2}
+    entry = {"containerIndex": 0, "deviceIndex": device, "gpuUUID": uuid, "profile": "2g.10gb"}
+    return json.dumps([{**entry, "placement": place}])
+
+
+def in_use(node: Node, listed: str, mig: str | None = None) -> frozenset[str]:
+    """The cards that a pod with HAMi's record blocks."""
+    texts = {ALLOCATED: f"{listed},NVIDIA,9856,29:;", **({} if mig is None else {MIG: mig})}
+    request = {"gpu": 1, "gpumem": 8000}
+    found = adopt(a_pod(request, annotations=texts, node="n"), node, ALL)
+    assert found is not None
+    assert (found.unread is None) == (not found.blocked)
+    ledger = NodeLedger.of(node).adopt(found)
+    for uuid in found.blocked:
+        chosen = with_annotations(a_pod(request), {"nvidia.com/use-gpuuuid": uuid})
+        assert not isinstance(fit(read(chosen), ledger), Placement)
+    return found.blocked
+
+
+@pytest.mark.parametrize("mode", ["mig", "shared"])
+def test_a_record_of_hami_before_2_10_with_a_slice_closes_its_card(mode: str) -> None:
+    made = a_mig_device if mode == "mig" else a_device
+    node = the_node(a_kube_node(made(0), made(1)))
+
+    assert in_use(node, "GPU-0[1-0]") == {"GPU-0"}
+
+
+def test_such_a_record_closes_its_card_whatever_the_resource_is_called() -> None:
+    record = {ALLOCATED: "GPU-1[1-0],NVIDIA,9856,29:;"}
+    pod = a_pod({"vgpu": 1}, annotations=record, node="n")
+
+    found = adopt(pod, cards(2), ALL)
+
+    assert found is not None
+    assert found.blocked == {"GPU-1"}
+
+
+def test_a_slice_of_a_card_that_is_shared_closes_the_card_as_in_hami() -> None:
+    node = the_node(a_kube_node(a_device(0), a_mig_device(1), a_device(2)))
+
+    assert in_use(node, "GPU-0", place_on("GPU-0")) == {"GPU-0"}
+    assert in_use(node, "GPU-1", place_on("GPU-1")) == frozenset()
+    assert in_use(node, "GPU-0", place_on("GPU-2", 1)) == {"GPU-0", "GPU-2"}
+
+
+def test_a_slice_of_a_card_that_is_not_there_closes_all_partitioned_cards_as_in_hami() -> None:
+    node = the_node(a_kube_node(a_device(0), a_mig_device(1), a_mig_device(2)))
+
+    assert in_use(node, "GPU-0", place_on("GPU-9", 1)) == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 # --- adoption -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from adapters.dialects.dra.tests.builders import (
     with_status,
 )
 from adapters.sidecar.cluster_state.claim_cache import ClaimCache
+from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_card, a_node
 
 NODE = a_node(a_card("GPU-0"))
@@ -22,7 +23,7 @@ class Rig:
         self.cache = ClaimCache(self.changes.append)
 
     def held(self) -> list[str]:
-        return [each.uid for each in self.cache.holding(NODE)]
+        return [each.uid for each in self.cache.holding(NodeLedger.of(NODE), NODE)]
 
 
 def test_a_claim_holds_its_card_until_it_is_deallocated_or_deleted() -> None:

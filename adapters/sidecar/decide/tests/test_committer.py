@@ -94,7 +94,7 @@ def test_the_reservation_of_a_pod_does_not_block_the_pod_itself() -> None:
     assert isinstance(run(work()), Committed)
 
 
-def test_a_pod_whose_earlier_allocation_is_unreadable_gets_cards_of_its_own() -> None:
+def test_a_pod_that_may_have_cards_as_unknown_gets_no_others_in_their_place() -> None:
     async def work() -> tuple[Committed | Reason, Bench]:
         bench = await a_service(a_node("n1"))
         pod_request, ledger = (
@@ -111,8 +111,9 @@ def test_a_pod_whose_earlier_allocation_is_unreadable_gets_cards_of_its_own() ->
 
     found, bench = run(work())
 
-    assert isinstance(found, Committed)
-    assert bench.service.ledgers.inventory.ledger("n1").allocations["uid-p"].unread is None
+    assert isinstance(found, Reason)
+    assert found.cause is Cause.BLOCKED
+    assert bench.service.ledgers.inventory.ledger("n1").allocations["uid-p"].unread == "no record"
 
 
 @pytest.mark.parametrize(("memory", "cards"), [(6000, 1), (3000, 2)])

@@ -8,7 +8,8 @@ import pytest
 
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.sidecar.decide.pod_requests import (
-    CACHED_CHARACTERS,
+    CACHED_BYTES,
+    LARGEST_POD,
     LONGEST_TEMPLATE,
     TEMPLATES,
     AlikePods,
@@ -56,7 +57,7 @@ def a_long_pod(name: str, text: str) -> Pod:
 
 def test_long_annotations_of_pods_do_not_fill_the_memory() -> None:
     cache, text = a_cache(), "x" * (LONGEST - len(KEY))
-    room = CACHED_CHARACTERS // LONGEST
+    room = CACHED_BYTES // LONGEST - 1  # the other fields count too
 
     for at in range(room + 10):
         cache.read(a_long_pod(str(at), text))
@@ -65,16 +66,54 @@ def test_long_annotations_of_pods_do_not_fill_the_memory() -> None:
     assert kept == list(range(10, room + 10))
 
 
+@pytest.mark.parametrize("part", ["container", "resource", "status", "annotation"])
+def test_a_pod_that_the_api_server_cannot_store_is_refused_and_not_kept(part: str) -> None:
+    text, plain = "x" * LARGEST_POD, a_pod()
+    match part:
+        case "container":
+            plain["spec"]["containers"].append({"name": text})
+        case "resource":
+            plain["spec"]["containers"][0]["resources"]["limits"][text] = 1
+        case "status":
+            plain["status"] = {"containerStatuses": [{"name": text}]}
+        case _:
+            plain["metadata"]["annotations"] = {"example.com/a": text}
+    cache = a_cache()
+
+    with pytest.raises(DialectError, match="more than the 3145728 that the API server stores"):
+        cache.read(msgspec.convert(plain, Pod))
+
+    assert cache.get("uid-p") is None
+
+
+@pytest.mark.parametrize("part", ["container", "status"])
+def test_every_field_of_a_pod_counts(part: str) -> None:
+    """Container names and statuses did not, so that pods of any size stayed."""
+    cache, text = a_cache(), "x" * (LARGEST_POD // 2)
+    room = CACHED_BYTES // len(text)
+
+    for at in range(room + 1):
+        plain = a_pod(f"{at}")
+        if part == "container":
+            plain["spec"]["containers"].append({"name": text})
+        else:
+            plain["status"] = {"containerStatuses": [{"name": text}]}
+        cache.read(msgspec.convert(plain, Pod))
+
+    assert cache.get("uid-0") is None
+    assert cache.get(f"uid-{room}") is not None
+
+
 def test_a_pod_that_is_read_again_or_forgotten_is_counted_once() -> None:
     cache = a_cache()
     long, longer = "x" * (LONGEST // 2), "y" * (LONGEST // 2)
     small = msgspec.convert(a_pod("small"), Pod)
     cache.read(small)
 
-    for _ in range(2 * CACHED_CHARACTERS // LONGEST):
+    for _ in range(2 * CACHED_BYTES // LONGEST):
         cache.read(a_long_pod("one", long))
         cache.read(a_long_pod("one", longer))
-    for at in range(2 * CACHED_CHARACTERS // LONGEST):
+    for at in range(2 * CACHED_BYTES // LONGEST):
         cache.read(a_long_pod(str(at), long))
         cache.forget(f"uid-{at}")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.sidecar.decide import waiting_pods
-from adapters.sidecar.decide.pod_requests import PodRequest, read
+from adapters.sidecar.decide.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest, read
 from adapters.sidecar.decide.waiting_pods import WaitingPods
 from adapters.sidecar.tests.builders import DIALECTS, a_pod, read_pod
 
@@ -30,6 +30,19 @@ def test_a_pod_that_fits_leaves_and_the_others_go_to_the_end() -> None:
     assert [pod.metadata.name for pod in first] == ["b"]
     assert [pod.metadata.name for pod in then] == ["c", "a"]
     assert len(pods) == 0
+
+
+def test_large_pods_that_wait_do_not_fill_the_memory() -> None:
+    pods, text = WaitingPods(), "x" * (LARGEST_POD - 1000)
+    for number in range(100):
+        found = read(read_pod(a_pod(f"{number}", annotations={"example.com/a": text})), DIALECTS)
+        assert found is not None
+        pods.add(found)
+        pods.add(found)
+
+    assert len(pods) == CACHED_BYTES // LARGEST_POD
+    assert len(pods.pop_fitting(100, lambda _: True)) == CACHED_BYTES // LARGEST_POD
+    assert len(waiting("a")) == 1
 
 
 def test_a_deleted_pod_does_not_wait() -> None:

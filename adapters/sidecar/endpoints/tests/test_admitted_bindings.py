@@ -82,13 +82,17 @@ def test_our_own_binding_passes_without_another_write() -> None:
         plain = bench.cluster.bind
 
         async def through_admission(
-            pod: PodRef, node: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+            pod: PodRef,
+            node: str,
+            annotations: Mapping[str, str],
+            labels: Mapping[str, str],
+            version: str = "",
         ) -> None:
             binding = a_binding(pod.name, node, annotations, pod.uid)
             seen.append(
                 await decoded(Admission(bench.service).bindings(review(binding, sub="binding")))
             )
-            await plain(pod, node, annotations, labels)
+            await plain(pod, node, annotations, labels, version)
 
         bench.cluster.bind = through_admission  # type: ignore[method-assign]
         request = {

@@ -13,7 +13,7 @@ from adapters.sidecar.decide.ports import Outcome
 from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
-from adapters.sidecar.tests.claims import CLASS, a_claim, asking, bare, claim_review
+from adapters.sidecar.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review
 from adapters.wire.dra import ResourceSlice
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
@@ -32,7 +32,7 @@ class Rig:
         for each in slices or (SLICE,):
             self.catalog.put_slice(each)
         self.catalog.put_class(CLASS)
-        self.endpoint = ClaimAdmission(self.bench.service, self.catalog)
+        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, AskedClaims())
 
     def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
         review = claim_review(claim, old, verb, dry=dry)
@@ -92,13 +92,14 @@ def test_a_card_of_a_pod_is_not_allocated_to_a_claim() -> None:
     assert rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]
 
 
-def test_another_attempt_replaces_the_earlier_one() -> None:
+def test_another_attempt_holds_its_devices_beside_those_of_the_earlier_one() -> None:
     rig = Rig()
-    rig.ask(a_claim(a_result("gpu-0")))
+    rig.ask(a_claim(a_share("gpu-0", memory="2Gi")))
 
     assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
+    assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
 
-    assert rig.held() == {"u1": GIB}
+    assert rig.held() == {"u1": 3 * GIB}
 
 
 def test_a_claim_waits_for_the_containers_of_pods_that_had_it_before() -> None:

@@ -16,6 +16,7 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.dra import DeviceResult, ResourceClaim
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 from core.requests.pod_ref import PodRef
@@ -137,7 +138,9 @@ def test_a_claim_of_cards_that_are_in_use_is_rejected_with_the_reason() -> None:
         assert found[0] == REJECTED
         assert "memory" in found[1]
         assert rig.cache.undecided("n1") == []
-        assert [each.uid for each in rig.cache.holding(rig.node)] == ["u-a"]
+        assert [each.uid for each in rig.cache.holding(NodeLedger.of(rig.node), rig.node)] == [
+            "u-a"
+        ]
 
     asyncio.run(tried())
 
@@ -164,7 +167,7 @@ def test_a_claim_holds_nothing_before_the_ledger_has_it() -> None:
         rig = await a_rig()
         rig.server.put(a_claim(a_share_that_waits("gpu-0", 6), node="n1"))
 
-        assert rig.cache.holding(rig.node) == ()
+        assert rig.cache.holding(NodeLedger.of(rig.node), rig.node) == ()
         assert [each.name for each in rig.cache.undecided("n1")] == ["team/c"]
 
     asyncio.run(tried())

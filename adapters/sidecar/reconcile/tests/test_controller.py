@@ -59,13 +59,14 @@ class FakePods:
         pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,  # noqa: ARG002
-    ) -> None:
+    ) -> Pod:
         self.writes += 1
         values = {key: value for key, value in annotations.items() if value is not None}
         found = self.there[pod.name]
         self.there[pod.name] = bound(
             found, found.spec.node_name or "", values, found.status.phase or ""
         )
+        return self.there[pod.name]
 
 
 @dataclass

@@ -15,6 +15,7 @@ const CAUSES = {
   "not described in the pod's dialect": "没有以该 Pod 的方言描述",
   "held by an allocation that cannot be read": "被无法读取的分配占住",
   "in use, and the kubelet, which would choose the card, does not know it": "已被使用，而选择该卡的 kubelet 不知道",
+  "pods have cards that nothing describes any more, and the kubelet may choose them": "Pod 仍占用已不再被描述的卡,而 kubelet 可能会选中它们",
   "may be in use by a pod whose card the kubelet chose": "可能正被由 kubelet 选卡的 Pod 使用",
   "unhealthy": "不健康",
   "other vendor": "厂商不同",
