@@ -7,9 +7,11 @@ from pathlib import Path
 import typer
 
 from adapters.cli.fleet import Fleet, read_fleet
+from adapters.cli.input.limits import check_file
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError, sources
+from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
 from adapters.sidecar.main import StartError, StartOptions
@@ -29,6 +31,8 @@ def serve(
     chosen = {"DRAGOMAN_STORE": store, "DRAGOMAN_LISTEN": listen}
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
+        if config is not None:
+            check_file(config)
         found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
         options = StartOptions(
             config,
@@ -39,7 +43,7 @@ def serve(
         )
         run(options)
     except (InputError, StartError) as error:
-        typer.echo(f"dragoman: {error}", err=True)
+        message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None
 
 

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from adapters.cli.input.limits import check_object
 from adapters.cli.input.source import InputError, InputLocation
 
 Layout = tuple[int, int]
@@ -20,7 +21,7 @@ _LIST = re.compile(r"^((?: |- )*)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n( *)-( +)\S",
 
 _SEPARATOR = re.compile(r"^---[ \t]*(?:#.*)?(?:\r?\n|\Z)", re.MULTILINE)
 
-_FAILURES = (ValueError, LookupError, AttributeError, TypeError)
+_FAILURES = (ValueError, LookupError, AttributeError, TypeError, RecursionError)
 """What the library raises too, such as for a mapping as a key."""
 
 Body = CommentedMap
@@ -43,8 +44,9 @@ def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any
         location: of a line of the text, counted from 1, for errors.
 
     Raises:
-        InputError: the text is not YAML.
+        InputError: the text is not YAML, or exceeds a limit.
     """
+    check_object(text, location)
     try:
         return _yaml().load(text), _layout(text)
     except MarkedYAMLError as error:

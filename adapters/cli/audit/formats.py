@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 
 from adapters.cli.audit.audit import AuditReport
 from adapters.cli.audit.finding import RULES, Finding, Rule
-from adapters.cli.output.rows import Column, Row, as_json, table
+from adapters.cli.output.encoded import as_json
+from adapters.cli.output.rows import Column, Row, table
+from adapters.cli.output.visible import visible
 
 _COLUMNS = (
     Column("LEVEL"),
@@ -122,7 +124,8 @@ def to_junit(report: AuditReport) -> str:
         if rule in by_rule:
             _failure(case, rule, by_rule[rule])
     ElementTree.indent(suites)
-    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return f"{text.decode()}\n"
 
 
 def sentence(finding: Finding) -> str:
@@ -135,7 +138,7 @@ def sentence(finding: Finding) -> str:
 def _failure(case: ElementTree.Element, rule: Rule, findings: list[Finding]) -> None:
     message = f"{_count(len(findings), 'finding')}: {rule.title}"
     failure = ElementTree.SubElement(case, "failure", type=rule.level.value, message=message)
-    failure.text = "\n".join(sentence(finding) for finding in findings)
+    failure.text = "\n".join(visible(sentence(finding)) for finding in findings)
 
 
 def _location(finding: Finding) -> dict[str, object]:

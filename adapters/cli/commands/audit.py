@@ -66,6 +66,7 @@ def audit(
     from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet import read_fleet
     from adapters.cli.input.origin import Origin
+    from adapters.cli.output.message import message
     from adapters.dialects.dialect import Defaults
 
     for rule in ignore or ():
@@ -80,7 +81,7 @@ def audit(
             fleet = replace(fleet, agents=agents_of(origin, fleet))
         report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
-        typer.echo(f"warning: {text}", err=True)
+        message("warning", text)
     if namespace is not None:
         report = in_namespace(report, namespace)
     match output:

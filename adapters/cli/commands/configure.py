@@ -86,6 +86,7 @@ def configure(
     """
     from adapters.cli.configure import command
     from adapters.cli.configure.options import ConfigureOptions, read_authorities
+    from adapters.cli.output.message import message, write_file
 
     with bad_input():
         source = command.default(scheduler) if new else command.read_input(filename)
@@ -99,5 +100,5 @@ def configure(
             )  # fmt: skip
             outcome = command.configure(scheduler, source, options, key)
     for note in outcome.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(command.difference(outcome, source.name) if diff else outcome.after, nl=False)
+        message("note", note)
+    write_file(command.difference(outcome, source.name) if diff else outcome.after)

@@ -19,5 +19,7 @@ def bad_input() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        typer.echo(f"dragoman: {error}", err=True)
+        from adapters.cli.output.message import message
+
+        message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None

@@ -91,11 +91,12 @@ def top(
 
     Exit status: 0, or 2 for bad input or no answer.
     """
+    from adapters.cli.output.message import message
     from adapters.cli.view import node_rows, pod_rows
 
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
         for text in fleet.without_cards():
-            typer.echo(f"warning: {text}", err=True)
+            message("warning", text)
         match kind:
             case TopKind.NODES:
                 return node_rows.top_nodes(fleet)
@@ -224,6 +225,7 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
     from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet import read_fleet
+    from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat
     from adapters.cli.view.listing import formatted_listing, sort
     from adapters.dialects.dialect import Defaults
@@ -235,5 +237,5 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     listing = sort(rows(fleet, namespace), shown.sort)
     output = None if shown.output is None else RowFormat(shown.output.value)
     for text in listing.notes:
-        typer.echo(f"note: {text}", err=True)
+        message("note", text)
     return formatted_listing(listing, output, headers=not shown.no_headers)

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from adapters.cli.fleet import Fleet
     from adapters.cli.input.agent_report import AgentReports
@@ -16,7 +14,9 @@ def agents_of(origin: "Origin", fleet: "Fleet") -> "AgentReports":
     Raises:
         InputError: the kubeconfig cannot be used.
     """
+    from adapters.cli.output.message import message
+
     reports = origin.agents(fleet.pods.values())
     for sentence in reports.unread:
-        typer.echo(f"note: {sentence}", err=True)
+        message("note", sentence)
     return reports

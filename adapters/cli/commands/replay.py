@@ -1,5 +1,6 @@
 """``dragoman replay``: arguments and exit status."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,7 @@ def replay(
     Exit status: 0 all decisions are equal, 1 some differ, 2 bad input.
     """
     from adapters.cli.input.source import InputError
+    from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.replay.differences import listing
     from adapters.cli.replay.recording_file import lines
@@ -52,9 +54,7 @@ def replay(
     different: list[Replayed] = []
     with bad_input():
         try:
-            for each in replayer.replay(
-                lines(file, lambda text: typer.echo(f"warning: {text}", err=True))
-            ):
+            for each in replayer.replay(lines(file, partial(message, "warning"))):
                 count += 1
                 if each.before != each.after:
                     different.append(each)

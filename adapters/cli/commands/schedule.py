@@ -135,6 +135,8 @@ def schedule(
 
 
 def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
+    from adapters.cli.output.message import message
+
     pods = filter(part.shows, run.pods())
     cards = run.cards() if part.cards else ()
     match output:
@@ -162,7 +164,7 @@ def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
             if is_terminal:
                 return
     for warning in run.warnings():
-        typer.echo(f"warning: {warning}", err=True)
+        message("warning", warning)
 
 
 def _stream(pieces: Iterable[bytes]) -> None:

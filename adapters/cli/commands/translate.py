@@ -58,6 +58,7 @@ def translate(
 
     Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
     """
+    from adapters.cli.output.message import write_file
     from adapters.cli.translate.dialect_words import targets
     from adapters.cli.translate.output import as_report, as_table
     from adapters.cli.translate.translation import translate as translated
@@ -73,7 +74,7 @@ def translate(
         case TranslationFormat.JSON:
             typer.echo(as_report(result), nl=False)
         case TranslationFormat.TEXT:
-            typer.echo("" if refused else result.text, nl=False)
+            write_file("" if refused else result.text)
             typer.echo(as_table(result), err=True, nl=False)
     if refused:
         raise typer.Exit(LOSS)

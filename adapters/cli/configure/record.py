@@ -18,6 +18,9 @@ from adapters.cli.yaml_text import Body, plain
 MARK = "# dragoman-configure: "
 _LINE = re.compile(rf"^{re.escape(MARK)}(.*)\n?", re.MULTILINE)
 
+_SHOWN = 200
+"""Characters of a damaged line that an error shows."""
+
 Field = Annotated[tuple[str | int, ...], msgspec.Meta(min_length=1)]
 """Keys from the top; an item of a list by its index, its ``schedulerName`` or its ``name``."""
 
@@ -123,12 +126,10 @@ def split_record(text: str, name: str) -> tuple[Record, str]:
     for match in _LINE.finditer(text):
         try:
             changes.append(msgspec.json.decode(match[1], type=Change))
-        except msgspec.DecodeError as error:
-            raise InputError(
-                name,
-                f"the line {match[0].strip()!r} is damaged ({error}); restore it, or delete it and"
-                " undo that change by hand",
-            ) from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            line = match[0].strip()[:_SHOWN]
+            remedy = "restore it, or delete it and undo that change by hand"
+            raise InputError(name, f"the line {line!r} is damaged ({error}); {remedy}") from error
     return Record(changes), _LINE.sub("", text)
 
 

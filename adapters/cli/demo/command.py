@@ -30,8 +30,10 @@ from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import WIDE, write_cards
+from adapters.cli.output.message import message
 from adapters.cli.output.report import CardLine, Sharer
 from adapters.cli.output.terminal import terminal_page
+from adapters.cli.output.visible import visible, visible_lines
 from adapters.wire.kube import Metadata, Pod
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
@@ -56,7 +58,7 @@ def _demonstrate(inventory: str) -> None:
     try:
         found = manifests(sources([inventory], sys.stdin.buffer))
     except InputError as error:
-        typer.echo(f"dragoman: {error}", err=True)
+        message("dragoman", error)
         raise typer.Exit(2) from None
     nodes = Candidates([node for node, _ in found.nodes.values()])
     waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
@@ -81,7 +83,7 @@ def _service(inventory: str) -> Iterator[str]:
         try:
             line = process.stdout.readline() if process.stdout else ""
             if not line:
-                raise SystemExit(Path(folder, "log").read_text())
+                raise SystemExit(visible_lines(Path(folder, "log").read_text()))
             yield line.split()[-1]
         finally:
             process.terminate()
@@ -185,6 +187,7 @@ class _Demonstration:
         return self.client.call("GET", path)
 
     def _line(self, mark: str, style: str, pod: str, component: str, text: str) -> None:
+        pod, component, text = map(visible, (pod, component, text))
         dialect = pod.partition("-")[0].replace("koord", "koordinator")
         line = Text(f"  {mark} ", style=style)
         line.append(f"{pod:<18} ", style=color(dialect) if "-" in pod else "bold")

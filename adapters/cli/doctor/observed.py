@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import yaml
-
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.network_policies import NetworkPolicy
+from adapters.cli.input import loader
+from adapters.cli.input.source import InputError, InputLocation
 from adapters.wire.agent_pod import COMPONENT
 from adapters.wire.dra import DeviceClass, ResourceClaim
 from adapters.wire.kube import ConfigMap, DeviceObject
@@ -156,7 +156,8 @@ def _is(workload: programs.Workload, component: str) -> bool:
 
 def _settings(found: ConfigMap | None) -> Mapping[str, object]:
     try:
-        content = yaml.safe_load(((found and found.data) or {}).get("sidecar.yaml", ""))
-    except yaml.YAMLError:
+        text = ((found and found.data) or {}).get("sidecar.yaml", "")
+        content = loader.load(text, lambda line: InputLocation("sidecar.yaml", line))
+    except InputError:
         return {}
     return content if isinstance(content, dict) else {}

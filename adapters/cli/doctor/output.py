@@ -3,7 +3,8 @@
 import msgspec
 
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
-from adapters.cli.output.page import Row, TextColumn, TextPage, span
+from adapters.cli.output.encoded import encoded
+from adapters.cli.output.page import BREAK, Row, TextColumn, TextPage, span
 
 _STYLES = {FindingLevel.OK: "green", FindingLevel.WARNING: "yellow", FindingLevel.ERROR: "bold red"}
 _FIXED = TextColumn(folds=False)
@@ -12,8 +13,7 @@ _FIXED = TextColumn(folds=False)
 def as_json(findings: list[CheckResult]) -> str:
     """One object: counts of the levels, and all findings."""
     counts = {level.value: sum(each.level is level for each in findings) for level in FindingLevel}
-    body = msgspec.json.encode({"counts": counts, "findings": findings})
-    return msgspec.json.format(body, indent=2).decode()
+    return encoded({"counts": counts, "findings": msgspec.to_builtins(findings)}).decode()
 
 
 def show(findings: list[CheckResult], page: TextPage) -> None:
@@ -25,5 +25,5 @@ def show(findings: list[CheckResult], page: TextPage) -> None:
 
 
 def _row(each: CheckResult) -> Row:
-    remedy = ((f"\n→ {each.remedy}", "grey50"),) if each.remedy else ()
+    remedy = (BREAK, (f"→ {each.remedy}", "grey50")) if each.remedy else ()
     return span(each.level.value, _STYLES[each.level]), span(each.check), ((each.text, ""), *remedy)

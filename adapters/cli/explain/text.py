@@ -6,6 +6,7 @@ from adapters.cli.device_plugins import devices_text
 from adapters.cli.explain.explanation import NodeEviction, PodExplanation
 from adapters.cli.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
+from adapters.cli.output.visible import visible
 from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from core.feasibility.relax import ChangeKind, RequestChange
@@ -25,7 +26,7 @@ SHOWN = 3
 
 def as_text(found: PodExplanation) -> str:
     """The whole explanation, ending with a newline."""
-    return "\n".join(_lines(found)) + "\n"
+    return "\n".join(map(visible, _lines(found))) + "\n"
 
 
 def as_plain(found: PodExplanation) -> dict[str, object]:

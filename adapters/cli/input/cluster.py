@@ -8,12 +8,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
+from adapters.cli.input.limits import check_file
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import load
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.kubeconfig import KubeContext, choose
+from adapters.cluster.api.kubeconfig import VARIABLE, KubeContext, choose
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,
@@ -62,12 +63,24 @@ def context_of(options: ClusterOptions) -> KubeContext:
     """The context that kubectl would use.
 
     Raises:
-        InputError: there is no such context, or a file cannot be read.
+        InputError: there is no such context, or a file cannot be read or exceeds a limit.
     """
+    for file in _kubeconfigs(options):
+        check_file(file)
     try:
         return choose(options.kubeconfig, options.context, os.environ, Path.home())
     except ClusterError as error:
         raise InputError("kubeconfig", error.message) from error
+
+
+def _kubeconfigs(options: ClusterOptions) -> list[Path]:
+    """The files that may be read, some of which may not exist."""
+    if options.kubeconfig is not None:
+        return [options.kubeconfig]
+    listed = os.environ.get(VARIABLE)
+    if listed:
+        return [Path(each) for each in listed.split(os.pathsep) if each]
+    return [Path.home() / ".kube" / "config"]
 
 
 def call(

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from adapters.cli.input import loader
+from adapters.cli.input.limits import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.validation_error import validation_error
 
@@ -34,11 +35,15 @@ class Document(Protocol):
         """The first line."""
         ...
 
+    def head(self) -> DocumentHead:
+        """The fields that decide how to parse the rest."""
+        ...
+
     def read(self, form: type[T]) -> T:
         """Convert the manifest to a typed value; fields that the type does not name are ignored.
 
         Raises:
-            InputError: a field has another type than in Kubernetes.
+            InputError: a field has another type than in Kubernetes, or is nested too deeply.
         """
         ...
 
@@ -55,11 +60,16 @@ def documents(source: Source) -> Iterator[Document]:
     """Parse the manifests of a text, in order; empty documents are ignored.
 
     Raises:
-        InputError: the text is neither YAML nor JSON, or a document is not a mapping.
+        InputError: the text is neither YAML nor JSON or exceeds a limit, or a document is not a
+            mapping.
     """
     if source.text.lstrip().startswith("{"):
         try:
             yield from _json_documents(source)
+        except RecursionError:
+            # Its events name the field; no parser is nested as deep.
+            check_yaml(source.text, lambda line: InputLocation(source.name, line))
+            raise InputError(source.name, "is nested too deeply") from None
         except InputError:
             if source.name.endswith(".json"):
                 raise
@@ -73,6 +83,9 @@ class _Yaml:
     location: InputLocation
     node: yaml.MappingNode
     content: dict[object, object]
+
+    def head(self) -> DocumentHead:
+        return self.read(DocumentHead)
 
     def read(self, form: type[T]) -> T:
         try:
@@ -100,6 +113,7 @@ def _yaml(file: str, node: yaml.Node, content: object) -> Document:
 
 
 def _yaml_documents(source: Source) -> Iterator[Document]:
+    check_yaml(source.text, lambda line: InputLocation(source.name, line))
     reader = loader.Loader(source.text)
     try:
         while reader.check_node():
@@ -121,7 +135,14 @@ class _Json:
     location: InputLocation
     raw: bytes
 
+    def head(self) -> DocumentHead:
+        return self._decode(DocumentHead)
+
     def read(self, form: type[T]) -> T:
+        check_json(self.raw, self.location)
+        return self._decode(form)
+
+    def _decode(self, form: type[T]) -> T:
         try:
             return msgspec.json.decode(self.raw, type=form)
         except msgspec.ValidationError as error:
@@ -132,7 +153,8 @@ class _Json:
             raise InputError(self.location, f"is not JSON: {error}") from error
 
     def items(self) -> tuple[int, Iterator[Document]]:
-        found = self.read(_Items).items
+        # The list is not checked as a whole: it is large, and its members are.
+        found = self._decode(_Items).items
         begins = bytes(memoryview(found)[:_FOUND])
         if begins in (b"", b"null"):
             return 0, iter(())
@@ -191,8 +213,6 @@ def _several(source: Source, start: int) -> Iterator[tuple[int, int]]:
         except json.JSONDecodeError as error:
             problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
             raise InputError(InputLocation(source.name, error.lineno), problem) from error
-        except RecursionError as error:
-            raise InputError(InputLocation(source.name, 1), "is nested too deeply") from error
         yield start, end
         start = _after_space(text, end)
 

@@ -5,10 +5,13 @@ duplicate key is an error. Source: gopkg.in/yaml.v2 resolve.go, decode.go.
 """
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 import yaml
+
+from adapters.cli.input.limits import check_yaml
+from adapters.cli.input.source import InputError, InputLocation
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _SafeLoader
@@ -70,6 +73,24 @@ for _name, _form, _first in _FORMS:
     Loader.add_implicit_resolver(
         TAG + _name, re.compile(rf"^(?:{_form})$"), [c.strip("\0") for c in _first]
     )
+
+
+def load(text: str, location: Callable[[int], InputLocation | str]) -> object:
+    """The content of a text that is one document.
+
+    Args:
+        text: YAML.
+        location: of a line of the text, counted from 1, for errors.
+
+    Raises:
+        InputError: the text is not YAML, or exceeds a limit.
+    """
+    check_yaml(text, location)
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - a safe loader
+    except FAILURES as error:
+        line, problem = explain(error, text)
+        raise InputError(location(line), problem) from error
 
 
 FAILURES = (yaml.YAMLError, RecursionError)

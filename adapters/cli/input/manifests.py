@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from adapters.cli.input.document import Document, DocumentHead, documents
+from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
@@ -122,7 +122,7 @@ def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) 
 def _members(
     document: Document, default: str, progress: ReadingProgress | None
 ) -> Iterator[tuple[Document, str]]:
-    head = document.read(DocumentHead)
+    head = document.head()
     kind = head.kind or default
     if kind == "":
         raise InputError(document.location, "kind is missing")

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.reading import reading
 from adapters.cli.input.source import sources
+from adapters.cli.output.visible import visible
 
 if TYPE_CHECKING:
     from adapters.cli.input.agent_report import AgentReports
@@ -63,7 +65,7 @@ class Origin:
             return read_cluster(
                 context,
                 lambda plural, count: status.update(
-                    f"reading {plural} of {context.name}: {count:,}"
+                    escape(visible(f"reading {plural} of {context.name}: {count:,}"))
                 ),
             )
 

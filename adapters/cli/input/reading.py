@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adapters.cli.output.terminal import may_be_terminal
+from adapters.cli.output.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -60,4 +61,4 @@ def reading(files: Sequence[str]) -> Iterator[ReadingBar | None]:
     with Progress(*columns, console=console, transient=True) as bar:
         names = ", ".join(Path(each).name or each for each in files)
         shown = names if len(names) <= NAMES else f"{names[: NAMES - 1]}…"
-        yield ReadingBar(bar, bar.add_task(escape(f"reading {shown}"), total=None))
+        yield ReadingBar(bar, bar.add_task(escape(visible(f"reading {shown}")), total=None))

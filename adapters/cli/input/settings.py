@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import yaml
-
 from adapters.cli.input import loader
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
@@ -18,7 +16,8 @@ def configured_dialects(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Di
     """Configure every dialect with the settings in the input.
 
     Raises:
-        InputError: a settings file exists twice, is not YAML, or has an invalid value.
+        InputError: a settings file exists twice, is not YAML, exceeds a limit or has an invalid
+            value.
     """
     settings, places = _settings(config_maps)
     try:
@@ -32,7 +31,7 @@ def documents(config_maps: ConfigMaps) -> Documents:
     """Parse the settings files among ConfigMaps.
 
     Raises:
-        InputError: one exists twice, or is not YAML.
+        InputError: one exists twice, is not YAML or exceeds a limit.
     """
     return _settings(config_maps)[0]
 
@@ -54,9 +53,5 @@ def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, Inp
 
 
 def _parsed(text: str, full_name: str, key: str, place: InputLocation) -> object:
-    try:
-        return yaml.load(text, loader.Loader)  # noqa: S506 - a safe loader
-    except loader.FAILURES as error:
-        line, problem = loader.explain(error, text)
-        where = f"ConfigMap {full_name}, data[{key}], line {line}"
-        raise InputError(place, f"{where}: {problem}") from error
+    where = f"{place}: ConfigMap {full_name}, data[{key}], line"
+    return loader.load(text, lambda line: f"{where} {line}")

@@ -1,5 +1,6 @@
 """Reads the texts of manifests from files, folders and standard input."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ STDIN = "-"
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """Files that are read from a folder."""
+
+LARGEST = 1 << 30
+"""Bytes of a file; a dump of 5,000 nodes and 50,000 pods has a third of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +60,35 @@ def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
     """Read the texts of files, folders and ``-``, in order; of a folder, sorted by path.
 
     Raises:
-        InputError: a file cannot be read or is not UTF-8, or a folder has no manifests.
+        InputError: a file cannot be read, is not UTF-8 or larger than ``LARGEST``, or a folder has
+            no manifests.
     """
     for name in names:
         if name == STDIN:
-            yield Source("stdin", _text("stdin", stdin.read()), named=True)
+            yield Source("stdin", _text("stdin", content(stdin, "stdin")), named=True)
         elif Path(name).is_dir():
             for path in _inside(Path(name)):
-                yield Source(str(path), _text(str(path), _bytes(path)), named=False)
+                yield Source(_name(path), _text(_name(path), _bytes(path)), named=False)
         else:
-            yield Source(name, _text(name, _bytes(Path(name))), named=True)
+            yield Source(_name(name), _text(_name(name), _bytes(Path(name))), named=True)
+
+
+def content(file: BinaryIO, name: str) -> bytes:
+    """All bytes of an open file.
+
+    Raises:
+        InputError: it is larger than ``LARGEST``.
+        OSError: it cannot be read.
+    """
+    found = file.read(LARGEST + 1)
+    if len(found) > LARGEST:
+        raise InputError(name, f"is larger than {mib(LARGEST)}, the most that a file may have")
+    return found
+
+
+def mib(size: int) -> str:
+    """A size in MiB, for errors."""
+    return f"{size >> 20:,} MiB"
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -75,16 +98,22 @@ def _inside(folder: Path) -> list[Path]:
     return found
 
 
+def _name(path: Path | str) -> str:
+    """The name of a file for people and JSON: bytes that are no UTF-8 are escapes."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return content(file, str(path))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from error
 
 
-def _text(name: str, content: bytes) -> str:
+def _text(name: str, found: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = InputLocation(name, content.count(b"\n", 0, error.start) + 1)
+        place = InputLocation(name, found.count(b"\n", 0, error.start) + 1)
         raise InputError(place, "is not UTF-8 text") from error

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-import orjson
-
+from adapters.cli.output.encoded import encoded
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import CardLine, PodLine
 from adapters.cli.output.report_fields import HEAD, card_fields, pod_fields
@@ -20,7 +19,7 @@ def json_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[
         pods: read to their end first.
         cards: read after the pods.
     """
-    yield orjson.dumps(HEAD, option=orjson.OPT_INDENT_2).removesuffix(b"\n}")
+    yield encoded(HEAD).removesuffix(b"\n}")
     yield b',\n  "pods": '
     yield from _list(map(_PodWriter().pod, pods))
     yield b',\n  "cards": '
@@ -47,8 +46,8 @@ class _PodWriter:
     def _lines(self, texts: NodeTexts) -> bytes:
         if texts.names is not self._names:
             self._names = texts.names
-            self._keys = [b"          %b: " % orjson.dumps(name) for name in texts.names]
-        ends = [orjson.dumps(text) + b",\n" for text in texts.texts]
+            self._keys = [b"          %b: " % encoded(name) for name in texts.names]
+        ends = [encoded(text) + b",\n" for text in texts.texts]
         pairs = zip(self._keys, map(ends.__getitem__, texts.ids), strict=True)
         return b"".join(chain.from_iterable(pairs))[:-2]
 
@@ -64,4 +63,4 @@ def _list(items: Iterable[bytes]) -> Iterator[bytes]:
 
 def _item(fields: dict[str, object]) -> bytes:
     # A string has no line break in JSON, so that each one begins a line of the item.
-    return orjson.dumps(fields, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n    ")
+    return encoded(fields).replace(b"\n", b"\n    ")

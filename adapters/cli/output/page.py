@@ -1,18 +1,24 @@
 """Lines and tables of styled text, written one after another: for a terminal, or for a program.
 
 A terminal has a width, to which lines and columns are folded. Another program gets lines of any
-length. No line has blanks at its end.
+length. No line has blanks at its end. Styled text may be foreign: of each character that is not
+printable an escape is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from adapters.cli.output.visible import visible
+
 Spans = tuple[tuple[str, str], ...]
 """Texts one after the other, each with its style as rich names it; an empty style is plain."""
 
 Row = Sequence[Spans]
-"""A cell for each column; a line break begins another line of the cell."""
+"""A cell for each column."""
+
+BREAK = ("\n", "")
+"""A text of its own that begins another line of a cell; in other texts a line break is foreign."""
 
 GAP = 2
 """Blanks between two columns."""
@@ -21,6 +27,12 @@ GAP = 2
 def span(text: str, style: str = "") -> Spans:
     """A text of one style."""
     return ((text, style),)
+
+
+def lines(texts: Sequence[str], style: str = "") -> Spans:
+    """Texts of one style, each on a line of its own."""
+    joined = [each for text in texts for each in (BREAK, (text, style))]
+    return tuple(joined[1:])
 
 
 def unpainted(text: str, style: str) -> str:  # noqa: ARG001
@@ -75,7 +87,7 @@ class TextPage:
     def line(self, spans: Spans, indent: int = 0) -> None:
         """Write a text, folded to the width."""
         room = None if self.width is None else max(self.width - indent, 1)
-        for folded in fold(spans, room):
+        for folded in fold(_visible(spans), room):
             self._put([(" " * indent, ""), *folded])
 
     def table(self, columns: Sequence[TextColumn], rows: Iterable[Row], gap: int = GAP) -> None:
@@ -86,16 +98,21 @@ class TextPage:
             rows: read twice, for the widths first.
             gap: blanks between two columns.
         """
+
+        def shown() -> Iterator[Row]:
+            for row in rows:
+                yield [*map(_visible, row)]
+
         room = None if self.width is None else self.width - gap * (len(columns) - 1)
-        widths = column_widths(columns, rows, room)
+        widths = column_widths(columns, shown(), room)
         sides = [(column.right, width) for column, width in zip(columns, widths, strict=True)]
-        for row in rows:
+        for row in shown():
             folded = (fold(cell, width) for cell, width in zip(row, widths, strict=True))
             for cells in zip_longest(*folded, fillvalue=()):
                 self._put(_joined(cells, sides, gap))
 
     def _put(self, spans: Iterable[tuple[str, str]]) -> None:
-        line = "".join([self._paint(_printable(text), style) for text, style in spans])
+        line = "".join([self._paint(text, style) for text, style in spans])
         self._write(f"\n{line}\n" if self._begins else f"{line}\n")
         self._begins = self._empty = False
 
@@ -176,8 +193,5 @@ def _joined(
         blanks += gap if right else missing + gap
 
 
-def _printable(text: str) -> str:
-    """The text without characters that move the cursor or change colors: it may be an author's."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+def _visible(spans: Spans) -> Spans:
+    return tuple([each if each == BREAK else (visible(each[0]), each[1]) for each in spans])

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import orjson
-import yaml
-
+from adapters.cli.output.encoded import as_json, as_yaml
 from adapters.cli.output.page import TextColumn, TextPage, span
+from adapters.cli.output.visible import visible, visible_cell
 
 GAP = 3
 """Blanks between two columns."""
@@ -101,7 +100,7 @@ def formatted(
         case RowFormat.CSV:
             return _csv(rows, headers=headers)
         case RowFormat.NAME:
-            return "".join(f"{row.name}\n" for row in rows)
+            return "".join(f"{visible(row.name)}\n" for row in rows)
         case RowFormat.WIDE | None:
             return table(columns, rows, wide=output is not None, headers=headers)
 
@@ -113,18 +112,6 @@ def listed(kind: str, rows: Sequence[Row]) -> dict[str, object]:
         "kind": kind,
         "items": [dict(row.fields) for row in rows],
     }
-
-
-def as_json(plain: object) -> str:
-    """Indented JSON with a newline at the end."""
-    return orjson.dumps(plain, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
-
-
-def as_yaml(plain: object) -> str:
-    """YAML, in the order of the keys; long texts stay on one line."""
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
-    return text
 
 
 def _csv(rows: Sequence[Row], *, headers: bool) -> str:
@@ -139,7 +126,9 @@ def _csv(rows: Sequence[Row], *, headers: bool) -> str:
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={each}" for key, each in value.items())
+        value = " ".join(f"{key}={each}" for key, each in value.items())
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value))
+        value = " ".join(map(str, value))
+    if isinstance(value, str):
+        return visible_cell(value)
     return "" if value is None else value

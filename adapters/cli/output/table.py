@@ -8,7 +8,7 @@ from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import write_cards
 from adapters.cli.output.names import named, short
 from adapters.cli.output.node_texts import NodeTexts
-from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, span
+from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
 from adapters.cli.output.report import NOT_PLACED, CardLine, PodLine, PodResult, ShareLine
 from adapters.cli.output.report_part import EVERYTHING, ReportPart
 from core.hardware.quantity import format_bytes
@@ -93,7 +93,7 @@ class _PodRows(Iterable[Row]):
 
     def __init__(self, *, ascii_only: bool) -> None:
         self._ascii_only = ascii_only
-        self._texts: list[tuple[PodResult, str, str | None, str | None, str]] = []
+        self._texts: list[tuple[PodResult, str, str | None, str | None, tuple[str, ...]]] = []
 
     def add(self, pod: PodLine) -> None:
         """Append a row."""
@@ -113,22 +113,22 @@ class _PodRows(Iterable[Row]):
                 span(name),
                 span(dialect or "-", color(dialect) if dialect else "grey50"),
                 span(node or "-"),
-                span(shares, _shares_style(result)),
+                lines(shares, _shares_style(result)),
             )
 
 
-def _shares(pod: PodLine) -> str:
+def _shares(pod: PodLine) -> tuple[str, ...]:
     if pod.result is PodResult.REJECTED:
-        return "does not fit"
+        return ("does not fit",)
     if pod.result is PodResult.INVALID:
-        return "is not valid"
+        return ("is not valid",)
     several = len(pod.containers) > 1
-    lines = [
+    found = [
         f"{f'{name}: ' if several else ''}{_share(share)}"
         for name, shares in pod.containers.items()
         for share in shares
     ]
-    return "\n".join(lines) or pod.summary
+    return tuple(found or [pod.summary])
 
 
 def _shares_style(result: PodResult) -> str:

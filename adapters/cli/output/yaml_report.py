@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-import yaml
-
+from adapters.cli.output.encoded import as_yaml
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import CardLine, PodLine
 from adapters.cli.output.report_fields import HEAD, card_fields, pod_fields
@@ -74,6 +73,4 @@ def _list(name: str, items: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _dump(plain: object) -> bytes:
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
-    return text.encode()
+    return as_yaml(plain).encode()

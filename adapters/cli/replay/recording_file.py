@@ -3,9 +3,13 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from adapters.cli.input.source import InputError, InputLocation
+from adapters.cli.input.limits import check_json
+from adapters.cli.input.source import InputError, InputLocation, mib
 from adapters.wire import recording
 from adapters.wire.decoding import UnreadableError
+
+LONGEST = 64 << 20
+"""Bytes of a line; the nodes of a decision among 5,000 have a hundredth of them."""
 
 
 def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
@@ -16,11 +20,15 @@ def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
         warn: called with a sentence where the end is left out.
 
     Raises:
-        InputError: the file cannot be read, or is no recording of this format.
+        InputError: the file cannot be read or is no recording of this format, or a line
+            exceeds a limit.
     """
     try:
         with path.open("rb") as file:
-            for number, text in enumerate(file, 1):
+            for number, text in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
+                if len(text) > LONGEST:
+                    problem = f"the line is longer than {mib(LONGEST)}, the most that one may have"
+                    raise InputError(InputLocation(str(path), number), problem)
                 if not text.endswith(b"\n"):
                     warn(f"{path}:{number}: the line is not complete and is left out")
                     return
@@ -30,6 +38,7 @@ def lines(path: Path, warn: Callable[[str], None]) -> Iterator[recording.Line]:
 
 
 def _line(place: InputLocation, text: bytes, *, first: bool) -> recording.Line:
+    check_json(text, place)
     try:
         line = recording.DECODER.decode(text)
     except UnreadableError as error:

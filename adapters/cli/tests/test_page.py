@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cli.output.page import Spans, TextColumn, TextPage, column_widths, fold, span
+from adapters.cli.output.page import (
+    Spans,
+    TextColumn,
+    TextPage,
+    column_widths,
+    fold,
+    lines,
+    span,
+)
 
 words = st.text("ab \n", max_size=30)
 cells = st.lists(st.tuples(words, st.sampled_from(["", "red"])), max_size=3).map(tuple)
@@ -36,11 +44,11 @@ def test_without_a_width_only_line_breaks_end_lines(cell: Spans) -> None:
 def test_a_table_keeps_to_its_width_and_has_no_blanks_at_the_end_of_a_line_of_words(
     rows: list[list[Spans]], width: int
 ) -> None:
-    page, lines = written(width)
+    page, shown = written(width)
 
     page.table((TextColumn(), TextColumn(right=True), TextColumn(folds=False)), rows)
 
-    assert all(len(line.removesuffix("\n")) <= width for line in lines)
+    assert all(len(line.removesuffix("\n")) <= width for line in shown)
 
 
 def test_the_widest_column_that_folds_gives_way_first() -> None:
@@ -54,15 +62,15 @@ def test_the_widest_column_that_folds_gives_way_first() -> None:
 
 
 def test_cells_of_several_lines_stay_in_their_column() -> None:
-    page, lines = written()
+    page, shown = written()
 
-    page.table((TextColumn(),) * 3, [[span("a"), span("b\nccc"), span("d")], [span("e")] * 3])
+    page.table((TextColumn(),) * 3, [[span("a"), lines(("b", "ccc")), span("d")], [span("e")] * 3])
 
-    assert lines == ["a  b    d\n", "   ccc\n", "e  e    e\n"]
+    assert shown == ["a  b    d\n", "   ccc\n", "e  e    e\n"]
 
 
 def test_a_part_begins_with_a_blank_line_after_others() -> None:
-    page, lines = written()
+    page, shown = written()
 
     page.part()
     page.line(span("first"))
@@ -70,14 +78,26 @@ def test_a_part_begins_with_a_blank_line_after_others() -> None:
     page.part()
     page.line(span("second"), indent=2)
 
-    assert "".join(lines) == "first\n\n  second\n"
+    assert "".join(shown) == "first\n\n  second\n"
 
 
-@pytest.mark.parametrize("text", ["\x1b[31mred", "a\rb", "a\tb"])
-def test_a_character_that_moves_the_cursor_is_replaced(text: str) -> None:
-    page, lines = written()
+@pytest.mark.parametrize(
+    ("text", "written_as"),
+    [
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\rb", "a\\rb"),
+        ("a\tb", "a\\tb"),
+        ("a\nb", "a\\nb"),
+        ("a\x9bb", "a\\x9bb"),
+        ("a\u202eb", "a\\u202eb"),
+    ],
+)
+def test_foreign_text_is_written_with_escapes_and_counted_so(text: str, written_as: str) -> None:
+    page, shown = written()
 
     page.line(span(text))
+    page.table((TextColumn(), TextColumn()), [[span(text), span("x")], [span("b"), span("x")]])
 
-    assert lines[0].removesuffix("\n").isprintable()
-    assert "?" in lines[0]
+    assert shown[0] == f"{written_as}\n"
+    assert shown[1] == f"{written_as}  x\n"
+    assert shown[2] == f"b{' ' * (len(written_as) + 1)}x\n"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
+from adapters.cli.input.limits import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.cli.nesting import check_depth
 from adapters.cli.yaml_text import dump, load, split
 from adapters.dialects import registry
 
@@ -56,14 +56,15 @@ def changed(source: Source, change: DocumentChange) -> str:
     """The text of a source with changed documents.
 
     Raises:
-        InputError: a document with a resource of a dialect or a claim is neither YAML nor JSON; or
-            ``change`` raises it.
+        InputError: a document with a resource of a dialect or a claim is neither YAML nor JSON, or
+            exceeds a limit; or ``change`` raises it.
     """
     try:
         parts = _json(source.text, change, source.name) or _yaml(source, change)
         text = "".join(parts)
         text.encode()
     except RecursionError:
+        check_yaml(source.text, lambda line: InputLocation(source.name, line))
         raise InputError(source.name, "is nested too deeply") from None
     except UnicodeEncodeError as error:
         problem = f"contains {error.object[error.start]!r}, which is no character"
@@ -89,7 +90,6 @@ def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> s
     def location(row: int) -> InputLocation:
         return InputLocation(name, line + row)
 
-    check_depth(text, location)
     content, layout = load(text, location)
     outcome = change.apply(content, str(location(1)))
     if outcome is not DocumentFate.CHANGED:
@@ -110,7 +110,7 @@ def _json(text: str, change: DocumentChange, name: str) -> list[str]:
             break
         try:
             content, end = decoder.raw_decode(text, start)
-        except (json.JSONDecodeError, RecursionError):
+        except json.JSONDecodeError:
             if name.endswith(".json"):
                 line = text.count("\n", 0, start) + 1
                 raise InputError(InputLocation(name, line), "is not JSON") from None
@@ -124,6 +124,7 @@ def _json(text: str, change: DocumentChange, name: str) -> list[str]:
         location = InputLocation(name, text.count("\n", 0, start) + 1)
         outcome = DocumentFate.KEPT
         if _concerned(original):
+            check_json(original.encode(errors="surrogatepass"), location)
             outcome = change.apply(content, str(location))
         if outcome is DocumentFate.CHANGED:
             change.check(content)

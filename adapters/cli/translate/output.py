@@ -1,6 +1,7 @@
 """Prints what a translation lost, as a table or as JSON."""
 
-from adapters.cli.output.rows import Column, Row, as_json, table
+from adapters.cli.output.encoded import as_json
+from adapters.cli.output.rows import Column, Row, table
 from adapters.cli.translate.translation import TranslatedPod, Translation
 
 _COLUMNS = tuple(

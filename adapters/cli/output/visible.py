@@ -1,0 +1,49 @@
+"""The filter of everything that the command writes: foreign text shows, and does nothing else.
+
+Names, annotations and messages come from all who may write an object. A control character in them
+moves the cursor, changes colors or ends a line; a bidirectional one reverses the text around it; a
+spreadsheet runs a cell that begins like a formula.
+"""
+
+import re
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001
+_FOREIGN = re.compile(r"[^\n -~]")
+_OWN_SPACE = re.compile(r"(\r?\n|\t)")
+
+
+def visible(text: str) -> str:
+    r"""A text of one line for people: what is not printable is written as an escape, as \x1b."""
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def visible_lines(text: str) -> str:
+    """A text whose line breaks and tabs stay: the user's own file, on a terminal."""
+    return "".join(
+        part if _OWN_SPACE.fullmatch(part) else visible(part) for part in _OWN_SPACE.split(text)
+    )
+
+
+def visible_cell(text: str) -> str:
+    """A text for a spreadsheet, which does not take it for a formula."""
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+
+
+def escaped(json: str) -> str:
+    """JSON of the same value in which what is not printable is an escape."""
+    return json if json.isascii() and "\x7f" not in json else _FOREIGN.sub(_in_json, json)
+
+
+def _shown(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+
+
+def _in_json(match: re.Match[str]) -> str:
+    letter = match[0]
+    if letter.isprintable():
+        return letter
+    units = letter.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
