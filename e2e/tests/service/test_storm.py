@@ -252,7 +252,7 @@ def test_what_containers_find_inside_never_exceeds_a_card(
                 api.delete(f"{PODS}/{row['metadata']['name']}?gracePeriodSeconds=1")
         with suppress(TimeoutError):
             within(60, lambda: not unexplained(api))
-        within(60, lambda: all_run(api))
+        within(60, lambda: settled(api))
         problems = watcher.problems() + inside.problems()
 
     found = {row["metadata"]["uid"]: row for row in running(api)}
@@ -284,6 +284,7 @@ def running(api: Api) -> list[Object]:
     ]
 
 
-def all_run(api: Api) -> bool:
+def settled(api: Api) -> bool:
+    """Whether all bound pods run, and none is being removed, whose container may run on."""
     bound = [row for row in api.get(PODS)["items"] if "nodeName" in row["spec"]]
     return len(bound) == len(running(api))
