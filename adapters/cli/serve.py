@@ -14,11 +14,12 @@ from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
-from adapters.sidecar.main import StartError, StartOptions
+from adapters.sidecar.main import StartError, StartOptions, TaskFailedError
 from adapters.sidecar.main import serve as run
 from adapters.sidecar.standalone.seed import StaticInventory
 from core.quota.quota import Quota
 
+FAILED = 1
 BAD_INPUT = 2
 
 _LEAVE_OUT = "leave it out, and the records on the pods count"
@@ -27,7 +28,10 @@ _LEAVE_OUT = "leave it out, and the records on the pods count"
 def serve(
     config: Path | None, inventory: Sequence[str], store: str | None, listen: str | None
 ) -> None:
-    """Serve until a signal arrives; invalid input is an error text and exit status 2."""
+    """Serve until a signal arrives.
+
+    An error is one line on standard error: exit status 2 for invalid input, 1 for a failed task.
+    """
     chosen = {"DRAGOMAN_STORE": store, "DRAGOMAN_LISTEN": listen}
     overrides = {name: value for name, value in chosen.items() if value is not None}
     try:
@@ -45,6 +49,9 @@ def serve(
     except (InputError, StartError) as error:
         message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None
+    except TaskFailedError as error:
+        message("dragoman", error)
+        raise typer.Exit(FAILED) from None
 
 
 def _announce(address: str) -> None:

@@ -10,10 +10,17 @@ from adapters.sidecar.observe.decision_log import Logger
 
 @dataclass(slots=True)
 class Tasks:
-    """Tasks that run until they are stopped; the error of one is logged and stops the service."""
+    """Tasks that run until they are stopped; the error of one is logged and stops the service.
+
+    Attributes:
+        log: of the service.
+        running: all tasks.
+        failed: whether one ended with an error.
+    """
 
     log: Logger
     running: list["asyncio.Task[Any]"] = field(default_factory=list)
+    failed: bool = False
 
     def start(self, work: Coroutine[Any, Any, Any], failed: Callable[[], None]) -> None:
         """Start a task.
@@ -26,6 +33,7 @@ class Tasks:
         def ended(task: "asyncio.Task[Any]") -> None:
             if not task.cancelled() and task.exception() is not None:
                 self.log.error("task.failed", exc_info=task.exception())
+                self.failed = True
                 failed()
 
         task = asyncio.create_task(work)

@@ -22,6 +22,7 @@ from adapters.sidecar.certificates.tls_context import (
     serving,
 )
 from adapters.sidecar.compose import Composition, Task, in_cluster, without_cluster
+from adapters.sidecar.decide.readiness import RESTART
 from adapters.sidecar.observe.decision_log import Logger, logger
 from adapters.sidecar.runtime import ServiceRuntime
 from adapters.sidecar.settings import UNIX, Settings, SettingsError, read
@@ -41,6 +42,14 @@ OPEN_FILES = 1 << 18
 
 class StartError(RuntimeError):
     """The service cannot start; the text says why."""
+
+
+class TaskFailedError(RuntimeError):
+    """A task of the service failed, so that the service stopped."""
+
+    def __init__(self) -> None:
+        """The log has the task's own error."""
+        super().__init__("a task failed, and the service stopped: see task.failed in its log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ def serve(options: StartOptions) -> None:
 
     Raises:
         StartError: the service cannot start, or cannot go on.
+        TaskFailedError: a task failed.
     """
     sys.setswitchinterval(0.0005)
     _allow_open_files()
@@ -105,14 +115,18 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop)
 
+        def failed() -> None:
+            runtime.service.readiness.mark_unsynced(RESTART)
+            stop()
+
         for task in (*composition.tasks, runtime.follow(), runtime.tick()):
-            tasks.start(task, stop)
-        tasks.start(_follow_settings(options, runtime, log), stop)
+            tasks.start(task, failed)
+        tasks.start(_follow_settings(options, runtime, log), failed)
         for task in await _start_grpc(settings, runtime, stack, log):
-            tasks.start(task, stop)
+            tasks.start(task, failed)
         for certificate in certificates:
             if isinstance(certificate, CertificateFiles):
-                tasks.start(server.renew(certificate, POLL, _unusable(log)), stop)
+                tasks.start(server.renew(certificate, POLL, _unusable(log)), failed)
 
         await asyncio.gather(
             *(
@@ -121,6 +135,8 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
             )
         )
         log.info("service.stopped")
+    if tasks.failed:
+        raise TaskFailedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from time import monotonic
+from time import monotonic, time
 from typing import NoReturn
 
 from adapters.dialects.dialect import Dialect, Documents
@@ -104,6 +104,12 @@ class ServiceRuntime:
         self._store = store
         self._log = log
         self.metrics = Metrics()
+        started = time()
+        self.metrics.gauge(
+            "dragoman_start_timestamp_seconds",
+            "When this process started, in seconds since 1970.",
+            lambda: started,
+        )
         self.decision_log = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
         self.recorder = recorder(settings.decisions.record, settings.decisions.record_mib, log)

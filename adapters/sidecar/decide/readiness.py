@@ -3,6 +3,9 @@
 LEDGERS = "ledgers"
 """The records of the store."""
 
+RESTART = "a restart, because a task failed"
+"""Nothing is decided any more by a process that is about to end."""
+
 
 class NotReady(RuntimeError):  # noqa: N818 (not a fault: try again soon)
     """Nothing can be decided yet; the text names what is awaited."""

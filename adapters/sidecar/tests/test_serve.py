@@ -74,6 +74,34 @@ def test_unusable_options_end_the_start_with_a_sentence(
     assert "Traceback" not in found.stderr
 
 
+TASK_FAILS = """
+from adapters.sidecar.runtime import ServiceRuntime
+
+async def tick(self):
+    import asyncio
+    await asyncio.sleep(1)
+    raise RecursionError("of a task")
+
+ServiceRuntime.tick = tick
+"""
+
+
+def test_a_task_that_fails_ends_the_process_with_an_error(tmp_path: Path) -> None:
+    with serving(tmp_path, "--store", "memory", code=TASK_FAILS + CODE) as running:
+        kept = running.connect()
+        kept.sendall(b"POST /extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
+        within(30, lambda: "task.failed" in running.log.read_text())
+        kept.sendall(b"{}")
+        answer = b"".join(iter(lambda: kept.recv(1 << 16), b""))
+        assert running.process.wait(30) == 1
+
+    log = running.log.read_text()
+    assert b" 503 " in answer
+    assert b"a task failed" in answer
+    assert "RecursionError" in log
+    assert "dragoman: a task failed" in log
+
+
 WITHOUT_GRPC = "import sys; sys.modules['grpc'] = None\n" + CODE
 """As if the extra ``dragoman[grpc]`` were not installed."""
 
