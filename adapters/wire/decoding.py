@@ -1,8 +1,8 @@
 """Decodes what others wrote: objects, annotations, settings, records, requests.
 
-All of it is decoded here, so that each failure is the same error for each caller. No text, however
-malformed, raises another one: none that is nested too deeply, has a number that no field can have,
-or is no UTF-8. ``adapters/tests/test_decoding.py`` rejects other decoders.
+All JSON of the service and the agent is decoded here, so that each failure is the same error for
+each caller. No text, however malformed, raises another one: none that is nested too deeply, has a
+number that no field can have, or is no UTF-8.
 """
 
 from collections.abc import Callable

@@ -88,11 +88,12 @@ ServiceRuntime.tick = tick
 
 def test_a_task_that_fails_ends_the_process_with_an_error(tmp_path: Path) -> None:
     with serving(tmp_path, "--store", "memory", code=TASK_FAILS + CODE) as running:
-        kept = running.connect()
-        kept.sendall(b"POST /extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
-        within(30, lambda: "task.failed" in running.log.read_text())
-        kept.sendall(b"{}")
-        answer = b"".join(iter(lambda: kept.recv(1 << 16), b""))
+        with running.connect() as kept:
+            request = b"POST /extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+            kept.sendall(request)
+            within(30, lambda: "task.failed" in running.log.read_text())
+            kept.sendall(b"{}")
+            answer = b"".join(iter(lambda: kept.recv(1 << 16), b""))
         assert running.process.wait(30) == 1
 
     log = running.log.read_text()
