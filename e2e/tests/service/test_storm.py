@@ -252,17 +252,22 @@ def test_what_containers_find_inside_never_exceeds_a_card(
                 api.delete(f"{PODS}/{row['metadata']['name']}?gracePeriodSeconds=1")
         with suppress(TimeoutError):
             within(60, lambda: not unexplained(api))
+        unclear = unexplained(api)
+        for name in said_of(api):
+            api.delete(f"{PODS}/{name}")  # so that none is bound during the last look
         within(60, lambda: settled(api))
         problems = watcher.problems() + inside.problems()
 
-    found = {row["metadata"]["uid"]: row for row in running(api)}
+    # A scheduler may still evict a pod, which is then no longer listed as running, in favor of one
+    # that has gone; its container runs on.
+    found = {row["metadata"]["uid"]: row for row in api.get(PODS)["items"]}
     minors = [card.uuid for card in CARDS]
     print(
         f"{len(inside.seen)} containers, {inside.most} at once, {inside.looks} looks inside, "
-        f"{watcher.states} states; {len(found)} run at the end"
+        f"{watcher.states} states; {len(found)} at the end"
     )
     assert problems == []
-    assert unexplained(api) == {}
+    assert unclear == {}
     inside.look()
     for container, uid in node.cri.running().items():
         shares, written = inside.seen[container], shares_of_pod(found[uid], minors)
@@ -285,6 +290,5 @@ def running(api: Api) -> list[Object]:
 
 
 def settled(api: Api) -> bool:
-    """Whether all bound pods run, and none is being removed, whose container may run on."""
-    bound = [row for row in api.get(PODS)["items"] if "nodeName" in row["spec"]]
-    return len(bound) == len(running(api))
+    """Whether all pods run, and none is being removed."""
+    return len(api.get(PODS)["items"]) == len(running(api))
