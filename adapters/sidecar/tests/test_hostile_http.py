@@ -190,6 +190,19 @@ def test_a_request_that_does_not_arrive_in_time_is_closed(tmp_path: Path, what: 
         assert refused(running, reason) == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "answered"), [(b"", []), (b"POST /extender/filter HTTP/1.1\r\n", [b"408"])]
+)
+def test_a_connection_on_which_nothing_was_sent_is_closed_without_an_answer(
+    tmp_path: Path, sent: bytes, answered: list[bytes]
+) -> None:
+    """An answer would be taken for that of a request which a client sends just then."""
+    with limited(tmp_path, headSeconds=1) as running, running.connect() as wire:
+        wire.sendall(sent)
+        answer = b"".join(iter(lambda: wire.recv(1 << 16), b""))
+    assert answer.split(b" ", 2)[1:2] == answered
+
+
 def test_a_drip_of_header_bytes_does_not_extend_the_time(tmp_path: Path) -> None:
     with limited(tmp_path, headSeconds=1) as running, running.connect() as wire:
         wire.settimeout(0.1)

@@ -185,6 +185,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if transport is None or phase is ConnectionPhase.CLOSING:
             self.drop()
             return
+        if phase is ConnectionPhase.HEAD and self._bytes == 0:
+            # Clients open connections ahead: a response would answer the request that is just sent.
+            transport.close()
+            return
         what = "header fields" if phase is ConnectionPhase.HEAD else "body"
         self._close_with(HTTPStatus.REQUEST_TIMEOUT, f"the {what} did not arrive in time")
 
