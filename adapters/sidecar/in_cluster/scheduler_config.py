@@ -122,3 +122,5 @@ def _parsed(text: str, place: str) -> object:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"{place}: is not YAML: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{place}: is nested too deeply") from None

@@ -93,6 +93,15 @@ def test_an_invalid_config_map_is_reported_and_the_earlier_settings_stay(service
     assert service.problems[1] == "the earlier settings stay in use: nonsense"
 
 
+def test_a_config_map_that_is_nested_too_deeply_is_reported(service: Service) -> None:
+    service.sync()
+    service.settings.put(config_map("a: 1"))
+    service.settings.put(config_map("[" * 100_000))
+
+    assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
+    assert f"data[{KEY}]: is nested too deeply" in service.problems[0]
+
+
 def test_of_config_maps_in_two_namespaces_the_first_is_applied_and_the_other_reported(
     service: Service,
 ) -> None:
