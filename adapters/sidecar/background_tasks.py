@@ -14,27 +14,24 @@ class Tasks:
 
     Attributes:
         log: of the service.
+        stop_service: called when a task ends with an error.
         running: all tasks.
         failed: whether one ended with an error.
     """
 
     log: Logger
+    stop_service: Callable[[], None]
     running: list["asyncio.Task[Any]"] = field(default_factory=list)
     failed: bool = False
 
-    def start(self, work: Coroutine[Any, Any, Any], failed: Callable[[], None]) -> None:
-        """Start a task.
-
-        Args:
-            work: of the task.
-            failed: called when the task ends with an error.
-        """
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start a task."""
 
         def ended(task: "asyncio.Task[Any]") -> None:
             if not task.cancelled() and task.exception() is not None:
                 self.log.error("task.failed", exc_info=task.exception())
                 self.failed = True
-                failed()
+                self.stop_service()
 
         task = asyncio.create_task(work)
         task.add_done_callback(ended)

@@ -105,28 +105,27 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         certificates = [port.certificate for port in ports if port.certificate is not None]
         composition = await _compose(options, settings, certificates, log, stack)
         runtime = composition.runtime
-        tasks = Tasks(log)
         stack.callback(runtime.service.committer.close)
         stack.callback(runtime.recorder.close)
-        stack.push_async_callback(tasks.stop)
-
         servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
         stop = partial(_stop, servers)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop)
 
-        def failed() -> None:
+        def fail() -> None:
             runtime.service.readiness.mark_unsynced(RESTART)
             stop()
 
+        tasks = Tasks(log, fail)
+        stack.push_async_callback(tasks.stop)
         for task in (*composition.tasks, runtime.follow(), runtime.tick()):
-            tasks.start(task, failed)
-        tasks.start(_follow_settings(options, runtime, log), failed)
+            tasks.start(task)
+        tasks.start(_follow_settings(options, runtime, log))
         for task in await _start_grpc(settings, runtime, stack, log):
-            tasks.start(task, failed)
+            tasks.start(task)
         for certificate in certificates:
             if isinstance(certificate, CertificateFiles):
-                tasks.start(server.renew(certificate, POLL, _unusable(log)), failed)
+                tasks.start(server.renew(certificate, POLL, _unusable(log)))
 
         await asyncio.gather(
             *(

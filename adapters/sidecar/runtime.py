@@ -5,7 +5,7 @@ import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from time import monotonic, time
+from time import monotonic
 from typing import NoReturn
 
 from adapters.dialects.dialect import Dialect, Documents
@@ -104,14 +104,14 @@ class ServiceRuntime:
         self._store = store
         self._log = log
         self.metrics = Metrics()
-        started = time()
+        self.decision_log = StructuredDecisionLog(log, self.metrics)
+        clock = SystemClock()
+        started = clock.wall() / 1e9
         self.metrics.gauge(
             "dragoman_start_timestamp_seconds",
             "When this process started, in seconds since 1970.",
             lambda: started,
         )
-        self.decision_log = StructuredDecisionLog(log, self.metrics)
-        clock = SystemClock()
         self.recorder = recorder(settings.decisions.record, settings.decisions.record_mib, log)
         ports = Ports(
             store,

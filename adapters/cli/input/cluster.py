@@ -14,7 +14,7 @@ from adapters.cli.input.source import InputError, InputLocation
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import load
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.kubeconfig import VARIABLE, KubeContext, choose
+from adapters.cluster.api.kubeconfig import KubeContext, choose, files_of
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,
@@ -65,22 +65,12 @@ def context_of(options: ClusterOptions) -> KubeContext:
     Raises:
         InputError: there is no such context, or a file cannot be read or exceeds a limit.
     """
-    for file in _kubeconfigs(options):
+    for file in files_of(options.kubeconfig, os.environ, Path.home()):
         check_file(file)
     try:
         return choose(options.kubeconfig, options.context, os.environ, Path.home())
     except ClusterError as error:
         raise InputError("kubeconfig", error.message) from error
-
-
-def _kubeconfigs(options: ClusterOptions) -> list[Path]:
-    """The files that may be read, some of which may not exist."""
-    if options.kubeconfig is not None:
-        return [options.kubeconfig]
-    listed = os.environ.get(VARIABLE)
-    if listed:
-        return [Path(each) for each in listed.split(os.pathsep) if each]
-    return [Path.home() / ".kube" / "config"]
 
 
 def call(

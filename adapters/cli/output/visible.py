@@ -34,7 +34,7 @@ def visible_cell(text: str) -> str:
 
 def escaped(json: str) -> str:
     """JSON of the same value in which what is not printable is an escape."""
-    return json if json.isascii() and "\x7f" not in json else _FOREIGN.sub(_in_json, json)
+    return _FOREIGN.sub(_in_json, json)
 
 
 def _shown(letter: str) -> str:

@@ -53,7 +53,7 @@ def choose(
     Raises:
         ClusterError: a file cannot be read, there is none, or it has no such context.
     """
-    files = _files(path, environ, home)
+    files = files_of(path, environ, home)
     contents = [(file, _read(file)) for file in files]
     if not contents:
         if path is None and context is None and environ.get(SERVICE_ACCOUNT):
@@ -74,7 +74,8 @@ def choose(
     return KubeContext(name, namespace, KubeconfigSource(files[0], name, tuple(files[1:])))
 
 
-def _files(path: Path | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+def files_of(path: Path | None, environ: Mapping[str, str], home: Path) -> list[Path]:
+    """The files that ``choose`` reads, with the same arguments."""
     if path is not None:
         return [path]
     named = environ.get(VARIABLE)
