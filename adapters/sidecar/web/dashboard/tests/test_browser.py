@@ -125,8 +125,14 @@ def test_search_filters_and_sort_find_any_node_and_the_address_keeps_them(visit:
     page.locator("[name=health]").select_option("healthy")
     page.locator("[name=free]").fill("23.5")
     page.locator("[name=sort]").select_option("free")
-    page.locator("[name=order]").select_option("reverse")
-    expect(page.locator("body")).to_have_attribute("data-state", "live")
+    with page.expect_response(
+        lambda answer: (
+            "/nodes?" in answer.url and "free=" in answer.url and "order=reverse" in answer.url
+        )
+    ) as answered:
+        page.locator("[name=order]").select_option("reverse")
+    total = answered.value.json()["total"]
+    expect(page.locator("#count")).to_have_text(f"1 to 25 of {total:,}")
     page.wait_for_url("**order=reverse*")
     expect(page.locator("article.sick")).to_have_count(0)
     models = page.locator(".facts > span:first-child").all_text_contents()
