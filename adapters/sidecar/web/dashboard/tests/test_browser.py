@@ -127,7 +127,7 @@ def test_search_filters_and_sort_find_any_node_and_the_address_keeps_them(visit:
     page.locator("[name=sort]").select_option("free")
     with page.expect_response(
         lambda answer: (
-            "/nodes?" in answer.url and "free=" in answer.url and "order=reverse" in answer.url
+            "/nodes?" in answer.url and "freeMiB=" in answer.url and "order=reverse" in answer.url
         )
     ) as answered:
         page.locator("[name=order]").select_option("reverse")
