@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
-from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
-from adapters.sidecar.decide.claim_choice import ClaimFacts, conflict
+from adapters.sidecar.decide.attempt import LedgerView
+from adapters.sidecar.decide.card_choice import Committed, choose_cards
+from adapters.sidecar.decide.claim_choice import conflict
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.rejections import reject
 from adapters.sidecar.decide.scores import scaled
@@ -164,7 +165,9 @@ class Replayer:
             case recording.Held():
                 return _given(fit(pod.request, self._ledger(line.node)))
             case recording.CardsCommitted():
-                chosen = choose_cards(pod.request, _facts(line))
+                chosen = choose_cards(
+                    pod.request, _view(line), tuple(map(read_grant, line.claimed))
+                )
                 return _given(chosen.placement if isinstance(chosen, Committed) else chosen)
             case _:
                 return self._choice(line, pod)
@@ -211,16 +214,15 @@ class Replayer:
 def _claim_again(line: recording.ClaimDecided) -> Replayed:
     stored = ledgers.decode(line.ledger)
     asked = ledgers.read_allocation(line.asked, line.node)
-    found = conflict(ClaimFacts(asked, stored, _with(stored, line.reserved)))
+    found = conflict(asked, LedgerView(stored, _with(stored, line.reserved)))
     before, after = (each or line.asked.grants for each in (line.reason, found))
     return Replayed(line, line.asked.pod, before, after)
 
 
-def _facts(line: recording.CardsCommitted) -> CommitFacts:
+def _view(line: recording.CardsCommitted) -> LedgerView:
     stored = ledgers.decode(line.ledger)
     own = None if line.own is None else ledgers.read_allocation(line.own, line.own_node)
-    claimed = tuple(map(read_grant, line.claimed))
-    return CommitFacts(stored, _with(stored, line.reserved), own, claimed)
+    return LedgerView(stored, _with(stored, line.reserved), own)
 
 
 def _with(ledger: NodeLedger, reserved: Sequence[AllocationRecord]) -> NodeLedger:

@@ -162,7 +162,7 @@ class Admission:
             self._decision_log.record(replace(decision, outcome=Outcome.UNTOUCHED))
             return admission.allowed(review.uid)
         if claimed and claimed == committed.placement.grants:
-            outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
+            outcome = Outcome.ADOPTED if committed.choice_accepted else Outcome.BOUND
             self._decision_log.record(replace(decision, outcome=outcome))
             if not any(grant.slice for grant in claimed):
                 return admission.allowed(review.uid)
