@@ -21,7 +21,6 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.preempt import victims
-from core.feasibility.refused import RefusedEvaluation
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Placement
 from core.requests.reason import Reason
@@ -207,8 +206,7 @@ class Replayer:
         return f"{node}: evicts {', '.join(pods) or 'no pod'}"
 
     def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
-        found = self._cache.evaluate(pod.request, self._inventory, self._unreadable)
-        return found if refusal is None else RefusedEvaluation(found, refusal)
+        return self._cache.evaluate(pod.request, self._inventory, self._unreadable, refusal)
 
 
 def _claim_again(line: recording.ClaimDecided) -> Replayed:

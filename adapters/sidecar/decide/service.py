@@ -26,9 +26,8 @@ from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.readiness import Readiness
 from adapters.sidecar.decide.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
-from core.feasibility.allocate import allocate
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import NodeSelection
 from core.requests.decision import Decision
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
@@ -117,7 +116,7 @@ class Service:
     def decide(self, pod_request: PodRequest, names: Sequence[str] | None = None) -> Decision:
         """The best node for a pod, or all reasons why there is none; nothing is allocated."""
         selection = None if names is None else NodeSelection(names)
-        return allocate(self.evaluate(pod_request), selection, explain=names is not None)
+        return self.evaluate(pod_request).decide(selection, explain=names is not None)
 
     async def explain(self, pod_request: PodRequest) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
