@@ -13,8 +13,8 @@ from adapters.dialects.device_plugin_nodes import PluginNode, read_plugin_node
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.plugin_resources import plugin_amounts
 from adapters.wire.kube import Pod
+from core.feasibility.inventory import NodeSelection
 from core.feasibility.plugin import is_not_ours, kubelet_chooses
-from core.feasibility.selection import NodeSelection
 from core.requests.request import Request
 
 

@@ -7,7 +7,6 @@ from adapters.sidecar.reconcile.namespace_usage import claims_of
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
-from core.feasibility.refused import RefusedEvaluation
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import held, least
@@ -36,10 +35,10 @@ class NamespaceQuotas:
 
     def evaluate(self, request: Request, inventory: Inventory) -> NodeEvaluation:
         """The request against all nodes, as the service evaluates it."""
-        evaluation = self._feasibility.evaluate(request, inventory, self._unreadable)
         quota = self.by_namespace.get(_namespace(request.pod))
         short = quota and quota.shortage(request.uid, least(request, self._sizes))
-        return RefusedEvaluation(evaluation, short.text()) if short else evaluation
+        refusal = short.text() if short else None
+        return self._feasibility.evaluate(request, inventory, self._unreadable, refusal)
 
     def take(self, allocation: Allocation, node: Node) -> str | None:
         """Count an allocation; why the quota refuses it, None where it does not."""

@@ -29,7 +29,6 @@ from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
 from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
 from adapters.wire.kube import Pod, full_name, pod_ref
-from core.feasibility.allocate import allocate
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
 from core.requests.grant import Allocation, Grant
@@ -248,7 +247,7 @@ class Run:
     def _place(self, pod: Pod, found: PodRequest, choice: CandidateChoice) -> PodLine:
         dialect, request = found.dialect, found.request
         evaluation = self._quotas.evaluate(request, self.inventory)
-        decision = allocate(evaluation, choice.selection, explain=self.options.explain)
+        decision = evaluation.decide(choice.selection, explain=self.options.explain)
         placement = decision.placement
         reasons = _texts(request, decision.reasons).followed_by(choice.excluded)
         if placement is None:

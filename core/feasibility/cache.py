@@ -30,7 +30,11 @@ class FeasibilityCache:
         self._hardware_classes = HardwareClassIds(CLASSES)
 
     def evaluate(
-        self, request: Request, inventory: Inventory, unreadable: Collection[str] = ()
+        self,
+        request: Request,
+        inventory: Inventory,
+        unreadable: Collection[str] = (),
+        refusal: str | None = None,
     ) -> NodeEvaluation:
         """The request against all nodes as they are now.
 
@@ -39,6 +43,7 @@ class FeasibilityCache:
             inventory: all nodes; the evaluation holds until the inventory changes.
             unreadable: nodes that have a ledger which cannot be read. The inventory does not
                 know them; they are rejected for that reason until the ledger is repaired.
+            refusal: why the quota of the namespace refuses the request; None where it does not.
         """
         signature = request_signature(request)
         results = self._results.get(signature)
@@ -47,7 +52,9 @@ class FeasibilityCache:
         self._results.move_to_end(signature)
         self._evict()
         results.prepare(inventory)
-        return NodeEvaluation(request, inventory, results, self._hardware_classes, unreadable)
+        return NodeEvaluation(
+            request, inventory, results, self._hardware_classes, unreadable, refusal
+        )
 
     def _evict(self) -> None:
         while len(self._results) > (SIGNATURES if self._kept.count <= RESULTS else 1):

@@ -3,7 +3,7 @@
 Nodes of one class get one result, which also holds for later requests that ask for the same.
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,14 +12,14 @@ import numpy as np
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.feasibility.node_results import NodeResults, collected_reasons
 from core.feasibility.plugin import is_not_ours
 from core.feasibility.results import FITS, NO_CLASS, REJECTED, Rejection, SignatureResults
-from core.feasibility.selection import NodeSelection
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load, needs_placement
+from core.requests.decision import Decision
 from core.requests.grant import Placement
 from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
@@ -36,9 +36,13 @@ class NodeEvaluation:
     What the pod of the request holds itself counts as free. Every answer is that of ``fit``; the
     capacity columns of the inventory exclude most nodes, and results by class spare most others.
 
+    A quota's refusal rejects the request on every node, and no eviction helps, but for nodes that
+    give the pod none of their cards: there nothing counts in a quota.
+
     Attributes:
         request: what the pod asks for.
         inventory: the nodes.
+        refusal: why the quota of the namespace refuses the request, as a sentence; else None.
     """
 
     def __init__(
@@ -48,9 +52,11 @@ class NodeEvaluation:
         results: SignatureResults,
         hardware_classes: HardwareClassIds,
         unreadable: Collection[str] = (),
+        refusal: str | None = None,
     ) -> None:
         self.request = request
         self.inventory = inventory
+        self.refusal = refusal
         self._shared = results
         self._results = NodeResults(request, inventory, results)
         self._hardware_classes = hardware_classes
@@ -68,7 +74,7 @@ class NodeEvaluation:
         Returns:
             whether no class is left without a result.
         """
-        if self._is_exact or self._results.by_uuid:
+        if self.refusal is not None or self._is_exact or self._results.by_uuid:
             return True
         stale = self._possible[rows] & self._results.outdated(rows) & ~self._results.alone(rows)
         for row in rows[stale].tolist():
@@ -89,7 +95,7 @@ class NodeEvaluation:
         Returns:
             whether no node is left without a class.
         """
-        if self._results.by_uuid:
+        if self.refusal is not None or self._results.by_uuid:
             return True
         known = self.inventory.node_classes()[rows] != NO_CLASS
         missing = rows[~known & (rows < len(self.inventory))]
@@ -103,6 +109,8 @@ class NodeEvaluation:
         Args:
             rows: of the nodes; ``classify`` has returned True for them.
         """
+        if self.refusal is not None:
+            return np.zeros(rows.size, np.int64)
         alone: Mask = np.full(rows.size, self._results.by_uuid)
         if self._results.own:
             alone |= np.isin(rows, self.inventory.rows(self._results.own))
@@ -113,6 +121,8 @@ class NodeEvaluation:
 
     def fitting(self, rows: Rows) -> Mask:
         """Which of some nodes the request fits, in the order of the rows."""
+        if self.refusal is not None:
+            return self.untouched(rows)
         fits: Mask = (
             self._possible[rows]
             if self._is_exact
@@ -122,6 +132,8 @@ class NodeEvaluation:
 
     def ranks(self, rows: Rows) -> Numbers:
         """How good some nodes are beside each other: more is better, 0 where it does not fit."""
+        if self.refusal is not None:
+            return self.untouched(rows).astype(np.int64)
         if self._is_exact and not self._ranks_cards:
             possible = self._possible[rows]
             keys = self.request.ranking.nodes
@@ -153,6 +165,8 @@ class NodeEvaluation:
         """Whether the request fits one node."""
         if self.is_untouched(name):
             return True
+        if self.refusal is not None:
+            return False
         return bool(self._possible[self.inventory.row(name)]) and self._fits_exactly(name)
 
     def values(self, name: str) -> tuple[int, ...] | None:
@@ -162,7 +176,7 @@ class NodeEvaluation:
         """
         if self.is_untouched(name):
             return ()
-        if not self._possible[self.inventory.row(name)]:
+        if self.refusal is not None or not self._possible[self.inventory.row(name)]:
             return None
         if self._is_exact and not self._ranks_cards:
             value = load(self.inventory.ledger(name), self.request.ranking.weights)
@@ -171,12 +185,27 @@ class NodeEvaluation:
         result = self._results.of(name)
         return None if isinstance(result, Reason) else result
 
+    def decide(self, selection: NodeSelection | None = None, *, explain: bool = False) -> Decision:
+        """The placement on the best node, or all reasons why there is none.
+
+        Args:
+            selection: as for ``best``.
+            explain: give the reasons of the nodes that do not fit even where another one fits.
+        """
+        placement = self.best(selection)
+        if placement is not None and not explain:
+            return Decision(placement, NodeReasons.of({}))
+        return Decision(placement, self.explain(selection))
+
     def best(self, selection: NodeSelection | None = None) -> Placement | None:
         """The placement on the best node; None where the request fits none.
 
         Args:
             selection: the nodes to choose from; None for all. Of equally good ones the first wins.
         """
+        if self.refusal is not None:
+            first = next(filter(self.is_untouched, self._names(selection)), None)
+            return None if first is None else Placement(first, ())
         rows = self._rows(selection)
         for group in self.inventory.ranked(self.request, rows[self._possible[rows]]):
             name = self._best_of(group)
@@ -190,7 +219,9 @@ class NodeEvaluation:
         Args:
             selection: the nodes; None for all. An unknown one counts as one without cards.
         """
-        names = self.inventory.names() if selection is None else selection.names
+        names = self._names(selection)
+        if self.refusal is not None:
+            return NodeReasons.of(self.reasons(names))
         rows = self._rows(selection)
         alone = self._results.alone(rows)
         self._results.note(rows[self._results.outdated(rows) & ~alone].tolist())
@@ -225,6 +256,12 @@ class NodeEvaluation:
                 that was not evaluated before counts as rejected without being evaluated, so set a
                 bound only for nodes that do not fit.
         """
+        if self.refusal is not None:
+            return {
+                name: Reason(name, 0, cause=Cause.QUOTA, detail=self.refusal)
+                for name in names
+                if not self.is_untouched(name)
+            }
         reasons: dict[str, Reason] = {}
         explained: set[Hashable] = set()
         for name in names:
@@ -272,6 +309,9 @@ class NodeEvaluation:
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
         return Reason("", 0, cause=cause)
 
+    def _names(self, selection: NodeSelection | None) -> Sequence[str]:
+        return self.inventory.names() if selection is None else selection.names
+
     def _rows(self, selection: NodeSelection | None) -> Rows:
         return self.inventory.rows() if selection is None else selection.rows(self.inventory)
 
@@ -289,6 +329,8 @@ class NodeEvaluation:
 
     def _is_unresolvable(self, name: str) -> bool:
         """Whether the request would not fit either if the node were empty."""
+        if self.refusal is not None:
+            return True
         ledger = self.inventory.get(name)
         if ledger is None:
             return name not in self._unreadable

@@ -12,9 +12,9 @@ from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import Pod
+from core.feasibility.inventory import NodeSelection
 from core.feasibility.preempt import victims
 from core.feasibility.relax import RequestChange, smallest_changes
-from core.feasibility.selection import NodeSelection
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.reason import Reason

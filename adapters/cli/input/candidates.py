@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.wire.kube import KubeNode, Pod, labels
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import NodeSelection
 
 
 @dataclass(frozen=True, slots=True)

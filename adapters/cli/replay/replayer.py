@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
-from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
-from adapters.sidecar.decide.claim_choice import ClaimFacts, conflict
+from adapters.sidecar.decide.attempt import LedgerView
+from adapters.sidecar.decide.card_choice import Committed, choose_cards
+from adapters.sidecar.decide.claim_choice import conflict
 from adapters.sidecar.decide.pod_requests import PodRequest, read
 from adapters.sidecar.decide.rejections import reject
 from adapters.sidecar.decide.scores import scaled
@@ -20,7 +21,6 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.preempt import victims
-from core.feasibility.refused import RefusedEvaluation
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Placement
 from core.requests.reason import Reason
@@ -164,7 +164,9 @@ class Replayer:
             case recording.Held():
                 return _given(fit(pod.request, self._ledger(line.node)))
             case recording.CardsCommitted():
-                chosen = choose_cards(pod.request, _facts(line))
+                chosen = choose_cards(
+                    pod.request, _view(line), tuple(map(read_grant, line.claimed))
+                )
                 return _given(chosen.placement if isinstance(chosen, Committed) else chosen)
             case _:
                 return self._choice(line, pod)
@@ -204,23 +206,21 @@ class Replayer:
         return f"{node}: evicts {', '.join(pods) or 'no pod'}"
 
     def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
-        found = self._cache.evaluate(pod.request, self._inventory, self._unreadable)
-        return found if refusal is None else RefusedEvaluation(found, refusal)
+        return self._cache.evaluate(pod.request, self._inventory, self._unreadable, refusal)
 
 
 def _claim_again(line: recording.ClaimDecided) -> Replayed:
     stored = ledgers.decode(line.ledger)
     asked = ledgers.read_allocation(line.asked, line.node)
-    found = conflict(ClaimFacts(asked, stored, _with(stored, line.reserved)))
+    found = conflict(asked, LedgerView(stored, _with(stored, line.reserved)))
     before, after = (each or line.asked.grants for each in (line.reason, found))
     return Replayed(line, line.asked.pod, before, after)
 
 
-def _facts(line: recording.CardsCommitted) -> CommitFacts:
+def _view(line: recording.CardsCommitted) -> LedgerView:
     stored = ledgers.decode(line.ledger)
     own = None if line.own is None else ledgers.read_allocation(line.own, line.own_node)
-    claimed = tuple(map(read_grant, line.claimed))
-    return CommitFacts(stored, _with(stored, line.reserved), own, claimed)
+    return LedgerView(stored, _with(stored, line.reserved), own)
 
 
 def _with(ledger: NodeLedger, reserved: Sequence[AllocationRecord]) -> NodeLedger:

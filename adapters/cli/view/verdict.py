@@ -13,7 +13,6 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.plain_pods import amounts_of
 from adapters.dialects.strangers import uncounted
 from adapters.wire.kube import Pod
-from core.feasibility.allocate import allocate
 from core.requests.decision import Decision
 from core.requests.reason import Reason
 from core.requests.request import Request
@@ -131,7 +130,7 @@ class Judge:
         if devices is not None and not candidates.names:
             return Verdict(request.dialect, None, request, None, candidates, free, devices)
         evaluation = self._quotas.evaluate(request, self._inventory)
-        decision = allocate(evaluation, candidates.selection, explain=True)
+        decision = evaluation.decide(candidates.selection, explain=True)
         fitting = (n for n in candidates.names if n not in decision.reasons)
         fits = (*free, *fitting)
         return Verdict(request.dialect, None, request, decision, candidates, fits, devices)

@@ -1,12 +1,14 @@
 """Which cards of a node a pod gets: the decision of a commit, as a function of values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from adapters.sidecar.decide.attempt import Decided, LedgerView
+from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.validate import answers, is_valid
 from core.feasibility.fit import fit
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
 
@@ -18,13 +20,13 @@ class Committed:
     Attributes:
         placement: on its node.
         new: False where the store had the allocation before.
-        claim_accepted: it is the choice of cards that came with the request.
+        choice_accepted: it is the choice of cards that came with the request.
         since: of the allocation: it identifies this attempt to bind.
     """
 
     placement: Placement
     new: bool
-    claim_accepted: bool = False
+    choice_accepted: bool = False
     since: int = 0
 
     @property
@@ -34,25 +36,50 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFacts:
-    """What the choice depends on beside the request.
+class PodAttempt:
+    """A pod that goes to a node; an ``Attempt``.
 
     Attributes:
-        stored: the node's ledger in the store.
-        reserved: the same with this process's reservations.
-        own: the pod's reservation, on any node.
-        claimed: a choice of cards that is accepted if it is valid.
+        pod_request: the pod.
+        node: the name of the node.
+        choice: of cards by another scheduler, accepted if it is valid; empty for none.
     """
 
-    stored: NodeLedger
-    reserved: NodeLedger
-    own: Allocation | None
-    claimed: Sequence[Grant] = ()
+    pod_request: PodRequest
+    node: str
+    choice: tuple[Grant, ...] = ()
+
+    @property
+    def holder(self) -> PodRef:
+        """The pod, with its uid."""
+        request = self.pod_request.request
+        return PodRef.parse(request.pod, request.uid)
+
+    def decide(self, view: LedgerView) -> Decided[Committed | Reason]:
+        """Decide as ``Attempt``."""
+        request, stored = self.pod_request.request, view.stored
+        answer = choose_cards(request, view, self.choice)
+        if isinstance(answer, Reason) or answer.is_untouched:
+            return Decided(view, answer, stored)
+        allocation = Allocation.of(request, answer.placement) if answer.new else None
+        # An allocation that is there already is written too: the store must still have it when the
+        # Binding is sent, and a reconciler that is about to release it must lose the race.
+        after = stored.renew(request.uid) if allocation is None else stored.allocate(allocation)
+        answer = replace(answer, since=after.allocations[request.uid].since)
+        return Decided(view, answer, after, allocation)
 
 
-def choose_cards(request: Request, facts: CommitFacts) -> Committed | Reason:
-    """What the pod has already, else its reservation, else its claim, else what fits."""
-    stored, own, claimed = facts.stored, facts.own, tuple(facts.claimed)
+def choose_cards(
+    request: Request, view: LedgerView, choice: Sequence[Grant] = ()
+) -> Committed | Reason:
+    """What the pod has already, else its reservation, else its scheduler's choice, else what fits.
+
+    Args:
+        request: of the pod.
+        view: of the node's ledger.
+        choice: of cards by another scheduler, accepted if it is valid; empty for none.
+    """
+    stored, own, choice = view.stored, view.own, tuple(choice)
     node = stored.node.name
     earlier = stored.allocations.get(request.uid)
     if earlier is not None and earlier.unread is not None and request.plugin is None:
@@ -64,12 +91,12 @@ def choose_cards(request: Request, facts: CommitFacts) -> Committed | Reason:
     if (
         own is not None
         and own.node == node
-        and claimed in ((), own.grants)
+        and choice in ((), own.grants)
         and is_valid(request, own.grants, stored)
     ):
-        return Committed(Placement(node, own.grants), new=True, claim_accepted=bool(claimed))
-    ledger = facts.reserved.release(request.uid)
-    if claimed and is_valid(request, claimed, ledger):
-        return Committed(Placement(node, claimed), new=True, claim_accepted=True)
+        return Committed(Placement(node, own.grants), new=True, choice_accepted=bool(choice))
+    ledger = view.reserved.release(request.uid)
+    if choice and is_valid(request, choice, ledger):
+        return Committed(Placement(node, choice), new=True, choice_accepted=True)
     result = fit(request, ledger)
     return result if isinstance(result, Reason) else Committed(result, new=True)

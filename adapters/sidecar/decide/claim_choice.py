@@ -1,26 +1,16 @@
-"""Whether a node's ledger takes the devices of a claim, as a function of values."""
+"""Whether a node's ledger takes the devices of a ResourceClaim, as a function of values."""
 
 from dataclasses import dataclass, replace
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.holders import enlarged
+from adapters.sidecar.decide.attempt import Decided, LedgerView
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
 
-
-@dataclass(frozen=True, slots=True)
-class ClaimFacts:
-    """What the answer depends on.
-
-    Attributes:
-        asked: what the claim would hold of the node's cards.
-        stored: the node's ledger in the store.
-        reserved: the same with this process's reservations.
-    """
-
-    asked: Allocation
-    stored: NodeLedger
-    reserved: NodeLedger
+IN_USE, QUOTA = "in_use", "quota"
+"""Causes of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +24,35 @@ class ClaimRefusal:
 
     cause: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAttempt:
+    """A claim for which a scheduler chose devices; an ``Attempt``.
+
+    Attributes:
+        asked: what the claim would hold of the node's cards.
+    """
+
+    asked: Allocation
+
+    @property
+    def holder(self) -> PodRef:
+        """The claim, with its uid."""
+        return self.asked.pod_ref
+
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self.asked.node
+
+    def decide(self, view: LedgerView) -> Decided[ClaimRefusal | None]:
+        """Decide as ``Attempt``; the answer is why the claim does not get its devices."""
+        problem = conflict(self.asked, view)
+        if problem is not None:
+            return Decided(view, ClaimRefusal(IN_USE, problem), view.stored)
+        allocation = added(self.asked, view.stored)
+        return Decided(view, None, view.stored.allocate(allocation), allocation)
 
 
 def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
@@ -53,13 +72,16 @@ def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
     return replace(asked, grants=enlarged(earlier.grants, asked.grants), devices=devices)
 
 
-def conflict(facts: ClaimFacts) -> str | None:
+def conflict(asked: Allocation, view: LedgerView) -> str | None:
     """Why the devices are not free; None where they are.
 
     What the claim had on the node before, by an earlier attempt, counts as free.
+
+    Args:
+        asked: what the scheduler chose.
+        view: of the node's ledger.
     """
-    asked = facts.asked
-    earlier = facts.reserved.allocations.get(asked.uid)
+    earlier = view.reserved.allocations.get(asked.uid)
     if earlier is not None:
         if earlier.release_by is not None:
             # Its pods were deleted by force.
@@ -67,7 +89,7 @@ def conflict(facts: ClaimFacts) -> str | None:
         if earlier.unread is not None or earlier.dialect != DRA:
             return f"what {earlier.pod} holds already is not known"
     try:
-        facts.reserved.release(asked.uid).reserve(added(asked, facts.reserved))
+        view.reserved.release(asked.uid).reserve(added(asked, view.reserved))
     except LedgerError as error:
         return str(error)
     return None

@@ -1,26 +1,54 @@
-"""The commit: the one place that allocates cards to pods."""
+"""The commit: the one place that allocates cards, to pods and to ResourceClaims.
+
+Its steps, and what holds the cards after each:
+
+    planned      a reservation in the memory of this process, decided on the cached ledger; other
+                 decisions of this process count it
+    quota held   a claim in the namespace's ShareQuota, if it has one; other namespaces' pods and
+                 other replicas count it
+    written      the allocation in the node's ledger, by compare-and-swap, decided again on the
+                 newest ledger; all replicas count it
+    bound        the Binding (``Service.bind``), or the API server's write of what a webhook
+                 admitted
+
+Whatever dies between two steps leaves a hold that is released by itself: a reservation with its
+process, a claim of quota behind a fence (``fence``), an allocation by the reconciler. A step that
+is added here needs the same: who counts it, and what releases it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 
-from adapters.sidecar.decide.card_choice import CommitFacts, Committed, choose_cards
+from adapters.sidecar.decide.attempt import AnswerT, Attempt, Decided, LedgerView
+from adapters.sidecar.decide.card_choice import Committed, PodAttempt
+from adapters.sidecar.decide.claim_choice import (
+    IN_USE,
+    QUOTA,
+    ClaimAttempt,
+    ClaimRefusal,
+    added,
+    conflict,
+)
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.ledger_writer import LedgerWriter
+from adapters.sidecar.decide.ledger_writer import LedgerContended, LedgerWriter
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.ports import Clock
 from adapters.sidecar.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
-from adapters.sidecar.decide.quota_commit import commit_with_quota
+from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.recorder import Recorder
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
 RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
+
+CLAIMS = 4
+"""Claims of quota of one commit: a newer ledger may need a larger one, or have a fence."""
+
+UNLIMITED = HeldQuotaClaim(None)
+"""The claim in a namespace without a quota."""
 
 
 class Committer:
@@ -31,24 +59,26 @@ class Committer:
         ledgers: LedgerCache,
         writer: LedgerWriter,
         clock: Clock,
+        quotas: Quotas,
         quota_claims: QuotaClaims,
         recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
-        self._recorder = recorder
-        self._clock = clock
-        self._quota_claims = quota_claims
         self._writer = writer
+        self._clock = clock
+        self._quotas = quotas
+        self._quota_claims = quota_claims
+        self._recorder = recorder
 
     async def commit(
-        self, pod_request: PodRequest, node: str, claimed: Sequence[Grant] = ()
+        self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()
     ) -> Committed | Reason:
         """Allocate cards of a node to a pod. An allocation that it has there already stays.
 
         Args:
             pod_request: the pod.
             node: where it goes.
-            claimed: a choice of cards that is accepted if it is valid.
+            choice: of cards by another scheduler, accepted if it is valid; empty for none.
 
         Returns:
             the allocation, or why there is none.
@@ -57,71 +87,139 @@ class Committer:
             LedgerContended: other replicas wrote first each time, or the ledger cannot be read.
             OSError: the store did not answer; the write may have happened.
         """
-        choice = tuple(claimed)
-        with self._reserved(pod_request, node, choice):
-            return await commit_with_quota(
-                self._quota_claims,
-                _pod(pod_request),
-                node,
-                lambda: self._expected(pod_request, node, choice),
-                partial(self._allocate, pod_request, node, choice),
-                _is_new,
-            )
-
-    def _expected(
-        self, pod_request: PodRequest, node: str, choice: tuple[Grant, ...]
-    ) -> QuotaClaimNeeded | None:
-        """What the commit will probably claim; None where it probably needs no claim."""
-        stored = self._ledgers.stored(node)
-        decided = None if stored is None else self._decide(pod_request, stored.ledger, choice)
-        if stored is None or not isinstance(decided, Committed) or not decided.new:
-            return None
-        if decided.is_untouched:
-            return None
-        allocation = Allocation.of(pod_request.request, decided.placement)
-        fence = stored.ledger.fence(_pod(pod_request).namespace)
-        return QuotaClaimNeeded(held(allocation, stored.ledger.node), fence)
-
-    async def _allocate(
-        self,
-        pod_request: PodRequest,
-        node: str,
-        choice: tuple[Grant, ...],
-        held_claim: HeldQuotaClaim | None,
-    ) -> Committed | Reason | QuotaClaimNeeded:
-        """Write the allocation, if the claim covers it."""
-        uid, namespace = pod_request.request.uid, _pod(pod_request).namespace
-        facts: list[CommitFacts] = []
-
-        def allocate(
-            ledger: NodeLedger,
-        ) -> tuple[NodeLedger, Committed | Reason | QuotaClaimNeeded]:
-            facts[:] = [self._facts(pod_request, ledger, choice)]
-            decided = choose_cards(pod_request.request, facts[0])
-            if isinstance(decided, Reason):
-                return ledger, decided
-            if decided.is_untouched:
-                return ledger, decided
-            if decided.new:
-                allocation = Allocation.of(pod_request.request, decided.placement)
-                needed = QuotaClaimNeeded(held(allocation, ledger.node), ledger.fence(namespace))
-                if held_claim is None or not held_claim.covers(needed):
-                    return ledger, needed
-                changed = ledger.allocate(allocation)
-            else:
-                # Written too: the store must still have it when the Binding is sent, and a
-                # reconciler that is about to release it must lose the race.
-                changed = ledger.renew(uid)
-            return changed, replace(decided, since=changed.allocations[uid].since)
-
-        found = await self._writer.change(node, allocate)
-        if facts and isinstance(found, Committed | Reason):
-            self._recorder.committed(pod_request, facts[0], found)
-        if found is not None:
-            return found
+        attempt = PodAttempt(pod_request, node, tuple(choice))
+        planned = self._plan(attempt)
+        if planned is not None and attempt.holder.uid not in planned.view.stored.allocations:
+            self._recorder.reserved(pod_request, attempt.choice, planned.view, planned.answer)
+        with self._reserved(attempt, planned):
+            decided = await self._write(attempt, planned)
+        if isinstance(decided, Decided):
+            self._recorder.committed(pod_request, attempt.choice, decided.view, decided.answer)
+            return decided.answer
+        if decided is not None:
+            return decided
         if pod_request.request.plugin is not None:
             return Committed(Placement(node, ()), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)
+
+    async def commit_claim(self, asked: Allocation) -> ClaimRefusal | None:
+        """Allocate to a ResourceClaim the devices that a scheduler chose for it.
+
+        What the claim had on the node before, by an earlier attempt, it keeps.
+
+        Returns:
+            why it does not get them; None where they are the claim's now.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        attempt = ClaimAttempt(asked)
+        decided = await self._write(attempt, self._plan(attempt))
+        if decided is None:
+            return ClaimRefusal(IN_USE, f"node {asked.node} has no ledger")
+        if isinstance(decided, Reason):
+            return ClaimRefusal(QUOTA, decided.text())
+        self._record_claim(asked, decided.view, decided.answer)
+        return decided.answer
+
+    def refusal_of_claim(self, asked: Allocation) -> ClaimRefusal | None:
+        """Why a ResourceClaim would not get devices now; nothing is allocated."""
+        stored = self._ledgers.stored(asked.node)
+        if stored is None:
+            return None
+        view = self._view(asked.uid, stored.ledger)
+        problem = conflict(asked, view)
+        if problem is not None:
+            refusal = ClaimRefusal(IN_USE, problem)
+            self._record_claim(asked, view, refusal)
+            return refusal
+        wanted = held(added(asked, stored.ledger), stored.ledger.node)
+        short = self._quotas.refusal_of(asked.pod_ref, wanted)
+        return None if short is None else ClaimRefusal(QUOTA, short)
+
+    def _plan(self, attempt: Attempt[AnswerT]) -> Decided[AnswerT] | None:
+        """What the commit will probably come to, by the cache; None without a ledger."""
+        stored = self._ledgers.stored(attempt.node)
+        if stored is None:
+            return None
+        return attempt.decide(self._view(attempt.holder.uid, stored.ledger))
+
+    @contextmanager
+    def _reserved(
+        self, attempt: PodAttempt, planned: Decided[Committed | Reason] | None
+    ) -> Iterator[None]:
+        """Reserve a pod's cards from now on, not only from when the allocation is written.
+
+        After the write the store has the allocation, or the node was rejected: the pod needs no
+        reservation any more. After an error, reservations that were there before stay.
+        """
+        uid = attempt.holder.uid
+        allocation = None if planned is None else planned.allocation
+        earlier = self._ledgers.reservation(uid)
+        is_new = allocation is not None and (
+            earlier is None
+            or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+        )
+        if allocation is not None and is_new:
+            self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                self._ledgers.unreserve(uid, attempt.node)
+            raise
+        self._ledgers.unreserve(uid)
+
+    async def _write(
+        self, attempt: Attempt[AnswerT], planned: Decided[AnswerT] | None
+    ) -> Decided[AnswerT] | Reason | None:
+        """Hold quota, then write; again where the newest ledger needs another claim of quota.
+
+        Returns:
+            what was decided on the ledger that was written, or on the newest one where nothing was
+            to be written; why the quota refuses it; None where the node has no ledger.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        holder, node = attempt.holder, attempt.node
+        claim = None if self._quota_claims.limits(holder.namespace) else UNLIMITED
+
+        def revise(
+            ledger: NodeLedger,
+        ) -> tuple[NodeLedger, Decided[AnswerT] | QuotaClaimNeeded]:
+            decided = attempt.decide(self._view(holder.uid, ledger))
+            needed = _needed(holder.namespace, decided)
+            if needed is not None and (claim is None or not claim.covers(needed)):
+                return ledger, needed
+            return decided.after, decided
+
+        needed = None if planned is None or claim else _needed(holder.namespace, planned)
+        for _ in range(CLAIMS):
+            if needed is not None:
+                claimed = await self._quota_claims.claim(holder, node, needed, claim)
+                if isinstance(claimed, Reason):
+                    await self._drop(claim)
+                    return claimed
+                claim = claimed
+            try:
+                written = await self._writer.change(node, revise)
+            except LedgerContended:
+                await self._drop(claim)
+                raise
+            if not isinstance(written, QuotaClaimNeeded):
+                if written is None or written.allocation is None:
+                    await self._drop(claim)
+                return written
+            needed = written
+        await self._drop(claim)
+        raise LedgerContended(f"the quota's claim for {holder} is lost")
+
+    async def _drop(self, claim: HeldQuotaClaim | None) -> None:
+        if claim is not None:
+            await self._quota_claims.drop(claim)
 
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
@@ -183,67 +281,22 @@ class Committer:
         """Cancel all writes in progress."""
         self._writer.close()
 
-    @contextmanager
-    def _reserved(
-        self, pod_request: PodRequest, node: str, claimed: tuple[Grant, ...]
-    ) -> Iterator[None]:
-        """Reserve a pod's cards from now on, not only from when the allocation is written.
+    def _view(self, uid: str, stored: NodeLedger) -> LedgerView:
+        reserved = self._ledgers.with_reservations(stored)
+        return LedgerView(stored, reserved, self._ledgers.reservation(uid))
 
-        After the write the store has the allocation, or the node was rejected: the pod needs no
-        reservation any more. After an error, reservations that were there before stay.
-        """
-        uid = pod_request.request.uid
-        is_new = self._reserve(pod_request, node, claimed)
-        try:
-            yield
-        except BaseException:
-            if is_new:
-                self._ledgers.unreserve(uid, node)
-            raise
-        self._ledgers.unreserve(uid)
-
-    def _reserve(self, pod_request: PodRequest, node: str, claimed: tuple[Grant, ...]) -> bool:
-        """Reserve what ``commit`` will probably allocate.
-
-        Returns:
-            whether a reservation was made that was not there before.
-        """
-        stored, uid = self._ledgers.stored(node), pod_request.request.uid
-        if stored is None or uid in stored.ledger.allocations:
-            return False
-        facts = self._facts(pod_request, stored.ledger, claimed)
-        decided = choose_cards(pod_request.request, facts)
-        self._recorder.reserved(pod_request, facts, decided)
-        if isinstance(decided, Reason):
-            return False
-        reserved = self._ledgers.reservation(uid)
-        if reserved is not None and (reserved.node, reserved.grants) == (
-            node,
-            decided.placement.grants,
-        ):
-            return False
-        allocation = Allocation.of(pod_request.request, decided.placement)
-        self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
-        return True
-
-    def _decide(
-        self, pod_request: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
-    ) -> Committed | Reason:
-        return choose_cards(pod_request.request, self._facts(pod_request, stored, claimed))
-
-    def _facts(
-        self, pod_request: PodRequest, stored: NodeLedger, claimed: tuple[Grant, ...]
-    ) -> CommitFacts:
-        own = self._ledgers.reservation(pod_request.request.uid)
-        return CommitFacts(stored, self._ledgers.with_reservations(stored), own, claimed)
+    def _record_claim(
+        self, asked: Allocation, view: LedgerView, refusal: ClaimRefusal | None
+    ) -> None:
+        self._recorder.claimed(asked, view, None if refusal is None else refusal.text)
 
 
-def _is_new(found: Committed | Reason) -> bool:
-    return isinstance(found, Committed) and found.new and not found.is_untouched
-
-
-def _pod(pod_request: PodRequest) -> PodRef:
-    return PodRef.parse(pod_request.request.pod, pod_request.request.uid)
+def _needed(namespace: str, decided: Decided[AnswerT]) -> QuotaClaimNeeded | None:
+    """The claim of quota that an allocation needs; None where nothing is allocated."""
+    if decided.allocation is None:
+        return None
+    stored = decided.view.stored
+    return QuotaClaimNeeded(held(decided.allocation, stored.node), stored.fence(namespace))
 
 
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:

@@ -14,7 +14,6 @@ from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
-from core.feasibility.refused import RefusedEvaluation
 
 EVALUATIONS = 256
 """Pods whose evaluation is kept until a ledger changes."""
@@ -50,10 +49,12 @@ class Feasibility:
         if known is not None and known[0] is pod:
             return known[1]
         ledgers = self._ledgers
-        found = self._cache.evaluate(pod.request, ledgers.inventory, ledgers.problems().keys())
-        refusal = self._quotas.refusal(pod.request)
-        if refusal is not None:
-            found = RefusedEvaluation(found, refusal)
+        found = self._cache.evaluate(
+            pod.request,
+            ledgers.inventory,
+            ledgers.problems().keys(),
+            self._quotas.refusal(pod.request),
+        )
         self._evaluations[uid] = (pod, found)
         return found
 

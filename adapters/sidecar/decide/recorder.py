@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from adapters.dialects.dialect import Defaults, Documents
-from adapters.sidecar.decide.card_choice import CommitFacts, Committed
-from adapters.sidecar.decide.claim_choice import ClaimFacts
+from adapters.sidecar.decide.attempt import LedgerView
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
@@ -14,7 +14,7 @@ from adapters.sidecar.decide.rejections import NodeRejections
 from adapters.wire.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Placement
+from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Reason
 
 Victims = Sequence[Allocation] | Reason
@@ -81,15 +81,27 @@ class Recorder(Protocol):
         """Which cards a plan reserves."""
         ...
 
-    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def reserved(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """Which cards a commit reserves before it writes."""
         ...
 
-    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def committed(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """Which cards a pod gets."""
         ...
 
-    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
+    def claimed(self, asked: Allocation, view: LedgerView, problem: str | None) -> None:
         """Why a claim does not get the devices that were chosen for it; None where it does."""
         ...
 
@@ -127,11 +139,23 @@ class NoRecorder:
     def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
         """Nothing."""
 
-    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def reserved(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """Nothing."""
 
-    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def committed(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """Nothing."""
 
-    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
+    def claimed(self, asked: Allocation, view: LedgerView, problem: str | None) -> None:
         """Nothing."""

@@ -13,7 +13,6 @@ from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
 from adapters.sidecar.decide import binding
 from adapters.sidecar.decide.card_choice import Committed
-from adapters.sidecar.decide.claim_committer import ClaimCommitter
 from adapters.sidecar.decide.committer import Committer
 from adapters.sidecar.decide.expected_pods import ExpectedPods
 from adapters.sidecar.decide.explain import Explanation, explain
@@ -27,9 +26,8 @@ from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.readiness import Readiness
 from adapters.sidecar.decide.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
-from core.feasibility.allocate import allocate
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import NodeSelection
 from core.requests.decision import Decision
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
@@ -70,8 +68,7 @@ class Service:
         quotas: of the namespaces.
         feasibility: which nodes fit a pod, and why the others do not.
         ports: the world.
-        committer: allocates cards to pods, and releases them.
-        claim_committer: allocates cards to ResourceClaims.
+        committer: allocates cards to pods and ResourceClaims, and releases them.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
         expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
@@ -88,9 +85,8 @@ class Service:
         ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
         quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
-        self.committer = Committer(self.ledgers, writer, ports.clock, quota_claims, ports.recorder)
-        self.claim_committer = ClaimCommitter(
-            self.ledgers, writer, self.quotas, quota_claims, ports.recorder
+        self.committer = Committer(
+            self.ledgers, writer, ports.clock, self.quotas, quota_claims, ports.recorder
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
@@ -120,7 +116,7 @@ class Service:
     def decide(self, pod_request: PodRequest, names: Sequence[str] | None = None) -> Decision:
         """The best node for a pod, or all reasons why there is none; nothing is allocated."""
         selection = None if names is None else NodeSelection(names)
-        return allocate(self.evaluate(pod_request), selection, explain=names is not None)
+        return self.evaluate(pod_request).decide(selection, explain=names is not None)
 
     async def explain(self, pod_request: PodRequest) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
@@ -182,7 +178,7 @@ class Service:
         return record.update(pod_request.pod, result, placement.grants)
 
     async def commit(
-        self, pod_request: PodRequest, node: str, claimed: Sequence[Grant] = ()
+        self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()
     ) -> tuple[Committed | Reason, bool]:
         """Allocate cards to a pod, and lock the node if its device plugin needs that.
 
@@ -198,7 +194,7 @@ class Service:
         needed = partial(pod_request.dialect.needs_node_lock, pod_request.request)
         locked = await self.ports.locks.acquire(pod_request.pod, node, needed)
         try:
-            committed = await self.committer.commit(pod_request, node, claimed)
+            committed = await self.committer.commit(pod_request, node, choice)
         except (LedgerContended, OSError):
             if locked:
                 await self.ports.locks.release(pod_request.pod, node)

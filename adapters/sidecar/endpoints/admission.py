@@ -6,7 +6,7 @@ rejected if nothing fits there.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -39,6 +39,26 @@ from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 _POD = Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class _BindingFacts:
+    """What the answer to a review of a Binding depends on.
+
+    Attributes:
+        binding: as it was sent.
+        pod_request: what the pod requests.
+        merged: the pod with the annotations that the Binding brings.
+        choice: of cards, by the scheduler that binds; empty where there is none that is readable.
+            It is in the Binding, or on the pod if the scheduler wrote it there before.
+        has_choice: whether there is one, readable or not.
+    """
+
+    binding: Binding
+    pod_request: PodRequest
+    merged: Pod
+    choice: tuple[Grant, ...]
+    has_choice: bool
 
 
 class Admission:
@@ -124,54 +144,48 @@ class Admission:
         node = binding.target.name
         decision = DecisionRecord("binding", Outcome.ERROR, str(pod), pod.uid, node=node)
         try:
-            pod_request = await self._pod_request(pod, binding)
-            if pod_request is None:
+            facts = await self._binding_facts(pod, binding)
+            if facts is None:
                 return admission.allowed(review.uid)
+            pod_request = facts.pod_request
             uid, dialect = pod_request.request.uid, pod_request.dialect.name
             decision = replace(decision, uid=uid, dialect=dialect)
             placed_on = pod_request.pod.spec.node_name
             if placed_on:
                 raise AlreadyPlaced(f"pod {pod} is bound to {placed_on} already")
             self._service.check_attempts(replace(pod, uid=uid), node)
-            return await self._commit(review, binding, pod_request, decision)
+            if review.dry_run:
+                return self._dry_run(review, node, pod_request, decision)
+            return await self._commit(review, facts, decision)
         except ERRORS as error:
             decision, status = failed(decision, error)
             return self._deny(review, status, decision)
 
     async def _commit(
-        self,
-        review: AdmissionRequest,
-        binding: Binding,
-        pod_request: PodRequest,
-        decision: DecisionRecord,
+        self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
     ) -> bytes:
-        node = binding.target.name
-        if review.dry_run:
-            return self._dry_run(review, node, pod_request, decision)
-        claimed = self._claimed(pod_request, node, binding)
-        committed: Committed | Reason | None
-        committed = self._service.binding_in_progress(pod_request.request.uid, node)
+        """Commit the pod's cards; what the Binding lacks of them is the answer's patch."""
+        uid, node = facts.pod_request.request.uid, facts.binding.target.name
+        committed: Committed | Reason | None = self._service.binding_in_progress(uid, node)
         if committed is None:
-            committed, _ = await self._service.commit(pod_request, node, claimed)
+            committed, _ = await self._service.commit(facts.pod_request, node, facts.choice)
         if isinstance(committed, Reason):
             text = f"{node}: {committed.text()}"
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
             return self._deny(review, CONFLICT, decision)
+        is_complete = False
         if committed.is_untouched:
-            self._decision_log.record(replace(decision, outcome=Outcome.UNTOUCHED))
-            return admission.allowed(review.uid)
-        if claimed and claimed == committed.placement.grants:
-            outcome = Outcome.ADOPTED if committed.claim_accepted else Outcome.BOUND
-            self._decision_log.record(replace(decision, outcome=outcome))
-            if not any(grant.slice for grant in claimed):
-                return admission.allowed(review.uid)
-            # Beside the slice the record states what was requested, which no grant has.
-            return admission.allowed(review.uid, self._patch(binding, pod_request, committed))
-        had_choice = pod_request.dialect.has_result(_merged(pod_request.pod, binding))
-        outcome = Outcome.CORRECTED if had_choice else Outcome.BOUND
+            outcome, is_complete = Outcome.UNTOUCHED, True
+        elif facts.choice and facts.choice == committed.placement.grants:
+            outcome = Outcome.ADOPTED if committed.choice_accepted else Outcome.BOUND
+            # Beside a slice the record states what was requested, which no grant has.
+            is_complete = not any(grant.slice for grant in facts.choice)
+        else:
+            outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
-        return admission.allowed(review.uid, self._patch(binding, pod_request, committed))
+        patch = None if is_complete else self._patch(facts, committed)
+        return admission.allowed(review.uid, patch)
 
     def _dry_run(
         self,
@@ -188,40 +202,43 @@ class Admission:
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
         return self._deny(review, CONFLICT, decision)
 
-    async def _pod_request(self, pod: PodRef, binding: Binding) -> PodRequest | None:
-        """What the pod requests, with the choice that its scheduler made.
+    async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
+        """What the answer depends on; None where the pod requests no share.
 
         Schedulers write the choice on the pod just before they bind it, so the watch may not have
         reported it yet: the pod is read from the API server, unless this process made the choice or
-        the Binding has it. So is one that is bound by the watch: it may have been created again.
+        the Binding itself has it. So is one that is bound by the watch: it may have been created
+        again.
         """
-        service = self._service
+        service, node = self._service, binding.target.name
         pod_request = service.pod_requests.read(await service.find(pod))
         if pod_request is None:
             return None
-        if pod_request.pod.spec.node_name:
-            return service.pod_requests.read(await service.newest(pod))
-        if service.chose_cards(pod_request.request.uid, binding.target.name):
-            return pod_request
-        if service.evaluate(pod_request).is_untouched(binding.target.name):
-            return pod_request
-        if pod_request.dialect.has_result(
-            with_annotations(pod_request.pod, binding.metadata.annotations or {})
-        ):
-            return pod_request
-        return service.pod_requests.read(await service.newest(pod))
+        brought = with_annotations(pod_request.pod, binding.metadata.annotations or {})
+        is_newest = not pod_request.pod.spec.node_name and (
+            service.chose_cards(pod_request.request.uid, node)
+            or service.evaluate(pod_request).is_untouched(node)
+            or pod_request.dialect.has_result(brought)
+        )
+        if not is_newest:
+            pod_request = service.pod_requests.read(await service.newest(pod))
+            if pod_request is None:
+                return None
+        merged = with_annotations(
+            pod_request.pod,
+            {**annotations(pod_request.pod), **(binding.metadata.annotations or {})},
+        )
+        has_choice = pod_request.dialect.has_result(merged)
+        choice = self._choice(pod_request, merged, node) if has_choice else ()
+        return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
 
-    def _claimed(self, pod_request: PodRequest, node: str, binding: Binding) -> tuple[Grant, ...]:
-        """The choice of cards that a scheduler made; empty where there is none that is readable.
-
-        It is in the Binding, or on the pod if the scheduler wrote it there before binding.
-        """
-        pod = _merged(pod_request.pod, binding)
+    def _choice(self, pod_request: PodRequest, merged: Pod, node: str) -> tuple[Grant, ...]:
+        """The cards that a scheduler chose; none where its record cannot be read."""
         ledger = self._service.ledgers.ledger(node)
-        if ledger is None or not pod_request.dialect.has_result(pod):
+        if ledger is None:
             return ()
         try:
-            return pod_request.dialect.read_result(pod, pod_request.request, ledger.node)
+            return pod_request.dialect.read_result(merged, pod_request.request, ledger.node)
         except DialectError:
             return ()
 
@@ -245,10 +262,10 @@ class Admission:
         plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
         return pod_request, replace(added, annotations={**added.annotations, **plugins})
 
-    def _patch(self, binding: Binding, pod_request: PodRequest, committed: Committed) -> Patch:
-        pod = _merged(pod_request.pod, binding)
-        result = self._service.result(replace(pod_request, pod=pod), committed)
-        meta = binding.metadata
+    def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
+        """What the Binding lacks of the result, and the results in it that are no longer true."""
+        pod_request, meta = facts.pod_request, facts.binding.metadata
+        result = self._service.result(replace(pod_request, pod=facts.merged), committed)
         stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
         removed: Patch = [
             {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
@@ -267,11 +284,6 @@ class Admission:
     def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
         self._decision_log.record(decision)
         return admission.denied(review.uid, status, decision.text)
-
-
-def _merged(pod: Pod, binding: Binding) -> Pod:
-    """The pod with the annotations that the Binding brings."""
-    return with_annotations(pod, {**annotations(pod), **(binding.metadata.annotations or {})})
 
 
 def _sharers(pod_request: PodRequest) -> frozenset[str]:

@@ -17,8 +17,7 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
-from adapters.sidecar.decide.claim_choice import ClaimRefusal
-from adapters.sidecar.decide.claim_committer import IN_USE
+from adapters.sidecar.decide.claim_choice import IN_USE, ClaimRefusal
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.sidecar.decide.service import Service
@@ -137,10 +136,10 @@ class ClaimAdmission:
 
     async def _commit(self, review: AdmissionRequest, held: Allocation) -> ClaimRefusal | None:
         """Why a claim does not get its devices; None where they are the claim's now."""
-        committer = self._service.claim_committer
+        committer = self._service.committer
         if review.dry_run:
-            return committer.conflict(held)
-        return await committer.commit(held)
+            return committer.refusal_of_claim(held)
+        return await committer.commit_claim(held)
 
     async def _correct(self, review: AdmissionRequest, claim: Claim) -> str | None:
         """Commit another device that is as good as the chosen one; None where none is free."""
@@ -152,7 +151,7 @@ class ClaimAdmission:
             held = self._held(replace(claim, results=(result,)))
             if len(held) != 1 or held[0].unread is not None:
                 continue
-            is_free = self._service.claim_committer.conflict(held[0]) is None
+            is_free = self._service.committer.refusal_of_claim(held[0]) is None
             if is_free and await self._commit(review, held[0]) is None:
                 return name
         return None

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from adapters.dialects.dialect import Defaults, Documents
-from adapters.sidecar.decide.card_choice import CommitFacts, Committed
-from adapters.sidecar.decide.claim_choice import ClaimFacts
+from adapters.sidecar.decide.attempt import LedgerView
+from adapters.sidecar.decide.card_choice import Committed
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.pod_requests import PodRequest
 from adapters.sidecar.decide.quotas import Quotas
@@ -25,7 +25,7 @@ from adapters.wire.ledger_records import AllocationRecord
 from adapters.wire.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import AllocationState, Grant, Placement
+from core.requests.grant import Allocation, AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
 
 
@@ -131,26 +131,38 @@ class FileRecorder:
         key, time = self._known(pod)
         self._file.write(recording.Held(key, time, node, *_answer(answer)))
 
-    def reserved(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def reserved(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """As in ``Recorder``."""
-        self._chosen(recording.CardsReserved, pod, facts, answer)
+        self._chosen(recording.CardsReserved, pod, choice, view, answer)
 
-    def committed(self, pod: PodRequest, facts: CommitFacts, answer: Committed | Reason) -> None:
+    def committed(
+        self,
+        pod: PodRequest,
+        choice: Sequence[Grant],
+        view: LedgerView,
+        answer: Committed | Reason,
+    ) -> None:
         """As in ``Recorder``; a refusal of the quota is not a choice of cards."""
         if not isinstance(answer, Reason) or answer.cause is not Cause.QUOTA:
-            self._chosen(recording.CardsCommitted, pod, facts, answer)
+            self._chosen(recording.CardsCommitted, pod, choice, view, answer)
 
-    def claimed(self, facts: ClaimFacts, problem: str | None) -> None:
+    def claimed(self, asked: Allocation, view: LedgerView, problem: str | None) -> None:
         """As in ``Recorder``."""
         if not self._file.is_open:
             return
         self._turn_over()
         line = recording.ClaimDecided(
             _now(),
-            facts.asked.node,
-            ledgers_of.allocation_record(facts.asked),
-            msgspec.Raw(ledgers_of.encode(facts.stored)),
-            _reserved(facts.reserved),
+            asked.node,
+            ledgers_of.allocation_record(asked),
+            msgspec.Raw(ledgers_of.encode(view.stored)),
+            _reserved(view.reserved),
             problem or "",
         )
         self._file.write(line)
@@ -159,22 +171,23 @@ class FileRecorder:
         self,
         line: type[recording.CardsCommitted],
         pod: PodRequest,
-        facts: CommitFacts,
+        choice: Sequence[Grant],
+        view: LedgerView,
         answer: Committed | Reason,
     ) -> None:
         if not self._file.is_open:
             return
-        own = facts.own
+        own = view.own
         key, time = self._known(pod)
         self._file.write(
             line(
                 key,
                 time,
-                msgspec.Raw(ledgers_of.encode(facts.stored)),
-                _reserved(facts.reserved),
+                msgspec.Raw(ledgers_of.encode(view.stored)),
+                _reserved(view.reserved),
                 None if own is None else ledgers_of.allocation_record(own),
                 "" if own is None else own.node,
-                _grants(facts.claimed),
+                _grants(choice),
                 *_answer(answer.placement if isinstance(answer, Committed) else answer),
             )
         )

@@ -100,7 +100,7 @@ class ClaimConditions:
         The ledger is written first: a condition that is true stays true.
 
         Raises:
-            LedgerContended: as ``ClaimCommitter.commit``.
+            LedgerContended: as ``Committer.commit``.
             OSError: the store or the API server did not answer, or has a newer claim.
         """
         live = await self._writer.get(claim.ref)
@@ -120,7 +120,7 @@ class ClaimConditions:
         refusal = None
         if held:
             decision = replace(decision, node=held[0].node)
-            refusal = _unclear(held) or await self._service.claim_committer.commit(held[0])
+            refusal = _unclear(held) or await self._service.committer.commit_claim(held[0])
         if refusal is not None:
             decision = replace(
                 decision, outcome=Outcome.REFUSED, cause=refusal.cause, text=refusal.text

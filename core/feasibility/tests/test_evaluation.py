@@ -13,9 +13,8 @@ from core.feasibility import results as results_module
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.feasibility.results import Rejection
-from core.feasibility.selection import NodeSelection
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value

@@ -7,12 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.refused import RefusedEvaluation
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import ProblemKind
@@ -177,7 +174,7 @@ def check(request: Request, ledgers: Iterable[NodeLedger]) -> None:
     assert {*evaluation.explain(NodeSelection(names))} == {*names} - {*fitting, "unknown"}
     assert (evaluation.ranks(rows) > 0).tolist() == [name in fitting for name in names]
     for name in fitting:
-        allocated = allocate(evaluation, NodeSelection([name]))
+        allocated = evaluation.decide(NodeSelection([name]))
         assert allocated.placement == truth[name]
         assert (evaluation.values(name) == ()) or truth[name].grants  # type: ignore[union-attr]
 
@@ -215,7 +212,7 @@ def test_every_answer_is_that_of_the_allocations(
 
 def test_a_quota_says_nothing_of_nodes_that_are_not_ours() -> None:
     inventory = Inventory([empty(a_card("a"), name="ours"), empty(name="bare")])
-    refused = RefusedEvaluation(FeasibilityCache().evaluate(plain(), inventory), "no")
+    refused = FeasibilityCache().evaluate(plain(), inventory, refusal="no")
     names = ["ours", "bare", "unknown"]
     rows = np.array([0, 1])
 

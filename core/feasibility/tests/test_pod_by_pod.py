@@ -6,11 +6,9 @@ from random import Random
 
 from hypothesis import given
 
-from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
 from core.requests.grant import Allocation, Placement
@@ -64,7 +62,7 @@ def test_each_pod_gets_the_node_the_cards_and_the_reasons_of_an_evaluation_witho
     for request in some_workloads(seed):
         which = seed.randrange(2)
         explain = seed.random() < 0.5
-        decision = allocate(cache.evaluate(request, inventory), selections[which], explain=explain)
+        decision = cache.evaluate(request, inventory).decide(selections[which], explain=explain)
         placement, reasons = obvious(request, orders[which], ledgers)
 
         assert decision.placement == placement

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
-from core.feasibility.refused import RefusedEvaluation
 from core.requests.reason import Cause
 from core.tests.builders import a_card, a_request, empty
 
@@ -14,11 +12,10 @@ TEXT = "quota of namespace ml: memory 1 GiB short"
 
 def test_every_answer_is_no_with_the_same_reason() -> None:
     inventory = Inventory([empty(a_card("a"), name="n1"), empty(a_card("b"), name="n2")])
-    evaluation = FeasibilityCache().evaluate(a_request(), inventory)
-    rows = np.array([0, 1])
-    assert evaluation.fits("n1")
+    cache, rows = FeasibilityCache(), np.array([0, 1])
+    assert cache.evaluate(a_request(), inventory).fits("n1")
 
-    refused = RefusedEvaluation(evaluation, TEXT)
+    refused = cache.evaluate(a_request(), inventory, refusal=TEXT)
 
     assert refused.warm(rows, 1)
     assert refused.classify(rows, 1)
@@ -32,4 +29,4 @@ def test_every_answer_is_no_with_the_same_reason() -> None:
     assert (found.reason.cause, found.reason.text(), found.unresolvable) == (
         Cause.QUOTA, TEXT, True,
     )  # fmt: skip
-    assert allocate(refused).summary() == f"0 of 2 nodes fit: 2 nodes: {TEXT}"
+    assert refused.decide().summary() == f"0 of 2 nodes fit: 2 nodes: {TEXT}"

@@ -12,10 +12,8 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.wire.kube import annotations, full_name
-from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.inventory import Inventory
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from e2e.harness.processes.run import REPOSITORY
@@ -55,9 +53,9 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
         if dialect is None or pod.spec.node_name:
             continue
         request = dialect.read_request(pod)
-        placement = allocate(
-            FeasibilityCache().evaluate(request, inventory), NodeSelection(nodes)
-        ).placement
+        placement = (
+            FeasibilityCache().evaluate(request, inventory).decide(NodeSelection(nodes)).placement
+        )
         if placement is None:
             continue
         node = placement.node

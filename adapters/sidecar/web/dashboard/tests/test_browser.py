@@ -291,9 +291,7 @@ def test_a_refresh_keeps_selection_focus_scroll_and_what_is_typed(
 
 
 def test_an_unchanged_refresh_has_no_body_and_changes_nothing(visit: Visit) -> None:
-    with visit.page.expect_response(
-        "**/api/dashboard/used*"
-    ):  # asked once, after the first drawing
+    with visit.page.expect_response("**/api/dashboard/used*"):  # once, after the first drawing
         page = visit.open()
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")

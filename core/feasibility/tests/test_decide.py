@@ -2,12 +2,10 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from core.feasibility.allocate import allocate
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.selection import NodeSelection
+from core.feasibility.inventory import Inventory, NodeSelection
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
@@ -55,7 +53,7 @@ def ledger(name: str, memory: int = 16 * GIB) -> NodeLedger:
 
 @given(clusters(), requests(uid="n0.0"))
 def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Request) -> None:
-    decision = allocate(evaluated(request, Inventory(ledgers)), explain=True)
+    decision = evaluated(request, Inventory(ledgers)).decide(explain=True)
 
     assert decision == obvious(request, ledgers)
 
@@ -64,7 +62,7 @@ def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Req
 def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: Request) -> None:
     names = [ledger.node.name for ledger in reversed(ledgers)]
 
-    decision = allocate(evaluated(request, Inventory(ledgers)), NodeSelection(names), explain=True)
+    decision = evaluated(request, Inventory(ledgers)).decide(NodeSelection(names), explain=True)
 
     assert decision == obvious(request, ledgers[::-1])
 
@@ -73,7 +71,7 @@ def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: 
 def test_reasons_come_unasked_only_when_nothing_fits(
     ledgers: list[NodeLedger], request: Request
 ) -> None:
-    decision = allocate(evaluated(request, Inventory(ledgers)))
+    decision = evaluated(request, Inventory(ledgers)).decide()
 
     expected = obvious(request, ledgers)
     assert decision.placement == expected.placement
@@ -85,8 +83,8 @@ def test_binpack_prefers_a_full_node_and_spread_an_empty_one() -> None:
     pack = replace(a_request(), ranking=Ranking(nodes=(NodeKey.FULLEST,)))
     spread = replace(a_request(), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
 
-    assert cards_of(allocate(evaluated(pack, inventory)).placement) == ["n1-0"]
-    assert cards_of(allocate(evaluated(spread, inventory)).placement) == ["n0-0"]
+    assert cards_of(evaluated(pack, inventory).decide().placement) == ["n1-0"]
+    assert cards_of(evaluated(spread, inventory).decide().placement) == ["n0-0"]
 
 
 def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
@@ -94,10 +92,10 @@ def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
     request = replace(
         a_request(a_container(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
     )
-    first = allocate(evaluated(request, inventory)).placement
+    first = evaluated(request, inventory).decide().placement
     inventory.put(placed(inventory.ledger("n0"), request, first))
 
-    second = allocate(evaluated(replace(request, uid="next"), inventory)).placement
+    second = evaluated(replace(request, uid="next"), inventory).decide().placement
 
     assert cards_of(first) == ["n0-0", "n0-1"]
     assert cards_of(second) == ["n1-0", "n1-1"]
@@ -108,11 +106,11 @@ def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
     inventory = Inventory([ledger("n0", 32 * GIB), ledger("n1")])
     request = replace(a_request(), ranking=Ranking(nodes=keys))
 
-    assert cards_of(allocate(evaluated(request, inventory)).placement) == ["n1-0"]
+    assert cards_of(evaluated(request, inventory).decide().placement) == ["n1-0"]
 
 
 def test_an_unknown_node_has_no_cards() -> None:
-    decision = allocate(evaluated(a_request(), Inventory()), NodeSelection(["ghost"]))
+    decision = evaluated(a_request(), Inventory()).decide(NodeSelection(["ghost"]))
 
     assert decision.placement is None
     assert decision.reasons == {"ghost": Reason("ghost", 0, cause=Cause.NO_CARDS)}
@@ -121,7 +119,7 @@ def test_an_unknown_node_has_no_cards() -> None:
 def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
 
-    decision = allocate(evaluated(a_request(a_container(17 * GIB)), inventory))
+    decision = evaluated(a_request(a_container(17 * GIB)), inventory).decide()
 
     assert {name: reason.node for name, reason in decision.reasons.items()} == {
         "n0": "n0",
@@ -133,7 +131,7 @@ def test_denied_uuids_reject_one_node_and_not_another_of_its_class() -> None:
     inventory = Inventory([ledger("n0"), ledger("n1")])
     request = replace(a_request(), deny_uuids=frozenset({"n0-0", "n0-1"}))
 
-    decision = allocate(evaluated(request, inventory), explain=True)
+    decision = evaluated(request, inventory).decide(explain=True)
 
     assert cards_of(decision.placement) == ["n1-0"]
     assert list(decision.reasons) == ["n0"]
