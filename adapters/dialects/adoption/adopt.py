@@ -10,21 +10,18 @@ from adapters.dialects.adoption.bound import adopted_allocation, unread_allocati
 from adapters.dialects.adoption.foreign import adopt_foreign
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, annotations
 from core.feasibility.plugin import reachable_cards
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
+from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY
 from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Grant, Placement
 from core.requests.request import Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
-
-MAX_COMPUTE = 1 << 20
-"""Percent of a card; a record with more than this is invalid."""
 
 UNKNOWN = "unknown"
 """The dialect of an allocation whose pod cannot be parsed at all."""
@@ -95,7 +92,7 @@ def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
 
 
 def _possible(part: Grant | Slice) -> bool:
-    return part.memory <= MAX_MEMORY and part.compute <= MAX_COMPUTE
+    return 0 < part.memory <= MAX_MEMORY and 0 <= part.compute <= MAX_COMPUTE
 
 
 def _cards_of(error: DialectError) -> frozenset[str] | None:
