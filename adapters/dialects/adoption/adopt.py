@@ -17,6 +17,7 @@ from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY
+from core.ledger.usage import contested_cards
 from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Grant, Placement
 from core.requests.request import Request
 
@@ -72,6 +73,10 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     if not all(_possible(part) for grant in found.grants for part in (grant, grant.slice or grant)):
         why = "has a record of amounts that no card has"
         return _unread(pod, node, dialect.name, request, why)
+    sliced = {grant.card for grant in found.grants if grant.slice is not None}
+    if not sliced.isdisjoint(contested_cards(found)):
+        why = "has a record that gives a part of a card to two containers: one of them has another"
+        return _unread(pod, node, dialect.name, request, why, found.cards)
     return found
 
 
