@@ -11,13 +11,7 @@ from core.hardware.card import Card, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
-from core.hardware.quantity import format_bytes
-
-MAX_MEMORY = 1 << 50
-"""Bytes of a card. A description or a record with more than this is invalid."""
-
-MAX_INDEX = (1 << 31) - 1
-"""A card's number on its node, its slots and its NUMA node."""
+from core.hardware.quantity import MAX_MEMORY, MAX_NUMBER, format_bytes
 
 
 def read_node(
@@ -31,9 +25,9 @@ def read_node(
 
     Where two sources state the memory of a card and the difference is more than the coarser one
     rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
-    if all sources report it healthy. Numbers that results contain (its index) come from the
-    dialect that states memory most precisely, and from the agent or from ``more`` only for a card
-    that no dialect describes.
+    if all sources report it healthy, and none reports an impossible amount of it. Numbers that
+    results contain (its index) come from the dialect that states memory most precisely, and from
+    the agent or from ``more`` only for a card that no dialect describes.
 
     Layouts of a card can be mixed only where our agent creates its instances: Volcano's device
     plugin applies whole groups by ``nvidia-mig-parted apply``, and ends by ``klog.Fatalf`` where
@@ -59,15 +53,17 @@ def read_node(
     finest_first += more
     problems = [problem for one in described for problem in one.problems]
     reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
+    impossible: set[str] = set()
     for one in finest_first:
         for card in one.cards:
-            if card.memory > MAX_MEMORY or max(_numbers(card)) > MAX_INDEX:
+            if not _is_possible(card):
                 numa = "" if card.numa is None else f", NUMA node {card.numa}"
                 stated = f"number {card.index}, {card.slots} slots{numa} and"
                 problems.append(
                     f"card {card.uuid}: {stated} {format_bytes(card.memory)} are out of range;"
-                    " it is ignored"
+                    " the card gets no new pod"
                 )
+                impossible.add(card.uuid)
             else:
                 reports.setdefault(card.uuid, []).append((card, one))
     cut = {card.uuid for card in (agent.cards if agent is not None and agent.mig_cut else ())}
@@ -76,6 +72,8 @@ def read_node(
         card, disagreement = _merge(reported)
         if card.geometry.layouts and card.uuid in cut:
             card = replace(card, geometry=replace(card.geometry, mixed=True))
+        if card.uuid in impossible:
+            card = replace(card, healthy=False)
         cards.append(card)
         problems += disagreement
     merged = Node(
@@ -90,8 +88,14 @@ def read_node(
     return merged, tuple(problems)
 
 
-def _numbers(card: Card) -> tuple[int, ...]:
-    return card.index, card.slots, card.numa or 0
+def _is_possible(card: Card) -> bool:
+    """Whether a card has memory and slots, and a ledger can contain its numbers."""
+    return (
+        0 < card.memory <= MAX_MEMORY
+        and 0 < card.slots <= MAX_NUMBER
+        and 0 <= card.index <= MAX_NUMBER
+        and 0 <= (card.numa or 0) <= MAX_NUMBER
+    )
 
 
 def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:

@@ -9,22 +9,35 @@ import msgspec
 
 from adapters.wire.kube import Wire
 from core.hardware.mig import Slice
+from core.hardware.quantity import FULL, MAX_COMPUTE, MAX_MEMORY, MAX_NUMBER
 from core.requests.grant import Grant
 from core.requests.request import Phase
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+Memory = Annotated[int, msgspec.Meta(ge=0, le=MAX_MEMORY)]
+"""Bytes of a card, or of a part of one."""
+
+Compute = Annotated[int, msgspec.Meta(ge=0, le=MAX_COMPUTE)]
+"""Percent of a card."""
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
+"""What counts cards, slots or memory slices, or numbers them."""
+
+Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_NUMBER)]
+"""Memory slices of a MIG slice: one of none would overlap no other."""
 
 
 class SliceRecord(Wire, frozen=True, gc=False):
     """A ``core.hardware.mig.Slice``."""
 
     profile: str
-    start: Count
-    size: Count
-    memory: Count
-    compute: Count
+    start: Number
+    size: Size
+    memory: Memory
+    compute: Annotated[int, msgspec.Meta(ge=0, le=FULL)]
     layout: str
-    position: Count
+    position: Number
 
 
 class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
@@ -32,8 +45,8 @@ class GrantRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
     container: str
     card: str
-    memory: Count
-    compute: Count
+    memory: Memory
+    compute: Compute
     exclusive: bool = False
     phase: Phase = Phase.MAIN
     slice: SliceRecord | None = None

@@ -200,7 +200,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.slots,
         card.healthy,
         card.mode,
-        card.numa,
+        card.numa if card.numa is not None and card.numa >= 0 else None,
         tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
         frozenset(card.dialects),
         card.names,
@@ -209,21 +209,31 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
 
 
 def read_allocation(record: AllocationRecord, node: str) -> Allocation:
-    """The allocation of a record, on a node."""
+    """The allocation of a record, on a node.
+
+    Nothing limits a container that has a share of no memory. So an allocation with such a share
+    has all of its cards.
+    """
+    grants = tuple(map(read_grant, record.grants))
+    unread, blocked = record.unread, frozenset(record.blocked) if record.blocked else _NONE
+    if any(each.memory == 0 and not each.exclusive and each.slice is None for each in grants):
+        unread = unread or "the ledger's record grants it no memory of a card"
+        blocked |= {each.card for each in grants}
+        grants = ()
     return Allocation(
         record.uid,
         record.pod,
         record.dialect,
         node,
-        tuple(map(read_grant, record.grants)),
+        grants,
         record.task_class,
         record.qos,
         record.group,
         record.member_of,
         frozenset(record.exclusions) if record.exclusions else _NONE,
         record.priority,
-        unread=record.unread,
-        blocked=frozenset(record.blocked) if record.blocked else _NONE,
+        unread=unread,
+        blocked=blocked,
         since=record.since,
         release_by=record.release_by,
         devices=record.devices,

@@ -1,11 +1,14 @@
 """The fields of a node's record; ``ledger`` says what they mean for the core."""
 
+from typing import Annotated
+
 import msgspec
 
 from adapters.wire.decoding import Int64
-from adapters.wire.grant import Count, GrantRecord, SliceRecord
+from adapters.wire.grant import Count, GrantRecord, Memory, Number, SliceRecord
 from adapters.wire.kube import Wire
 from core.hardware.card import Mode
+from core.hardware.quantity import MAX_NUMBER
 from core.requests.request import TaskClass
 
 
@@ -34,18 +37,18 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``."""
 
     uuid: str
-    index: Count
+    index: Number
     vendor: str
     model: str
-    memory: Count
-    slots: Count
+    memory: Memory
+    slots: Number
     healthy: bool = True
     mode: Mode = Mode.SHARED
-    numa: Int64 | None = None
+    numa: Annotated[int, msgspec.Meta(ge=-1, le=MAX_NUMBER)] | None = None
     links: tuple[ScopeRecord, ...] = ()
     dialects: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    geometry: Count | None = None
+    geometry: Number | None = None
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):

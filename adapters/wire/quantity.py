@@ -18,13 +18,17 @@ _FORM = re.compile(
 )
 
 
+_MAX = Fraction((1 << 63) - 1)
+# ``maxAllowed`` in the source.
+
+
 class QuantityError(ValueError):
     """Text that is not a quantity."""
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
-    """The exact amount of a quantity.
+    """The exact amount of a quantity; as in Kubernetes, beyond 63 bits the largest one.
 
     Raises:
         QuantityError: the text is no quantity.
@@ -33,14 +37,9 @@ def parse(text: str) -> Fraction:
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity")
     suffix = match["suffix"]
-    number = Fraction(match["number"])
-    if suffix in _BINARY:
-        return number * _BINARY[suffix]
-    if suffix in _DECIMAL:
-        return number * _DECIMAL[suffix]
-    if suffix in _SMALL:
-        return number * _SMALL[suffix]
-    return number * Fraction(10) ** int(suffix[1:])
+    unit = _BINARY.get(suffix) or _DECIMAL.get(suffix) or _SMALL.get(suffix)
+    amount = Fraction(match["number"]) * (unit or Fraction(10) ** int(suffix[1:]))
+    return max(-_MAX, min(amount, _MAX))
 
 
 def parse_int(text: str) -> int:

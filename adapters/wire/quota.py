@@ -5,12 +5,13 @@ one compare-and-swap of one object decides about every claim of the namespace.
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
 from adapters.wire import quantity
 from adapters.wire.decoding import Decoder, UnreadableError
-from adapters.wire.grant import Count
+from adapters.wire.grant import Count, Number
 from adapters.wire.kube import Amount, Metadata, Wire
 from core.hardware.quantity import MIB, format_gib
 from core.quota.amounts import CARD, QuotaAmounts, QuotaLimits, format_cards
@@ -48,9 +49,9 @@ class ClaimRecord(Wire, frozen=True, gc=False):
     pod: str
     node: str
     number: Count
-    cards: Count = 0
-    memory: Count = 0
-    compute: Count = 0
+    cards: Number = 0
+    memory: Annotated[int, msgspec.Meta(ge=0, le=_MOST)] = 0
+    compute: Number = 0
 
 
 class QuotaUsedRecord(Wire, frozen=True, gc=False):

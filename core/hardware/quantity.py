@@ -10,6 +10,18 @@ GIB = 1 << 30
 FULL = 100
 """Percent of one card's compute, or of its memory, that is the whole card."""
 
+MAX_MEMORY = 1 << 48
+"""Bytes of a card, and of a grant, at most: a description or a record with more is invalid.
+
+All grants of one ledger together then stay below 63 bits.
+"""
+
+MAX_COMPUTE = 1 << 20
+"""Percent of a card that a record may state at most, also one that states more than the card."""
+
+MAX_NUMBER = (1 << 31) - 1
+"""A card's number on its node, its slots, its NUMA node and its memory slices, at most."""
+
 
 def bytes_of_percent(total: int, percent: int, step: int = 1) -> int:
     """The bytes that are some percent of a total, rounded down to a multiple of ``step``.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from core.hardware.card import Card
 from core.hardware.mig import Slice
-from core.hardware.quantity import FULL
+from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant
 
 
@@ -63,7 +63,8 @@ def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card])
         present: the cards of the node, by uuid.
 
     Raises:
-        GrantError: a card is not present, or is granted to the container twice.
+        GrantError: a card is not present, or is granted to the container twice, or is granted in
+            an amount that no driver can limit.
     """
     cards: dict[str, CardLimit] = {}
     for grant in grants:
@@ -79,12 +80,18 @@ def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card])
 
 def _limit(grant: Grant, card: Card) -> CardLimit:
     shared = grant.slice is None
+    memory_limited = shared and grant.memory < card.memory
+    if memory_limited and grant.memory < MIB:
+        raise GrantError(
+            f"{grant.memory} bytes of card {card.uuid} are granted, less than 1 MiB: drivers count"
+            " MiB, and read 0 as no limit"
+        )
     return CardLimit(
         uuid=card.uuid,
         index=card.index,
         memory=grant.memory,
         compute=grant.compute,
-        memory_limited=shared and grant.memory < card.memory,
+        memory_limited=memory_limited,
         compute_limited=shared and not grant.exclusive and 0 < grant.compute < FULL,
         slice=grant.slice,
     )

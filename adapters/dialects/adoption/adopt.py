@@ -10,21 +10,19 @@ from adapters.dialects.adoption.bound import adopted_allocation, unread_allocati
 from adapters.dialects.adoption.foreign import adopt_foreign
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.merge import MAX_MEMORY
 from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, annotations
 from core.feasibility.plugin import reachable_cards
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node
+from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY
+from core.ledger.usage import contested_cards
 from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Grant, Placement
 from core.requests.request import Request
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which all containers of a pod are gone."""
-
-MAX_COMPUTE = 1 << 20
-"""Percent of a card; a record with more than this is invalid."""
 
 UNKNOWN = "unknown"
 """The dialect of an allocation whose pod cannot be parsed at all."""
@@ -75,6 +73,10 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     if not all(_possible(part) for grant in found.grants for part in (grant, grant.slice or grant)):
         why = "has a record of amounts that no card has"
         return _unread(pod, node, dialect.name, request, why)
+    sliced = {grant.card for grant in found.grants if grant.slice is not None}
+    if not sliced.isdisjoint(contested_cards(found)):
+        why = "has a record that gives a part of a card to two containers: one of them has another"
+        return _unread(pod, node, dialect.name, request, why, found.cards)
     return found
 
 
@@ -95,7 +97,7 @@ def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
 
 
 def _possible(part: Grant | Slice) -> bool:
-    return part.memory <= MAX_MEMORY and part.compute <= MAX_COMPUTE
+    return 0 < part.memory <= MAX_MEMORY and 0 <= part.compute <= MAX_COMPUTE
 
 
 def _cards_of(error: DialectError) -> frozenset[str] | None:

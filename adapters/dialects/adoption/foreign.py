@@ -10,7 +10,12 @@ from adapters.dialects.adoption.bound import adopted_allocation, unread_allocati
 from adapters.dialects.containers import PodContainer, pod_containers
 from adapters.dialects.dialect import AdoptedAllocation, DialectError, UnclearRecord
 from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
-from adapters.dialects.formats.hami_record import HAMI, NVIDIA_ALLOCATED, check_node
+from adapters.dialects.formats.hami_record import (
+    HAMI,
+    MIG_ALLOCATIONS,
+    NVIDIA_ALLOCATED,
+    check_node,
+)
 from adapters.dialects.formats.hami_slices import check_slices
 from adapters.dialects.formats.koordinator_allocated import read_allocated
 from adapters.wire.kube import Pod, annotations
@@ -24,7 +29,7 @@ NVIDIA = "nvidia"
 
 def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
     """The allocation of a bound pod that requests no resource of a dialect; None without one."""
-    if not annotations(pod).get(NVIDIA_ALLOCATED):
+    if not any(annotations(pod).get(key) for key in (NVIDIA_ALLOCATED, MIG_ALLOCATIONS)):
         return None
     try:
         grants = read_hami(pod, node)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.dra import DRA
+from adapters.dialects.dra import DRA, DRIVER
 from adapters.dialects.dra.card_selectors import CardConstraints, constraints
 from adapters.dialects.dra.claim_specs import UUID
 from adapters.dialects.dra.device_classes import ALL, MIG, WHOLE
+from adapters.dialects.dra.devices import own_name
 from adapters.wire.dra import ClaimSpec, ExactRequest
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.quantity import QuantityError, parse_int
@@ -96,8 +97,12 @@ def _amounts(exactly: ExactRequest, place: str) -> dict[str, int]:
     found: dict[str, int] = {}
     stated = (exactly.capacity and exactly.capacity.requests) or {}
     highest = {"memory": None, "compute": FULL}
-    for name, amount in stated.items():
-        field = f"{place}: capacity {name}"
+    for written, amount in stated.items():
+        name, field = own_name(written, DRIVER), f"{place}: capacity {written}"
+        if name in found:
+            raise DialectError(
+                field, amount, "is stated twice, with the driver's domain and without"
+            )
         if name not in highest or exactly.device_class_name == WHOLE:
             raise DialectError(field, amount, "no other dialect has it for this class")
         try:

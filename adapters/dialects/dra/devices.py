@@ -17,6 +17,12 @@ from adapters.wire.quantity import QuantityError, parse
 
 _MEMORY_SLICE = re.compile(r"memory-?slice-?([0-9]{1,2})", re.IGNORECASE)
 
+MEMORY = "memory"
+"""The capacity of a device that means its memory, in bytes."""
+
+SHARERS = ("slots", "shares")
+"""Capacities of a device that mean its slots: ours, and those of NVIDIA's driver."""
+
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name: what identifies a device in a cluster."""
 
@@ -30,13 +36,14 @@ class PublishedDevice:
         pool: of the driver, to which the device belongs.
         name: of the device.
         node: where it is; empty where the slice does not name one node.
-        card: uuid of the card that it is, or is a part of; empty where it states none.
+        card: uuid of the card that it is, or is a part of; empty where it states none, or two.
         profile: of a MIG device; empty for a whole card.
         start: first memory slice of a MIG device; None where it is not known.
-        texts: attributes with text, by name without the domain.
-        numbers: attributes with a whole number, by name without the domain.
-        amounts: capacities, by name without the domain; those that cannot be parsed are missing.
-        capacities: the names of ``amounts`` as they are published.
+        texts: attributes with text, by name as ``own_name`` returns it.
+        numbers: attributes with a whole number, by the same.
+        amounts: capacities, by the same; those that cannot be parsed are missing.
+        capacities: the names of ``amounts`` as they are published: a driver can write a name of
+            its own with its domain and without.
         is_shared: whether several claims can have it at once.
         is_counted: whether it takes part of a counter set, so that schedulers know which devices of
             the pool exclude each other.
@@ -52,7 +59,7 @@ class PublishedDevice:
     texts: Mapping[str, str]
     numbers: Mapping[str, int]
     amounts: Mapping[str, Fraction]
-    capacities: Mapping[str, str]
+    capacities: Mapping[str, tuple[str, ...]]
     is_shared: bool
     is_counted: bool
 
@@ -117,30 +124,44 @@ class Devices:
 
 
 def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice:
-    """Read one device."""
-    amounts = _amounts(device)
-    attributes = {bare(name): each for name, each in (device.attributes or {}).items()}
+    """Read one device.
+
+    Where a driver states an attribute with its domain and without, and the values differ, nothing
+    says which card the device is.
+    """
+    driver = key[0]
+    attributes: dict[str, Attribute] = {}
+    is_clear = True
+    for name, each in (device.attributes or {}).items():
+        is_clear &= attributes.setdefault(own_name(name, driver), each) == each
     texts = {name: each.string for name, each in attributes.items() if each.string is not None}
     numbers = {name: each.int_ for name, each in attributes.items() if each.int_ is not None}
     profile = texts.get("profile", "")
+    amounts, capacities = _amounts(device, driver)
     return PublishedDevice(
         *key,
         node,
-        texts.get("parentUUID") or texts.get("uuid", ""),
+        (texts.get("parentUUID") or texts.get("uuid", "")) if is_clear else "",
         profile,
-        _start(device, attributes) if profile else None,
+        _start(device, attributes, driver) if profile else None,
         texts,
         numbers,
         amounts,
-        {bare(name): name for name in device.capacity or {} if bare(name) in amounts},
+        capacities,
         is_shared=bool(device.allow_multiple_allocations),
         is_counted=bool(device.consumes_counters),
     )
 
 
-def bare(name: str) -> str:
-    """A name without its domain: drivers may write their own domain or leave it out."""
-    return name.rpartition("/")[2]
+def own_name(name: str, driver: str) -> str:
+    """The name of an attribute or a capacity: without its domain where that is the driver's own.
+
+    A name without a domain belongs to the domain of the driver. The name of another domain means
+    something else, whatever its last part is: it is returned with the domain.
+    Source: k8s.io/api v0.37.1 resource/v1/types.go, QualifiedName.
+    """
+    domain, _, last = name.rpartition("/")
+    return last if domain in {"", driver} else name
 
 
 def means_cards(driver: str) -> bool:
@@ -148,22 +169,29 @@ def means_cards(driver: str) -> bool:
     return "gpu" in driver.partition(".")[0]
 
 
-def _start(device: SliceDevice, attributes: Mapping[str, Attribute]) -> int | None:
+def _start(device: SliceDevice, attributes: Mapping[str, Attribute], driver: str) -> int | None:
     stated = attributes.get("start")
     if stated is not None and stated.int_ is not None:
         return stated.int_
-    names = [*(device.capacity or {})]
+    names = [own_name(name, driver) for name in device.capacity or {}]
     for consumption in device.consumes_counters or ():
         names += consumption.counters or {}
-    found = [match for name in names if (match := _MEMORY_SLICE.fullmatch(bare(name)))]
+    found = [match for name in names if (match := _MEMORY_SLICE.fullmatch(name))]
     return min((int(match[1]) for match in found), default=None)
 
 
-def _amounts(device: SliceDevice) -> dict[str, Fraction]:
-    found: dict[str, Fraction] = {}
+def _amounts(
+    device: SliceDevice, driver: str
+) -> tuple[dict[str, Fraction], dict[str, tuple[str, ...]]]:
+    """The amounts, of two for one name the smaller one, and the names as they are published."""
+    amounts: dict[str, Fraction] = {}
+    capacities: dict[str, tuple[str, ...]] = {}
     for name, capacity in (device.capacity or {}).items():
         try:
-            found[bare(name)] = parse(str(capacity.value))
+            amount = parse(str(capacity.value))
         except QuantityError:
             continue
-    return found
+        own = own_name(name, driver)
+        amounts[own] = min(amount, amounts.get(own, amount))
+        capacities[own] = (*capacities.get(own, ()), name)
+    return amounts, capacities

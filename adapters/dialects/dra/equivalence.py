@@ -8,7 +8,6 @@ nothing that it names. Where that is not sure, a device has no other.
 import re
 from collections.abc import Callable, Iterable
 
-from adapters.dialects.dra.devices import bare
 from adapters.wire.dra import (
     DeviceClass,
     DeviceResult,
@@ -99,6 +98,8 @@ def _is_like(device: SliceDevice, chosen: SliceDevice, words: frozenset[str]) ->
         return False
     one, other = device.attributes or {}, chosen.attributes or {}
     differing = {
-        bare(name) for name in one.keys() | other.keys() if one.get(name) != other.get(name)
+        name.rpartition("/")[2]  # in whatever domain the expression looks for it
+        for name in one.keys() | other.keys()
+        if one.get(name) != other.get(name)
     }
     return not differing & words

@@ -7,14 +7,13 @@ from math import ceil
 
 from adapters.dialects.dra import DRA, DRIVER
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.devices import Devices, PublishedDevice, bare, means_cards
-from adapters.dialects.merge import MAX_MEMORY
+from adapters.dialects.dra.devices import MEMORY, Devices, PublishedDevice, means_cards, own_name
 from adapters.wire.dra import DeviceResult
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
-from core.hardware.quantity import FULL
+from core.hardware.quantity import FULL, MAX_MEMORY
 from core.requests.grant import Allocation, Grant
 
 PRIORITY = (1 << 31) - 1
@@ -214,25 +213,40 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
     Raises:
         _UnclearResultError: an amount cannot be parsed, or no card has as much.
     """
-    consumed: dict[str, Fraction] = {}
-    for name, amount in (result.consumed_capacity or {}).items():
-        try:
-            consumed[bare(name)] = parse(str(amount))
-        except QuantityError as error:
-            raise _UnclearResultError(
-                f"consumedCapacity of {_name(result)}: {error}", (card.uuid,)
-            ) from error
-    memory, total = consumed.get("memory"), device.amounts.get("memory")
+    consumed = _consumed(result, card)
+    memory, total = consumed.get(MEMORY), device.amounts.get(MEMORY)
     if memory is None or (total is not None and memory >= total):
         memory = Fraction(card.memory)
     parts = [_percent(consumed[name], device, name) for name in COMPUTE if name in consumed]
     compute = max(parts, default=Fraction(0))
-    if not (0 <= memory <= MAX_MEMORY and 0 <= compute <= FULL):
+    # A claim that consumes no memory could use all of it: nothing would limit it.
+    if not (0 < memory <= MAX_MEMORY and 0 <= compute <= FULL):
         raise _UnclearResultError(
             f"consumedCapacity of {_name(result)} is out of range", (card.uuid,)
         )
     alone = result.driver == DRIVER and ceil(compute) == FULL
     return Grant("", card.uuid, ceil(memory), ceil(compute), exclusive=alone)
+
+
+def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
+    """What a result consumes of the capacities that count; of two amounts for one, the larger.
+
+    Raises:
+        _UnclearResultError: an amount cannot be parsed.
+    """
+    found: dict[str, Fraction] = {}
+    for name, amount in (result.consumed_capacity or {}).items():
+        own = own_name(name, result.driver)
+        if own not in (MEMORY, *COMPUTE):
+            continue
+        try:
+            parsed = parse(str(amount))
+        except QuantityError as error:
+            raise _UnclearResultError(
+                f"consumedCapacity of {_name(result)}: {error}", (card.uuid,)
+            ) from error
+        found[own] = max(parsed, found.get(own, parsed))
+    return found
 
 
 def _percent(amount: Fraction, device: PublishedDevice, name: str) -> Fraction:

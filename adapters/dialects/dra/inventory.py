@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.dra.devices import PublishedDevice, means_cards
+from adapters.dialects.dra.devices import MEMORY, SHARERS, PublishedDevice, means_cards
 from core.hardware.card import Card
 
 SLOTS = 10
@@ -11,6 +11,9 @@ SLOTS = 10
 
 INDEX = ("index", "minor")
 """Attributes that number the cards of a node."""
+
+NUMA = ("resource.kubernetes.io/numaNode", "numaNode", "numa")
+"""Attributes with the NUMA node of a card; the first one means the same for every driver."""
 
 
 def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescription, ...]:
@@ -26,8 +29,8 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
     """
     drivers: dict[str, list[PublishedDevice]] = {}
     for device in devices:
-        memory = device.amounts.get("memory")
-        if device.card and not device.profile and memory and means_cards(device.driver):
+        is_whole = device.card and not device.profile and MEMORY in device.amounts
+        if is_whole and means_cards(device.driver):
             drivers.setdefault(device.driver, []).append(device)
     return tuple(_description(node, driver, drivers[driver]) for driver in sorted(drivers))
 
@@ -40,9 +43,9 @@ def _description(node: str, driver: str, devices: list[PublishedDevice]) -> Node
             index=_index(device, position),
             vendor=_vendor(device),
             model=device.texts.get("productName", driver),
-            memory=int(device.amounts["memory"]),
-            slots=int(device.amounts.get("slots") or device.amounts.get("shares") or SLOTS),
-            numa=device.numbers.get("numaNode", device.numbers.get("numa")),
+            memory=int(device.amounts[MEMORY]),
+            slots=_slots(device),
+            numa=_numa(device),
         )
         for position, device in enumerate(sorted(devices, key=lambda each: each.name))
     }
@@ -53,6 +56,17 @@ def _description(node: str, driver: str, devices: list[PublishedDevice]) -> Node
 def _index(device: PublishedDevice, position: int) -> int:
     numbers = (device.numbers.get(name) for name in INDEX)
     return next((number for number in numbers if number is not None and number >= 0), position)
+
+
+def _slots(device: PublishedDevice) -> int:
+    stated = (device.amounts[each] for each in SHARERS if each in device.amounts)
+    return int(next(stated, SLOTS))
+
+
+def _numa(device: PublishedDevice) -> int | None:
+    """The NUMA node; drivers write -1 where it is not known."""
+    stated = next((device.numbers[name] for name in NUMA if name in device.numbers), -1)
+    return stated if stated >= 0 else None
 
 
 def _vendor(device: PublishedDevice) -> str:

@@ -14,16 +14,13 @@ from math import ceil
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
+from adapters.dialects.dra.devices import MEMORY, SHARERS, DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import COMPUTE
 from core.hardware.card import Card
 from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage, first_conflict
 from core.requests.request import TaskClass
-
-SLOTS = ("slots", "shares")
-"""Capacities of a device that mean its slots: ours, and those of NVIDIA's driver."""
 
 _LEAST = CardShare(
     uid="",
@@ -136,24 +133,25 @@ def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowD
     amounts = device.amounts
     if (
         not device.is_shared
-        or "memory" not in amounts
+        or MEMORY not in amounts
         or first_conflict(card, others, _LEAST) is not None
     ):
         return ShadowDevice(device.key)
     consumed = {
-        "memory": others.memory + max(amounts["memory"] - card.memory, Fraction(0)),
+        MEMORY: others.memory + max(amounts[MEMORY] - card.memory, Fraction(0)),
         **{name: others.compute * amounts[name] / FULL for name in COMPUTE if name in amounts},
         **{
             name: others.slots + max(amounts[name] - card.slots, Fraction(0))
-            for name in SLOTS
+            for name in SHARERS
             if name in amounts
         },
     }
     return ShadowDevice(
         device.key,
         {
-            device.capacities[name]: ceil(min(amount, amounts[name]))
+            published: max(ceil(min(amount, amounts[name])), 0)
             for name, amount in consumed.items()
+            for published in device.capacities[name]
         },
     )
 

@@ -9,6 +9,8 @@ in the tables of HAMi's configuration: ``GPU-...[1-0]``. Source: HAMi v2.9.0
 pkg/device/devices.go, ExtractMigTemplatesFromUUID.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -42,6 +44,8 @@ class _Allocation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _decoder = Decoder(list[_Allocation])
+
+_BRACKET = re.compile(r"[\[\]]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,10 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
 
     Where they cannot, HAMi gives no part of these cards to other pods: a shared card has a slice,
     or one is of a card that is not in the list. If the node does not have that card either, HAMi
-    closes all partitioned ones. Source: HAMi v2.10.0 pkg/scheduler/scheduler.go, getNodesUsage; the
-    numbers of records before v2.10 are not resolved here.
+    closes all partitioned ones. The same holds here for a card with more slices than the list has
+    devices of it, and for one that any device names with brackets. Source: HAMi v2.10.0
+    pkg/scheduler/scheduler.go, getNodesUsage; the numbers of records before v2.10 are not resolved
+    here.
 
     Args:
         texts: annotations of the pod.
@@ -113,12 +119,17 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
         DialectError: the record of slices cannot be parsed.
         UnclearRecord: nothing says what the pod has of its cards.
     """
-    named = {uuid.partition("[")[0]: "[" in uuid for uuid in listed}
-    numbered = {uuid for uuid, has_number in named.items() if has_number}
+    bare = [(_BRACKET.split(uuid, maxsplit=1)[0], uuid) for uuid in listed]
+    named = Counter(uuid for uuid, _ in bare)
+    numbered = {uuid for uuid, written in bare if uuid != written}
     places = read_mig_allocations(texts)
-    sliced = {each.gpu_uuid for each in places.places.values()}
+    sliced = Counter(each.gpu_uuid for each in places.places.values())
     modes = {card.uuid: card.mode for card in node.cards}
-    unclear = {uuid for uuid in sliced if uuid not in named or modes.get(uuid) is Mode.SHARED}
+    unclear = {
+        uuid
+        for uuid, slices in sliced.items()
+        if slices > named[uuid] or modes.get(uuid) is Mode.SHARED
+    }
     if not numbered and not unclear:
         return
     cards = {*named, *sliced}

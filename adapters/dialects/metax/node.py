@@ -57,7 +57,7 @@ class _MetaxDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _ENTRIES = Decoder(list[object])
-_TABLE = Decoder(dict[int, _Score])
+_TABLE = Decoder(dict[Annotated[int, msgspec.Meta(ge=0, le=MAX_CARDS)], _Score])
 
 
 def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:

@@ -148,7 +148,9 @@ def test_a_card_with_amounts_out_of_range_is_ignored_and_reported() -> None:
     node, problems = described({}, device(A, 0, "2Pi"), device(B, 1 << 40))
 
     assert node.cards == ()
-    assert [problem.endswith("are out of range; it is ignored") for problem in problems] == [
+    assert [
+        problem.endswith("are out of range; the card gets no new pod") for problem in problems
+    ] == [
         True,
         True,
     ]
@@ -159,6 +161,16 @@ def test_a_card_with_more_slots_than_any_card_has_is_ignored_and_reported() -> N
 
     assert node.cards == ()
     assert "slots" in problems[0]
+
+
+def test_a_card_of_which_one_source_states_an_impossible_amount_gets_no_new_pod() -> None:
+    register = volcano(f"{A},10,8192,NVIDIA-A10,true,hami-core")
+
+    for memory, is_possible in ((8 * GIB, True), (0, False)):
+        node, problems = described(register, agent=NodeHardware((found(A, memory=memory),)))
+
+        assert [card.healthy for card in node.cards] == [is_possible]
+        assert len(problems) == (not is_possible)
 
 
 def test_a_card_of_a_numa_node_that_no_machine_has_is_ignored_and_reported() -> None:

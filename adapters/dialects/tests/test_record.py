@@ -10,7 +10,9 @@ from core.requests.grant import Grant
 from core.requests.request import Phase
 
 small = st.integers(0, 8)
-slices = st.builds(Slice, st.just("1g.5gb"), small, small, small, small, st.just("group1"), small)
+slices = st.builds(
+    Slice, st.just("1g.5gb"), small, st.integers(1, 8), small, small, st.just("group1"), small
+)
 grants = st.builds(
     Grant,
     container=st.text(max_size=5),

@@ -60,7 +60,11 @@ class ContainerFacts(Struct, frozen=True):
 
     @property
     def admitted(self) -> bool:
-        """Whether admission has seen that the container requests a share."""
+        """Whether the container has the mark of a request that admission has seen.
+
+        An image can set it too. So it may keep this container from starting, and no other: the
+        agent never waits for the allocation of a container because of its mark.
+        """
         return any(map(_ADMITTED, self.container.env))
 
     @property
@@ -84,14 +88,9 @@ class ContainerFacts(Struct, frozen=True):
         return visible_words(self.container.env)
 
     @property
-    def is_promised(self) -> bool:
-        """Whether the ledger must have a grant for the container, or will have one soon."""
-        return self.has_result or self.admitted
-
-    @property
     def requests_share(self) -> bool:
         """Whether the container may have a card, by the ledger or by a device plugin."""
-        return self.is_promised or self.device_plugin
+        return self.has_result or self.admitted or self.device_plugin
 
 
 def gather(

@@ -102,9 +102,12 @@ class Policy:
         equipment = self.equipment()
         # Guards, because a class pattern would read every property, also those of no rule yet.
         match grant:
-            # No allocation for this pod, and a share is requested: wait.
-            case GrantStatus.NOT_RECORDED if facts.is_promised:
+            # No allocation for this pod, and its scheduler wrote a result: wait.
+            case GrantStatus.NOT_RECORDED if facts.has_result:
                 return NoGrantYet.GRANT
+            # The same without a result: no wait, because an image can set the mark.
+            case GrantStatus.NOT_RECORDED if facts.admitted:
+                raise _unanswered(grant)
             # The same, and a device plugin gave cards, of which nothing is known yet: wait.
             case GrantStatus.NOT_RECORDED if facts.device_plugin and not self.grants.known:
                 return NoGrantYet.GRANT
@@ -120,10 +123,8 @@ class Policy:
             case GrantStatus.OTHER_COMPONENT | GrantStatus.NOT_RECORDED if facts.device_plugin:
                 return self._of_plugin(facts, equipment)
             # Admission saw the request, and nothing was granted: reject.
-            case _ if facts.admitted:
-                raise GrantError(
-                    f"admission saw a request for a share ({record.MARK}), but {grant.value}"
-                )
+            case GrantStatus() if facts.admitted:
+                raise _unanswered(grant)
             # No share, in an exempt namespace: as the image has it.
             case _ if facts.exempt:
                 return _UNCHANGED
@@ -194,6 +195,11 @@ class Policy:
         except GrantError:
             return set()
         return {uuid for uuid in equipment.cards if nodes & set(equipment.device_nodes(uuid))}
+
+
+def _unanswered(status: GrantStatus) -> GrantError:
+    """A container has admission's mark and no share."""
+    return GrantError(f"admission saw a request for a share ({record.MARK}), but {status.value}")
 
 
 def _name(facts: ContainerFacts) -> str:

@@ -152,6 +152,20 @@ def test_a_record_that_contradicts_itself_is_rejected(change: str) -> None:
         decode(write(spoiled(change)))
 
 
+def test_a_share_of_no_memory_has_all_of_its_cards() -> None:
+    record = read(a_rich_ledger())
+    allocation = next(each for each in record["allocations"] if "unread" not in each)
+    allocation["grants"][0] |= {"memory": 0, "exclusive": False, "slice": None}
+    cards = {each["card"] for each in allocation["grants"]}
+
+    found = decode(write(record)).allocations[allocation["uid"]]
+
+    assert found.grants == ()
+    assert found.blocked >= cards
+    assert found.unread == "the ledger's record grants it no memory of a card"
+    assert decode(encode(decode(write(record)))) == decode(write(record))
+
+
 @given(st.binary() | st.text().map(str.encode))
 def test_garbage_is_refused(garbage: bytes) -> None:
     with pytest.raises(LedgerRecordError):

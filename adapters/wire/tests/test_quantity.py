@@ -24,6 +24,8 @@ from adapters.wire.quantity import QuantityError, format_binary, format_decimal,
         ("500m", Fraction(1, 2)),
         ("1u", Fraction(1, 10**6)),
         ("1n", Fraction(1, 10**9)),
+        ("1e30", 2**63 - 1),
+        ("-9Ei", 1 - 2**63),
     ],
 )
 def test_a_quantity_is_exactly_what_it_says(text: str, amount: Fraction) -> None:

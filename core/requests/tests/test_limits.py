@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.hardware.card import Card
-from core.hardware.quantity import GIB
+from core.hardware.quantity import GIB, MIB
 from core.requests.grant import Grant
 from core.requests.limits import CardLimit, GrantError, Limits, limits
 from core.tests.builders import A30ISH, a_card, a_grant, a_mig_card
@@ -49,6 +49,13 @@ def test_a_grant_without_a_container_is_for_each_of_them() -> None:
 
 def test_a_container_without_grants_may_use_nothing() -> None:
     assert limits([a_grant()], "other", PRESENT) == Limits("other", ())
+
+
+@pytest.mark.parametrize("memory", [0, 1, MIB - 1])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_an_amount_that_no_driver_can_limit_is_refused(memory: int, *, exclusive: bool) -> None:
+    with pytest.raises(GrantError, match="less than 1 MiB"):
+        only(replace(a_grant("a", memory, 30), exclusive=exclusive))
 
 
 def test_an_exclusive_whole_card_is_not_limited() -> None:

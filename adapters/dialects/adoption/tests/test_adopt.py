@@ -236,8 +236,8 @@ LISTED = "volcano.sh/vgpu-ids-new"
     "amounts",
     [
         {"memory": 1},
-        {"memory": 1 << 60},
-        {"compute": 1 << 40},
+        {"memory": 1 << 48},
+        {"compute": 1 << 20},
         {"exclusive": True},
         {"phase": "init"},
     ],

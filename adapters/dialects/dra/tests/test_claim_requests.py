@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.card_selectors import constraints, expressions
 from adapters.dialects.dra.claim_requests import is_own, read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
@@ -182,6 +183,8 @@ ALTERNATIVES = {
         ([spec(capacity={"requests": {"memory": "x"}})], "capacity memory"),
         ([spec(capacity={"requests": {"memory": "-1"}})], "is out of range"),
         ([spec(capacity={"requests": {"compute": "101"}})], "is out of range"),
+        ([spec(capacity={"requests": {"evil.dev/memory": "1Gi"}})], "no other dialect has it"),
+        ([spec(capacity={"requests": {"memory": "1Gi", f"{DRIVER}/memory": "2Gi"}})], "twice"),
         ([spec(selectors=[{"cel": {"expression": "true"}}])], "only the expressions"),
         ([spec(selectors=[{}])], "only the expressions"),
         ([spec(), spec(selectors=[{"cel": {"expression": "x"}}])], "only the expressions"),
@@ -190,6 +193,13 @@ ALTERNATIVES = {
 def test_what_no_dialect_has_a_word_for_is_rejected(claims: list[ClaimSpec], problem: str) -> None:
     with pytest.raises(DialectError, match=problem):
         read(*claims)
+
+
+@pytest.mark.parametrize("name", ["memory", f"{DRIVER}/memory"])
+def test_a_capacity_of_the_driver_can_be_written_with_its_domain(name: str) -> None:
+    (container,) = read(spec(capacity={"requests": {name: "1Gi"}})).containers
+
+    assert container.memory == GIB
 
 
 OWN = 'device.attributes["gpu.dragoman.dev"]'

@@ -97,6 +97,8 @@ def test_cores_are_percent_of_what_the_driver_publishes() -> None:
     [
         (a_share("gpu-0", memory="lots"), "'lots' is not a quantity"),
         (a_share("gpu-0", memory="-1"), "is out of range"),
+        (a_share("gpu-0", memory="0"), "is out of range"),
+        (a_share("gpu-0", memory="0", compute="20"), "is out of range"),
         (a_share("gpu-0", memory="1", compute="101"), "is out of range"),
         (a_share("gpu-0", memory="1", compute="-1"), "is out of range"),
     ],
@@ -109,6 +111,96 @@ def test_a_share_that_cannot_be_parsed_takes_the_card(share: dict[str, object], 
     assert found.blocked == {"GPU-0", "GPU-1"}
     assert found.unread is not None
     assert why in found.unread
+
+
+def amounts(**capacities: str) -> dict[str, str]:
+    """Names with ``__`` in place of ``/`` and ``_`` in place of a dot of the domain."""
+    return {
+        "/".join((*(each.replace("_", ".") for each in domain), last)): value
+        for name, value in capacities.items()
+        for *domain, last in [name.split("__")]
+    }
+
+
+def ordered(texts: dict[str, str], *, reverse: bool) -> list[tuple[str, str]]:
+    return [*texts.items()][:: -1 if reverse else 1]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "consumed", "granted"),
+    [
+        # Another domain's capacity means something else.
+        (amounts(memory="80Gi", evil_dev__memory="1"), amounts(memory="8Gi"), (8 * GIB, 0)),
+        (
+            amounts(memory="80Gi", compute="100", evil_dev__compute="1"),
+            amounts(memory="8Gi", compute="20", evil_dev__memory="1", evil_dev__compute="0"),
+            (8 * GIB, 20),
+        ),
+        (amounts(evil_dev__memory="1Gi"), amounts(evil_dev__memory="1Gi"), (80 * GIB, 0)),
+        (amounts(memory="80Gi"), amounts(memory="8Gi", evil_dev__memory="?"), (8 * GIB, 0)),
+        # The driver's own domain can be written or left out.
+        (amounts(gpu_nvidia_com__memory="80Gi"), amounts(memory="80Gi"), (80 * GIB, 0)),
+        (
+            amounts(memory="80Gi", cores="40"),
+            amounts(gpu_nvidia_com__memory="8Gi", gpu_nvidia_com__cores="10"),
+            (8 * GIB, 25),
+        ),
+        # Where both are there, the claim has no less than each says.
+        (
+            amounts(memory="80Gi"),
+            amounts(memory="8Gi", gpu_nvidia_com__memory="1Mi"),
+            (8 * GIB, 0),
+        ),
+        (
+            amounts(memory="8Gi", gpu_nvidia_com__memory="80Gi"),
+            amounts(memory="8Gi"),
+            (80 * GIB, 0),
+        ),
+        (
+            amounts(memory="80Gi", cores="40", gpu_nvidia_com__cores="4000"),
+            amounts(memory="8Gi", cores="10"),
+            (8 * GIB, 25),
+        ),
+        # A device of no memory that is consumed all the same.
+        (amounts(memory="0", cores="0"), amounts(memory="8Gi", cores="10"), (80 * GIB, 10)),
+    ],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_capacity_belongs_to_the_domain_of_the_driver_where_it_names_no_other(
+    capacity: dict[str, str], consumed: dict[str, str], granted: tuple[int, int], *, reverse: bool
+) -> None:
+    published = {name: {"value": value} for name, value in ordered(capacity, reverse=reverse)}
+    device = a_card_device("gpu-0", "GPU-0") | {"capacity": published}
+    taken = dict(ordered(consumed, reverse=reverse))
+    share = a_result("gpu-0", shareID="b", consumedCapacity=taken)
+
+    found = held(a_claim(share), a_slice(device))
+
+    assert found is not None
+    assert [(each.memory, each.compute) for each in found.grants] == [granted]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "card"),
+    [
+        ({"uuid": "GPU-0", "evil.dev/uuid": "GPU-1"}, "GPU-0"),
+        ({"uuid": "GPU-0", "evil.dev/parentUUID": "GPU-1", "evil.dev/profile": "1g"}, "GPU-0"),
+        ({"uuid": "GPU-0", "gpu.nvidia.com/uuid": "GPU-0"}, "GPU-0"),
+        ({"uuid": "GPU-0", "gpu.nvidia.com/uuid": "GPU-1"}, None),
+        ({"evil.dev/uuid": "GPU-0"}, None),
+    ],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_attribute_belongs_to_the_domain_of_the_driver_where_it_names_no_other(
+    attributes: dict[str, str], card: str | None, *, reverse: bool
+) -> None:
+    stated = {name: {"string": text} for name, text in ordered(attributes, reverse=reverse)}
+    device = a_card_device("gpu-0", "GPU-0") | {"attributes": stated}
+
+    found = held(a_claim(a_result("gpu-0")), a_slice(device))
+
+    assert found is not None
+    assert found.cards == ({card} if card else {"GPU-0", "GPU-1"})
 
 
 def test_a_mig_device_is_its_slice() -> None:

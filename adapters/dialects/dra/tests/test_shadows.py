@@ -36,8 +36,7 @@ def a_shared(name: str = "gpu-0", uuid: str = "a", **amounts: str) -> dict[str, 
         "allowMultipleAllocations": True,
         "attributes": {"uuid": {"string": uuid}},
         "capacity": {
-            key.replace("__", "/"): {"value": value}
-            for key, value in (amounts or {"memory": "80Gi"}).items()
+            key: {"value": value} for key, value in (amounts or {"memory": "80Gi"}).items()
         },
     }
 
@@ -69,13 +68,16 @@ def test_a_card_that_is_free_has_no_shadow() -> None:
 
 
 def test_amounts_of_a_shared_device_are_the_sum_of_what_pods_have() -> None:
+    stated = {"memory": "80Gi", f"{NVIDIA}/memory": "80Gi", f"{NVIDIA}/cores": "200"}
+    stated["x/memory"] = "1Gi"
     found = shadowed(
         held(a_grant(memory=20 * GIB, compute=30), uid="p"),
         held(a_grant(memory=5 * GIB, compute=5), uid="q"),
-        slices=[a_slice(a_shared(memory="80Gi", x__cores="200", slots="10", other="7"))],
+        slices=[a_slice(a_shared(**stated, slots="10", other="7"))],
     )
 
-    assert found == {f"{NVIDIA}/n/gpu-0": {"memory": 25 * GIB, "x/cores": 70, "slots": 2}}
+    memory = {"memory": 25 * GIB, f"{NVIDIA}/memory": 25 * GIB}
+    assert found == {f"{NVIDIA}/n/gpu-0": {**memory, f"{NVIDIA}/cores": 70, "slots": 2}}
 
 
 def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:

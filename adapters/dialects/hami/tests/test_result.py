@@ -243,6 +243,61 @@ def test_a_record_of_hami_before_2_10_with_a_slice_closes_its_card(mode: str) ->
     assert in_use(node, "GPU-0[1-0]") == {"GPU-0"}
 
 
+@pytest.mark.parametrize("text", ["GPU-0[1-0],{d};GPU-0,{d};", "GPU-0,{d};GPU-0[1-0],{d};"])
+def test_a_slice_in_brackets_closes_its_card_whatever_other_devices_say(text: str) -> None:
+    request = {"gpu": 1, "gpumem": 4000}
+    listed = text.format(d="NVIDIA,4864,14:")
+    device = 1 if listed.startswith("GPU-0[") else 0
+    entry = {"containerIndex": device, "deviceIndex": 0, "gpuUUID": "GPU-0", "profile": "1g.5gb"}
+    record = json.dumps([{**entry, "placement": {"start": 3, "size": 1}}])
+    pod = a_pod(
+        a_container(request, "one"),
+        a_container(request, "two"),
+        annotations={ALLOCATED: listed, MIG: record},
+        node="n",
+    )
+
+    found = adopt(pod, the_node(a_kube_node(a_mig_device(0), a_mig_device(1))), ALL)
+
+    assert found is not None
+    assert found.blocked == {"GPU-0"}
+
+
+def test_a_card_with_more_slices_than_devices_is_closed() -> None:
+    node = the_node(a_kube_node(a_mig_device(0), a_mig_device(1)))
+    one, other = json.loads(place_on("GPU-0")), json.loads(place_on("GPU-0", 7))
+    other[0]["placement"]["start"] = 4
+
+    assert in_use(node, "GPU-0", json.dumps([*one, *other])) == {"GPU-0"}
+
+
+def test_a_slice_that_two_containers_have_closes_the_card() -> None:
+    request = {"gpu": 1, "gpumem": 8000}
+    node = the_node(a_kube_node(a_mig_device(0)))
+    slices = [
+        {**each, "containerIndex": number}
+        for number in range(2)
+        for each in json.loads(place_on("GPU-0"))
+    ]
+    texts = {ALLOCATED: "GPU-0,NVIDIA,9856,29:;" * 2, MIG: json.dumps(slices)}
+    containers = (a_container(request, "one"), a_container(request, "two"))
+
+    found = adopt(a_pod(*containers, annotations=texts, node="n"), node, ALL)
+
+    assert found is not None
+    ledger = NodeLedger.of(node).adopt(found)
+    assert not isinstance(fit(read(a_pod({"gpu": 1, "gpumem": 4000})), ledger), Placement)
+
+
+def test_slices_of_a_pod_without_a_record_of_cards_close_their_card() -> None:
+    pod = a_pod({"vgpu": 1}, annotations={MIG: place_on("GPU-1")}, node="n")
+
+    found = adopt(pod, the_node(a_kube_node(a_mig_device(0), a_mig_device(1))), ALL)
+
+    assert found is not None
+    assert found.blocked == {"GPU-1"}
+
+
 def test_such_a_record_closes_its_card_whatever_the_resource_is_called() -> None:
     record = {ALLOCATED: "GPU-1[1-0],NVIDIA,9856,29:;"}
     pod = a_pod({"vgpu": 1}, annotations=record, node="n")

@@ -92,15 +92,17 @@ def ordered(
     marked = any(line.startswith(f"{record.MARK}=") for line in to.env)
     plugged = bool(visible_words(to.env)) and visible_words(to.env) <= assigned
     promised = not registry.allocation_annotations().isdisjoint(pod.annotation_keys)
-    if answer is GrantStatus.NOT_RECORDED and (promised or marked or plugged):
+    if answer is GrantStatus.NOT_RECORDED and promised:
         return NoGrantYet.GRANT
+    if answer is GrantStatus.NOT_RECORDED and marked:
+        raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
     injected = injected_minors(pod, to.env)
     if injected is not None:
         verify_injected(injected, answer if isinstance(answer, Limits) else None, to)
         return AdjustmentPlan()
     if isinstance(answer, Limits):
         return plan_share(answer, pod, to, EQUIPMENT)
-    if answer is GrantStatus.OTHER_COMPONENT and plugged:
+    if answer in {GrantStatus.OTHER_COMPONENT, GrantStatus.NOT_RECORDED} and plugged:
         return AdjustmentPlan()
     if marked:
         raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")

@@ -46,14 +46,24 @@ def test_the_limits_of_an_earlier_container_do_not_outlive_it(
     assert list(folder.iterdir()) == []
 
 
-def test_the_agent_waits_for_a_requesting_pod_without_an_allocation(profile: VendorProfile) -> None:
-    marked = container(f"{record.MARK}=1")
-
+def test_the_agent_waits_for_a_pod_with_a_result_and_without_an_allocation(
+    profile: VendorProfile,
+) -> None:
     assert (
         adjust(policy(profile, ledger()), changed(ASKING, uid="x"), container()) is NoGrantYet.GRANT
     )
-    assert adjust(policy(profile, ledger()), changed(POD, uid="x"), marked) is NoGrantYet.GRANT
     assert adjust(policy(profile, None), ASKING, container()) is NoGrantYet.GRANT
+
+
+@pytest.mark.parametrize("assigned", ["", "GPU-0"])
+@pytest.mark.parametrize("held", [None, ledger()])
+def test_a_mark_that_an_image_can_set_is_no_reason_to_wait(
+    profile: VendorProfile, held: NodeLedger | None, assigned: str
+) -> None:
+    marked = container(f"{record.MARK}=1", *(["NVIDIA_VISIBLE_DEVICES=GPU-0"] if assigned else []))
+
+    with pytest.raises(RejectError, match="but no allocation is recorded"):
+        adjust(policy(profile, held, assigned=assigned), changed(POD, uid="x"), marked)
 
 
 @pytest.mark.parametrize("cards", ["GPU-0", "0", "MIG-1,MIG-2"])
@@ -88,8 +98,8 @@ def test_a_node_without_known_cards_is_not_ours(profile: VendorProfile) -> None:
 
     for variables in ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=GPU-0", "A=1"):
         assert adjust(there, PodSandbox(uid="x"), container(variables)) == NO_ADJUSTMENT
-    marked = container(f"{record.MARK}=1")
-    assert adjust(there, PodSandbox(uid="x"), marked) is NoGrantYet.GRANT
+    with pytest.raises(RejectError, match="admission saw a request"):
+        adjust(there, PodSandbox(uid="x"), container(f"{record.MARK}=1"))
 
 
 def test_a_reserved_share_does_not_count(profile: VendorProfile) -> None:

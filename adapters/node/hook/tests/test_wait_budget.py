@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.dialects import record
 from adapters.node.hook.tests.runtime import RESULT, running, subject
 from adapters.node.hook.wait_budget import CAPACITY, REFILL, WaitBudget
 from adapters.node.nri import ttrpc
@@ -46,6 +47,25 @@ def test_an_author_with_many_pods_blocks_the_node_for_a_bounded_time(tmp_path: P
 
         # The first one waited until its deadline, the others not at all.
         assert codes == [ttrpc.DEADLINE_EXCEEDED] + [ttrpc.UNKNOWN] * 5
+
+
+def test_images_with_admissions_mark_delay_no_other_container(tmp_path: Path) -> None:
+    once = WaitBudget(lambda: 0.0, capacity=1e-9)  # the shortest wait exhausts it
+    with running(tmp_path, watched=False, budget=once) as at:
+        at.runtime.activate()
+        marked = (f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=void")
+
+        codes = {
+            at.runtime.call("CreateContainer", subject(f"pod-{number}", b"", *marked), 0.4).code
+            for number in range(300)
+        }
+        at.runtime.send("CreateContainer", subject("uid-2", RESULT, *marked))
+        wait_until(at.waits)
+        at.allocate("uid-2")
+        _, response = at.runtime.answer()
+
+        assert codes == {ttrpc.UNKNOWN}  # the agent waited for none of them
+        assert b"GPU-1" in response.payload
 
 
 def test_a_grant_that_is_there_is_used_although_the_agent_may_not_wait(tmp_path: Path) -> None:
