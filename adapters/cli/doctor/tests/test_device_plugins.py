@@ -119,6 +119,22 @@ def test_a_resource_that_the_service_wrote_is_no_device_plugin() -> None:
     assert of_plugins(cluster) == []
 
 
+def test_a_resource_that_the_service_and_the_plugin_both_state_is_a_warning() -> None:
+    """The plugin's pod shows it: the annotation says that all amounts are the service's."""
+    cluster = a_sound_cluster()
+    stating(cluster, "gpu-1", **{"dragoman.dev/published": json.dumps({GPU: 8, MIG: 2})})
+    with_agent(cluster, "gpu-1")
+    plugin = {"name": "plugin", "image": "example.org/nvidia/k8s-device-plugin:v0.17.1"}
+    cluster.add(a_pod("plugin", "gpu-operator", plugin, nodeName="gpu-1"))
+
+    (found,) = of_plugins(cluster)
+
+    assert found.level is FindingLevel.WARNING
+    assert found.text == (
+        "NVIDIA's device plugin and the agent give the same cards to containers on gpu-1"
+    )
+
+
 def test_hamis_plugin_alone_is_fine_and_nvidias_beside_it_a_warning() -> None:
     cluster = a_sound_cluster()
     stating(cluster, "gpu-1", **{"hami.io/node-nvidia-register": HAMI})
