@@ -13,16 +13,7 @@ import pytest
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
-from e2e.harness.cluster.nodes import fake_node
-from e2e.harness.cluster.ready_cluster import (
-    PODS,
-    clear,
-    cluster,
-    node_of,
-    pod,
-    turn,
-    wait_for_nodes,
-)
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod, turn
 from e2e.harness.names import CORE, RATIO
 from e2e.harness.processes.run import REPOSITORY
 from e2e.harness.processes.waiting import within
@@ -42,7 +33,6 @@ pytestmark = pytest.mark.local
 
 NODE = "two-cards"
 GOLDEN = REPOSITORY / "adapters/cli/configure/tests/golden"
-PLAIN = "nvidia.com/gpu"
 VOLCANO_SHARE = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "4000"}
 KOORDINATOR_SHARE = {CORE: "50", RATIO: "50"}
 
@@ -143,20 +133,3 @@ def test_vc_scheduler_starts_with_volcanos_configuration_and_dragoman_in_it(
 
     with turn(partial(start_volcano_scheduler, service.plane, text), service.plane):
         both_dialects_are_placed(service, "volcano")
-
-
-def test_vc_scheduler_that_leaves_plain_pods_alone_binds_them_without_dragoman(
-    service: Service,
-) -> None:
-    """Nothing listens at the address: to vc-scheduler all replicas are away."""
-    plane, file = service.plane, CONFIGS / "volcano-scheduler-configmap.yaml"
-    plane.api.create("/api/v1/nodes", fake_node("stranger", {PLAIN: "1"}))
-    wait_for_nodes(plane.api, ["stranger"])
-    text = configured("vc-scheduler", file, "--url", "http://127.0.0.1:1", "--no-plain-pods")
-
-    with turn(partial(start_volcano_scheduler, plane, text), plane):
-        plane.api.create(PODS, pod("share", "volcano", VOLCANO_SHARE))
-        plane.api.create(PODS, pod("plain", "volcano", {PLAIN: "1"}))
-        within(60, lambda: node_of(plane.api, "plain") == "stranger")
-
-    assert not node_of(plane.api, "share")
