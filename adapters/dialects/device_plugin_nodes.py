@@ -5,9 +5,11 @@ nothing of it is a card of a ledger.
 
 Source of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go (``count``, ``replicas``,
 ``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix ``SHARED``),
-internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``), and
-docs/gpu-feature-discovery/README.md. Of the amounts: kubernetes pkg/kubelet/cm/devicemanager
-manager.go, GetCapacity: the capacity counts unhealthy devices, allocatable does not.
+internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count`` is that of
+one model where a node has several), and docs/gpu-feature-discovery/README.md. Of ``gpu.deploy``:
+NVIDIA gpu-operator controllers/state_manager.go. Of the amounts: kubernetes
+pkg/kubelet/cm/devicemanager/manager.go, GetCapacity: the capacity counts unhealthy devices,
+allocatable does not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,6 +30,9 @@ _RENAMED = ".shared"
 _SUFFIX = "-SHARED"
 _INVALID = "MIG-INVALID"
 _UNSHARED = "none"
+
+_DEPLOYED = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")
+"""Labels by which a person keeps the operator from running its device plugin on a node."""
 
 _LONGEST = 9
 """Digits of a label's number; a node has fewer devices, and a card has fewer MiB."""
@@ -63,8 +68,8 @@ class PluginNode:
     Attributes:
         name: of the node.
         resources: by name, in alphabetical order; those of which the node has a device.
-        cards: physical cards by ``nvidia.com/gpu.count``; None where the label is missing or, with
-            MIG strategy ``single``, counts MIG devices.
+        cards: physical cards by ``nvidia.com/gpu.count``; None where the label is missing, or
+            counts MIG devices (MIG strategy ``single``), or the cards of one of several models.
         mig_strategy: ``none``, ``single`` or ``mixed``; empty where no label has it.
         problems: labels that are no numbers, contradict each other or the amounts, as sentences.
     """
@@ -100,7 +105,9 @@ def read_plugin_node(node: KubeNode) -> PluginNode | None:
             resources[name] = _resource(name, healthy, every, stated)
     for prefix, total in totals.items():
         problems += _problems(prefix, total, stated)
-    cards = None if _counts_mig_devices(stated) else _number(stated, f"{GPU}.count")
+    cards = _number(stated, f"{GPU}.count")
+    if _counts_mig_devices(stated) or (cards and totals.get(GPU, 0) > cards * _replicas(stated)):
+        cards = None
     strategy = stated.get(STRATEGY, "")
     return PluginNode(node.metadata.name, resources, cards, strategy, tuple(problems))
 
@@ -128,7 +135,7 @@ def _resource(name: str, healthy: int, every: int, stated: Mapping[str, str]) ->
         capacity=every,
         product=stated.get(f"{prefix}.product", "").removesuffix(_SUFFIX),
         memory=memory * MIB if memory else None,
-        replicas=_number(stated, f"{prefix}.replicas") or 1,
+        replicas=_replicas(stated, prefix),
         sharing="" if sharing == _UNSHARED else sharing,
     )
 
@@ -150,15 +157,17 @@ def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[st
     if product.endswith(_INVALID):
         yield f"label {prefix}.product: {product}: MIG strategy single needs the same MIG devices"
         return
-    count, replicas = _number(stated, f"{prefix}.count"), _number(stated, f"{prefix}.replicas") or 1
+    count, replicas = _number(stated, f"{prefix}.count"), _replicas(stated, prefix)
     if replicas > 1 and stated.get(f"{prefix}.sharing-strategy") == _UNSHARED:
         yield f"labels {prefix}.replicas={replicas} and {prefix}.sharing-strategy=none contradict"
-    if count is None:
+    if count is None or (not total and any(stated.get(key) == "false" for key in _DEPLOYED)):
         return
     expected = count * replicas
-    # With strategy mixed the cards in MIG mode count in the label, and not in the resource.
-    at_most = prefix == GPU and stated.get(STRATEGY) == MIXED
-    if total > expected or (total != expected and not at_most):
+    of_cards = prefix == GPU and not _counts_mig_devices(stated)
+    if of_cards and stated.get(STRATEGY) == MIXED:
+        return  # the cards in MIG mode count in the label, and not in the resource
+    # Of cards the label counts one model alone.
+    if total < expected or (total > expected and (not of_cards or total % replicas)):
         times = f" x {prefix}.replicas={replicas}" if replicas > 1 else ""
         yield f"label {prefix}.count={count}{times} contradicts the capacity, {total} {prefix}"
 
@@ -166,6 +175,10 @@ def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[st
 def _counts_mig_devices(stated: Mapping[str, str]) -> bool:
     """Whether ``gpu.count`` counts MIG devices: their labels replace the cards' own."""
     return f"{GPU}.slices.gi" in stated or "-MIG-" in stated.get(f"{GPU}.product", "")
+
+
+def _replicas(stated: Mapping[str, str], prefix: str = GPU) -> int:
+    return _number(stated, f"{prefix}.replicas") or 1
 
 
 def _number(stated: Mapping[str, str], key: str) -> int | None:

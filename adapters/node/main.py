@@ -102,7 +102,7 @@ async def run(config: AgentConfig) -> None:
             grants,
             equipment.equipment,
             frozenset(config.exempt),
-            none_assigned if assignments is None else assignments.visible,
+            none_assigned if assignments is None else assignments.given,
             Path(config.dra.cdi),
         ),
         watchdog,

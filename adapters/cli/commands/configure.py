@@ -73,6 +73,14 @@ def configure(
             show_default=False,
         ),
     ] = None,
+    plain_pods: Annotated[
+        bool | None,
+        typer.Option(
+            "--plain-pods/--no-plain-pods",
+            help="vc-scheduler asks about pods of a device plugin alone, and waits for the answer.",
+            show_default=False,
+        ),
+    ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print what changes.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take Dragoman out again.")] = False,
 ) -> None:
@@ -96,7 +104,7 @@ def configure(
             authorities = read_authorities(ca_data) if ca_data is not None else None
             options = ConfigureOptions(
                 url, namespace, ca_file, authorities, kubeconfig, scheduler_name, preemption,
-                keep_deviceshare,
+                keep_deviceshare, plain_pods,
             )  # fmt: skip
             outcome = command.configure(scheduler, source, options, key)
     for note in outcome.notes:

@@ -97,10 +97,16 @@ def set_common(found: Configuration, options: ConfigureOptions) -> None:
     """Set what is outside of the extender: the profile's name, the kubeconfig, the nodes asked.
 
     Raises:
-        InputError: a field has another shape than it must have, or a name is given to several
-            profiles.
+        InputError: a field has another shape than it must have, a name is given to several
+            profiles, or an option is for another scheduler.
     """
     rows = profiles(found)
+    if options.plain_pods is not None:
+        raise InputError(
+            "--plain-pods",
+            "is for vc-scheduler; this scheduler has an extender of its own for such pods, and"
+            " does not wait for it; leave the option out",
+        )
     if options.scheduler_name is not None:
         if len(rows) != 1:
             problem = "is for a configuration with one profile; name the profiles in the file"

@@ -25,6 +25,7 @@ class ConfigureOptions:
         scheduler_name: of the only profile.
         preemption: whether the scheduler counts resources itself, and so asks for victims.
         keep_deviceshare: whether Koordinator's DeviceShare stays and koord-scheduler binds.
+        plain_pods: whether vc-scheduler asks about pods of a device plugin alone.
     """
 
     url: str | None = None
@@ -35,6 +36,7 @@ class ConfigureOptions:
     scheduler_name: str | None = None
     preemption: bool | None = None
     keep_deviceshare: bool | None = None
+    plain_pods: bool | None = None
 
     @property
     def has_ca(self) -> bool:

@@ -6,13 +6,13 @@ pkg/scheduler/plugins/extender/extender.go; ``managedResources`` must be a list,
 ends at its start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adapters.cli.configure.document import Configuration, Kind
 from adapters.cli.configure.options import ConfigureOptions, service_url
-from adapters.cli.configure.resources import NAMES
+from adapters.cli.configure.resources import NAMES, PLAIN, SHARES
 from adapters.cli.input.source import InputError
 from adapters.cli.yaml_text import Body, load, plain
 
@@ -20,6 +20,8 @@ PATH = "/volcano"
 PLUGIN = "extender"
 REPLACED = "deviceshare"
 MANAGED = "extender.managedResources"
+
+_PLAIN = tuple(each.name for each in PLAIN)
 
 KIND = Kind(
     "Volcano scheduler configuration",
@@ -52,7 +54,12 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
         own = plugin
         tier.remove(plugin)
     url = _arguments(own).get("extender.urlPrefix") if own is not None else None
-    made = _plugin(service_url(options, PATH, url))
+    asks = options.plain_pods
+    if asks is None:
+        present_names = [] if own is None else _managed(own)
+        asks = not present_names or any(name in _PLAIN for name in present_names)
+    names = NAMES if asks else tuple(each.name for each in SHARES)
+    made = _plugin(service_url(options, PATH, url), names)
     if own is not None:
         _keep(own, made)
     tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
@@ -124,7 +131,12 @@ def _is_own(plugin: Body) -> bool:
     return isinstance(url, str) and urlsplit(url).path == PATH
 
 
-def _plugin(url: str) -> Body:
+def _managed(plugin: Body) -> list[Any]:
+    rows = _arguments(plugin).get(MANAGED)
+    return rows if isinstance(rows, list) else []
+
+
+def _plugin(url: str, names: Iterable[str]) -> Body:
     text = (
         "name: extender # in the first tier, or Volcano does not call it for victims\n"
         "arguments:\n"
@@ -137,7 +149,7 @@ def _plugin(url: str) -> Body:
         "  extender.reclaimableVerb: reclaimable\n"
         "  extender.allocateFuncVerb: allocate\n"
         "  extender.deallocateFuncVerb: deallocate\n"
-        f"  {MANAGED}:\n" + "".join(f"  - {name}\n" for name in NAMES)
+        f"  {MANAGED}:\n" + "".join(f"  - {name}\n" for name in names)
     )
     made, _ = load(text, str)
     return cast("Body", made)
@@ -150,8 +162,7 @@ def _keep(own: Body, made: Body) -> None:
             made[key] = value
     for key, value in own["arguments"].items():
         if key == MANAGED:
-            rows = value if isinstance(value, list) else ()
-            made["arguments"][key].extend(name for name in rows if name not in NAMES)
+            made["arguments"][key].extend(name for name in _managed(own) if name not in NAMES)
         elif key == "extender.httpTimeout" or key not in made["arguments"]:
             made["arguments"][key] = value
 

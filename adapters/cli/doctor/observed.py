@@ -131,10 +131,23 @@ class Observed:
         """DaemonSets of the node agent."""
         return [each for each in self.daemon_sets if _is(each, AGENT)]
 
+    def exempt(self) -> frozenset[str] | None:
+        """Namespaces in which the agents hide no card; None where that is not known."""
+        found = [
+            content.get("exempt")
+            for each in self.agents()
+            if (content := self._agent_settings(each.metadata.namespace, each.metadata.name))
+        ]
+        named = [frozenset(map(str, each)) for each in found if isinstance(each, list)]
+        return frozenset.intersection(*named) if named else None
+
+    def _agent_settings(self, namespace: str, name: str) -> Mapping[str, object]:
+        return _settings(self.config_maps.get((namespace, name)), "node.yaml")
+
     def _release(self, deployment: programs.Workload) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
-        settings = _settings(found)
+        settings = _settings(found, "sidecar.yaml")
         tls = settings.get("tls")
         managed = tls.get("managed") if isinstance(tls, dict) else None
         secret = managed.get("secret") if isinstance(managed, dict) else None
@@ -154,10 +167,10 @@ def _is(workload: programs.Workload, component: str) -> bool:
     return ours and found.get(_COMPONENT) == component
 
 
-def _settings(found: ConfigMap | None) -> Mapping[str, object]:
+def _settings(found: ConfigMap | None, key: str) -> Mapping[str, object]:
     try:
-        text = ((found and found.data) or {}).get("sidecar.yaml", "")
-        content = loader.load(text, lambda line: InputLocation("sidecar.yaml", line))
+        text = ((found and found.data) or {}).get(key, "")
+        content = loader.load(text, lambda line: InputLocation(key, line))
     except InputError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -124,6 +124,7 @@ class _Reader:
             if found.source is not None
         }
         wanted |= {(release.namespace, release.name) for release in seen.releases()}
+        wanted |= {(each.metadata.namespace, each.metadata.name) for each in seen.agents()}
         await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if any(map(reads_claims, seen.releases())):

@@ -19,11 +19,12 @@ from adapters.dialects.formats.hami_record import serves_node
 from adapters.dialects.formats.koordinator_result import read_record, write_whole_nvidia
 from adapters.dialects.formats.koordinator_scheduling import ranking, read_scheduling
 from adapters.dialects.formats.koordinator_words import ALLOCATED
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.nvidia import keys
 from adapters.dialects.nvidia import pod as pods
 from adapters.dialects.nvidia.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
-from core.hardware.card import Card
+from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import PluginShare, Ranking, Request
@@ -94,9 +95,10 @@ class Nvidia:
         """Nothing: the device plugin states numbers of devices, and no cards."""
         return NodeDescription()
 
-    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:  # noqa: ARG002
-        """None: the dialect describes no cards."""
-        return {}
+    def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
+        """Whole cards that our agent describes in this dialect, in place of the device plugin."""
+        own = [card for card in cards if keys.NAME in card.dialects and card.mode is not Mode.MIG]
+        return {GPU: sum(card.healthy for card in own)} if own else {}
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """For whole cards that HAMi's device plugin serves."""

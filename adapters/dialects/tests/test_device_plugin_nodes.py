@@ -70,13 +70,27 @@ def test_a_number_of_mig_devices_is_not_a_number_of_cards() -> None:
     assert (by_attribute.problems, by_attribute.mig_strategy) == ((), "single")
 
 
+def test_with_cards_of_several_models_the_label_counts_those_of_one() -> None:
+    """So of a healthy node; see newGPULabelers in internal/lm/mig-strategy.go."""
+    whole, sliced = read({GPU: "12"}, WHOLE), read({GPU: "12"}, SLICED)
+
+    assert (whole.problems, sliced.problems) == ((), ())
+    assert (whole.cards, sliced.cards) == (None, None)
+    assert read({GPU: "13"}, SLICED).problems == (
+        f"label {GPU}.count=2 x {GPU}.replicas=4 contradicts the capacity, 13 {GPU}",
+    )
+    single = {f"{GPU}.count": "7", f"{GPU}.slices.gi": "1"}
+    assert read({GPU: "14"}, single).problems == (
+        f"label {GPU}.count=7 contradicts the capacity, 14 {GPU}",
+    )
+
+
 def test_with_strategy_mixed_cards_in_mig_mode_are_not_in_the_resource() -> None:
     labels = {f"{GPU}.count": "2", "nvidia.com/mig.strategy": "mixed", f"{MIG}.count": "2"}
 
-    assert read({GPU: "1", MIG: "2"}, labels).problems == ()
-    assert read({MIG: "2", GPU: "3"}, labels).problems == (
-        f"label {GPU}.count=2 contradicts the capacity, 3 {GPU}",
-    )
+    for whole in ("0", "1", "3"):
+        assert read({GPU: whole, MIG: "2"}, labels).problems == ()
+    assert read({GPU: "1", MIG: "2"}, labels).cards == 2
     assert read({GPU: "1", MIG: "1"}, labels).problems == (
         f"label {MIG}.count=2 contradicts the capacity, 1 {MIG}",
     )
@@ -132,3 +146,12 @@ def test_an_empty_amount_with_labels_of_cards_is_a_problem() -> None:
 
     assert dict(found.resources) == {}
     assert found.problems == (f"label {GPU}.count=8 contradicts the capacity, 0 {GPU}",)
+
+
+@pytest.mark.parametrize("operand", ["device-plugin", "operands"])
+def test_where_the_operator_runs_no_device_plugin_an_empty_amount_is_right(operand: str) -> None:
+    """The kubelet states 0 from then on; see docs/nvidia-gpu-operator.md."""
+    off = {f"nvidia.com/gpu.deploy.{operand}": "false"}
+
+    assert read({GPU: "0"}, WHOLE | off).problems == ()
+    assert read({GPU: "4"}, WHOLE | off).problems != ()

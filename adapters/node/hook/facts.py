@@ -1,6 +1,6 @@
 """What decides about one container: gathered once, before the decision."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from operator import methodcaller
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from adapters.node.grants import GrantAnswer, Grants
 from adapters.node.hook.other_injectors import (
     InjectedMinors,
     injected_minors,
+    mounted_words,
     visible_words,
 )
 from adapters.node.injection.prepared import CLAIM_MARK
@@ -19,13 +20,28 @@ from core.requests.limits import GrantError
 _ADMITTED = methodcaller("startswith", f"{record.MARK}=")
 _CLAIM = f"{CLAIM_MARK}="
 
-AssignedDevices = Callable[[str, str], Set[str]]
-"""What device plugins made visible to a container, by uid of the pod and name of the container."""
+
+class GivenDevices(Struct, frozen=True):
+    """What device plugins gave one container, as the kubelet says.
+
+    Attributes:
+        visible: as their ``NVIDIA_VISIBLE_DEVICES`` names them.
+        passed: ids of those that they passed without that variable: by CDI, or by mounts.
+    """
+
+    visible: frozenset[str] = frozenset()
+    passed: frozenset[str] = frozenset()
 
 
-def none_assigned(_pod: str, _container: str) -> Set[str]:
+AssignedDevices = Callable[[str, str], GivenDevices]
+"""What device plugins gave a container, by uid of the pod and name of the container."""
+
+_NOTHING = GivenDevices()
+
+
+def none_assigned(_pod: str, _container: str) -> GivenDevices:
     """The agent does not know what device plugins gave: nothing counts as given."""
-    return frozenset()
+    return _NOTHING
 
 
 class ContainerFacts(Struct, frozen=True):
@@ -80,12 +96,23 @@ class ContainerFacts(Struct, frozen=True):
         The variable alone proves nothing: the pod's author can write it.
         """
         visible = self.visible
-        return bool(visible) and visible <= self.assigned(self.pod.uid, self.container.name)
+        return bool(visible) and visible <= self.given.visible | self.given.passed
+
+    @property
+    def given(self) -> GivenDevices:
+        """What device plugins gave the container."""
+        return self.assigned(self.pod.uid, self.container.name)
 
     @property
     def visible(self) -> frozenset[str]:
         """How the container names cards to the runtime; empty where it names none."""
-        return visible_words(self.container.env)
+        return visible_words(self.container.env) | mounted_words(self.container.mounts)
+
+    @property
+    def foreign_mounts(self) -> frozenset[str]:
+        """The cards that the container's mounts name, and that no device plugin gave it."""
+        mounted = mounted_words(self.container.mounts)
+        return mounted - self.given.passed if mounted else mounted
 
     @property
     def requests_share(self) -> bool:

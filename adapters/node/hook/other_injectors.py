@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from adapters.dialects import registry
 from adapters.dialects.info import RuntimeHook
 from adapters.node.injection.hami_core import COMPUTE, MEMORY
-from adapters.node.nri.model import NriContainer, PodSandbox, names_and_values
+from adapters.node.nri.model import Mount, NriContainer, PodSandbox, names_and_values
 from core.requests.limits import Limits
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
@@ -25,6 +25,12 @@ UUID_PREFIXES = ("GPU-", "MIG-")
 _VISIBLE = f"{VISIBLE_DEVICES}="
 _NO_CARD = frozenset({"", "none", "void"})
 """Values that name no card (NVIDIA Container Toolkit internal/config/image/devices.go)."""
+
+LIST_FOLDER = "/var/run/nvidia-container-devices"
+"""Mounts of ``_LIST_SOURCE`` below it name cards to NVIDIA's runtime, and the variable names the
+folder (NVIDIA Container Toolkit internal/config/image/cuda_image.go; k8s-device-plugin
+internal/plugin/server.go, strategy ``volume-mounts``)."""
+_LIST_SOURCE = "/dev/null"
 
 _MINORS = re.compile(r"\d+(,\d+)*")
 
@@ -68,7 +74,22 @@ def visible_words(env: Sequence[str]) -> frozenset[str]:
     a device plugin's value and the author's: the words of all of them count.
     """
     values = [line.removeprefix(_VISIBLE) for line in env if line.startswith(_VISIBLE)]
-    return frozenset(word.strip() for value in values for word in value.split(",")) - _NO_CARD
+    words = (word.strip() for value in values for word in value.split(","))
+    return frozenset(word for word in words if names_card(word))
+
+
+def names_card(word: str) -> bool:
+    """Whether an item of the variable names a card, and not none or a folder of mounts."""
+    return word not in _NO_CARD and not word.startswith("/")
+
+
+def mounted_words(mounts: Sequence[Mount]) -> frozenset[str]:
+    """How the mounts of a container name cards to NVIDIA's runtime."""
+    return frozenset(
+        mount.destination.removeprefix(f"{LIST_FOLDER}/")
+        for mount in mounts
+        if mount.source == _LIST_SOURCE and mount.destination.startswith(f"{LIST_FOLDER}/")
+    )
 
 
 def verify_injected(

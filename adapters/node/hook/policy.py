@@ -102,6 +102,10 @@ class Policy:
         equipment = self.equipment()
         # Guards, because a class pattern would read every property, also those of no rule yet.
         match grant:
+            # Mounts name cards that no device plugin gave, whatever the variable says: reject.
+            case _ if equipment.cards and not facts.exempt and facts.foreign_mounts:
+                foreign = ", ".join(sorted(facts.foreign_mounts))
+                raise GrantError(f"its mounts name {foreign}, which no device plugin gave it")
             # No allocation for this pod, and its scheduler wrote a result: wait.
             case GrantStatus.NOT_RECORDED if facts.has_result:
                 return NoGrantYet.GRANT
@@ -109,7 +113,7 @@ class Policy:
             case GrantStatus.NOT_RECORDED if facts.admitted:
                 raise _unanswered(grant)
             # The same, and a device plugin gave cards, of which nothing is known yet: wait.
-            case GrantStatus.NOT_RECORDED if facts.device_plugin and not self.grants.known:
+            case GrantStatus.NOT_RECORDED if not self.grants.known and _has_plugins_cards(facts):
                 return NoGrantYet.GRANT
             # Another component's hook, such as Koordinator's, has acted: it must agree.
             case _ if facts.injected is not None:
@@ -120,8 +124,10 @@ class Policy:
             case Limits():
                 return plan_share(grant, facts.pod, facts.container, equipment)
             # A device plugin serves the pod: the container keeps what it gave, if that is free.
-            case GrantStatus.OTHER_COMPONENT | GrantStatus.NOT_RECORDED if facts.device_plugin:
-                return self._of_plugin(facts, equipment)
+            case GrantStatus.OTHER_COMPONENT | GrantStatus.NOT_RECORDED if self._keeps(
+                facts, equipment
+            ):
+                return _UNCHANGED
             # Admission saw the request, and nothing was granted: reject.
             case GrantStatus() if facts.admitted:
                 raise _unanswered(grant)
@@ -135,23 +141,24 @@ class Policy:
             case _:
                 return plan_void(equipment)
 
-    def _of_plugin(self, facts: ContainerFacts, equipment: Equipment) -> AdjustmentPlan:
-        """Nothing to change where the cards of a device plugin are no other pod's.
+    def _keeps(self, facts: ContainerFacts, equipment: Equipment) -> bool:
+        """Whether a container keeps the names of cards that it has: a device plugin wrote them.
 
         The kubelet does not know the ledger. The service lets no such pod on a node where a card
         that it may get is allocated, but a pod can come to a node past the service.
 
         Raises:
-            GrantError: the ledger gave one of the cards to another pod.
+            GrantError: the ledger gave one of the device plugin's cards to another pod.
         """
-        cards = equipment.named_cards(facts.visible)
-        holders = self.grants.holders(cards, facts.pod.uid)
+        kept = facts.device_plugin
+        given = facts.given.passed | (facts.visible if kept else frozenset())
+        holders = self.grants.holders(equipment.named_cards(given), facts.pod.uid)
         if holders:
             raise GrantError(
-                f"a device plugin gave {', '.join(sorted(facts.visible))},"
+                f"a device plugin gave {', '.join(sorted(given))},"
                 f" which the ledger gave to {', '.join(sorted(holders))}"
             )
-        return _UNCHANGED
+        return kept
 
     def _of_claim(self, claim: str, facts: ContainerFacts) -> AdjustmentPlan:
         """What our driver prepared; the runtime has applied it already.
@@ -200,6 +207,10 @@ class Policy:
 def _unanswered(status: GrantStatus) -> GrantError:
     """A container has admission's mark and no share."""
     return GrantError(f"admission saw a request for a share ({record.MARK}), but {status.value}")
+
+
+def _has_plugins_cards(facts: ContainerFacts) -> bool:
+    return facts.device_plugin or bool(facts.given.passed)
 
 
 def _name(facts: ContainerFacts) -> str:

@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from adapters.node.hook.facts import GivenDevices
+from adapters.node.hook.other_injectors import names_card
 from adapters.node.kubelet.checkpoint import MAX_FILE, CheckpointError, DeviceAssignment, read
 from adapters.node.log import log_event
+from adapters.wire.hardware import is_reported
 
 
 @dataclass(slots=True)
@@ -40,8 +43,8 @@ class KubeletAssignments:
         self._problem = problem
         return self._known
 
-    def visible(self, pod: str, container: str) -> frozenset[str]:
-        """What device plugins made visible to a container by ``NVIDIA_VISIBLE_DEVICES``.
+    def given(self, pod: str, container: str) -> GivenDevices:
+        """What device plugins gave a container.
 
         The kubelet writes the file before it creates the container.
 
@@ -49,9 +52,13 @@ class KubeletAssignments:
             pod: uid.
             container: its name.
         """
-        return frozenset(
-            word
-            for one in self.read()
-            if one.pod == pod and one.container == container
-            for word in one.visible
+        own = [one for one in self.read() if one.pod == pod and one.container == container]
+        return GivenDevices(
+            frozenset(word for one in own for word in one.visible if names_card(word)),
+            frozenset(
+                device
+                for one in own
+                if is_reported(one.resource) and not any(map(names_card, one.visible))
+                for device in one.without_replicas
+            ),
         )

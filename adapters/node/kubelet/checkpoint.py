@@ -24,6 +24,9 @@ MAX_FILE = 64 << 20
 
 _ENVS = 1
 
+_REPLICA = "::"
+"""Before a replica's number in a device's id (NVIDIA k8s-device-plugin internal/rm/devices.go)."""
+
 
 class CheckpointError(ValueError):
     """The bytes are not a valid checkpoint."""
@@ -46,6 +49,11 @@ class DeviceAssignment:
     resource: str
     devices: tuple[str, ...]
     visible: tuple[str, ...] = ()
+
+    @property
+    def without_replicas(self) -> tuple[str, ...]:
+        """The device behind each id; the same more than once where it has several replicas."""
+        return tuple(device.split(_REPLICA)[0] for device in self.devices)
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="pascal"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from adapters.node.grants import LedgerGrants
 from adapters.node.hardware.model import Hardware
-from adapters.node.hook.other_injectors import UUID_PREFIXES
+from adapters.node.hook.other_injectors import UUID_PREFIXES, names_card
 from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.checkpoint import DeviceAssignment
 from adapters.wire.hardware import DeviceHolding, is_reported
@@ -19,9 +19,6 @@ from core.requests.grant import KUBELET
 
 INTERVAL = 2.0
 """Seconds between two readings, while there is a pod whose cards the ledger does not know."""
-
-_REPLICA = "::"
-"""Before a replica's number in a device's id (NVIDIA k8s-device-plugin internal/rm/devices.go)."""
 
 
 def holdings(
@@ -78,8 +75,8 @@ class _Cards:
     def of(self, one: DeviceAssignment) -> set[str]:
         """The cards of a container; none where any of them is unknown or ambiguous."""
         visible = one.visible
-        devices = _all([device.split(_REPLICA)[0] for device in one.devices], self.names)
-        if all(word == "void" or word.startswith("/") for word in visible):
+        devices = _all(one.without_replicas, self.names)
+        if not any(map(names_card, visible)):
             return devices
         if all(word.startswith(UUID_PREFIXES) for word in visible):
             return _all(visible, self.names)

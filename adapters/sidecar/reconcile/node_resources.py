@@ -40,6 +40,9 @@ def amounts(
 ) -> dict[str, int]:
     """Return the amounts that a node's status should have, by the name of the resource.
 
+    Of a resource of several dialects it is the largest: where the ledger chooses, a sum must not
+    keep a pod out that a card has room for.
+
     The present amounts do not count: a dialect takes cards for withdrawn where their resource is
     0, and these would never come back.
 
@@ -52,12 +55,11 @@ def amounts(
     """
     bare = msgspec.structs.replace(node, status=NodeStatus())
     cards = read_node(bare, device, dialects, agent)[0].cards
-    return {
-        name: amount
-        for dialect in dialects
-        if dialect.name in wanted
-        for name, amount in dialect.resources(cards).items()
-    }
+    found: dict[str, int] = {}
+    for dialect in dialects:
+        for name, amount in dialect.resources(cards).items() if dialect.name in wanted else ():
+            found[name] = max(amount, found.get(name, 0))
+    return found
 
 
 def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from e2e.harness.doubles.captures import compare
 from e2e.harness.doubles.recorder import Call, Recorder, recorder
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.configured import CONFIGS, configured
 from e2e.harness.schedulers.schedulers import start_volcano_controllers, start_volcano_scheduler
 from e2e.harness.schedulers.volcano import (
     GROUPS,
@@ -41,6 +42,7 @@ from e2e.testbed.versions import GoComponent, components
 
 pytestmark = pytest.mark.local
 
+PLAIN = "nvidia.com/gpu"
 SHARE = {"cpu": "1", NUMBER: "1", MEMORY: "4000"}
 WHOLE = {"cpu": "1", NUMBER: "1", MEMORY: "8000"}
 NODES = ("gpu-0", "gpu-1", "gpu-2")
@@ -298,6 +300,24 @@ def test_a_pod_without_a_managed_resource_never_reaches_the_extender(
         within(30, partial(has_node, plane, "plain"))
 
     assert extender.calls == []
+
+
+@pytest.mark.usefixtures("extender")
+def test_plain_pods_are_bound_without_dragoman_where_it_is_not_asked_about_them(
+    plane: ControlPlane,
+) -> None:
+    """Nothing listens at the address: to vc-scheduler all replicas are away."""
+    file = CONFIGS / "volcano-scheduler-configmap.yaml"
+    text = configured("vc-scheduler", file, "--url", "http://127.0.0.1:1", "--no-plain-pods")
+    plane.api.create("/api/v1/nodes", fake_node("of-plugin", RESOURCES | {PLAIN: "1"}))
+
+    with turn(partial(start_volcano_scheduler, plane, text), plane):
+        add(plane, "share", SHARE)
+        add(plane, "plain", {PLAIN: "1"})
+        within(60, partial(has_node, plane, "plain"))
+    plane.api.delete("/api/v1/nodes/of-plugin")
+
+    assert not has_node(plane, "share")
 
 
 def test_managed_resources_as_a_string_end_the_scheduler(

@@ -189,3 +189,35 @@ def test_another_extender_for_a_plain_resource_excludes_dragoman(scheduler: Sche
 
     with pytest.raises(InputError, match=r"'metax-tech\.com/gpu' excludes Dragoman"):
         extenders(scheduler, given(rival))
+
+
+def volcanos(text: Source, **options: Any) -> set[str]:
+    """The resources about which vc-scheduler asks."""
+    made = yaml.safe_load(configure(Scheduler.VOLCANO, text, ConfigureOptions(**options)).after)
+    (own,) = (each for each in made["tiers"][0]["plugins"] if each["name"] == "extender")
+    return set(own["arguments"]["extender.managedResources"])
+
+
+def test_vc_scheduler_which_has_one_extender_can_leave_plain_pods_alone() -> None:
+    """Such a pod then never waits for Dragoman; see IsInterested in Volcano's extender.go."""
+    text = source("tiers:\n- plugins:\n  - name: gang\n")
+    plain = {each["name"] for each in PLAIN}
+
+    assert volcanos(text) == {*NAMES}
+    assert volcanos(text, plain_pods=False) == {*NAMES} - plain
+
+
+def test_whether_vc_scheduler_asks_about_plain_pods_stays_until_the_option_says_otherwise() -> None:
+    text = source("tiers:\n- plugins:\n  - name: gang\n")
+    without = configure(Scheduler.VOLCANO, text, ConfigureOptions(plain_pods=False)).after
+
+    again = configure(Scheduler.VOLCANO, source(without), ConfigureOptions()).after
+
+    assert again == without
+    assert volcanos(source(without), plain_pods=True) == {*NAMES}
+
+
+@BOTH
+def test_the_option_is_for_vc_scheduler_alone(scheduler: Scheduler) -> None:
+    with pytest.raises(InputError, match="--plain-pods: is for vc-scheduler"):
+        extenders(scheduler, given(), plain_pods=False)

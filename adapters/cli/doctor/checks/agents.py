@@ -37,7 +37,7 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         yield _daemon_set(each)
     if "pods" in seen.unreadable:
         return
-    pods = {pod.spec.node_name: pod for pod in seen.pods if _is_agent(pod, agents)}
+    pods = {pod.spec.node_name: pod for pod in seen.pods if is_agent(pod, agents)}
     reported = {each.metadata.name for each in seen.ledgers if each.status is not UNSET}
     described = nodes_with_cards(seen)
     for node in seen.nodes:
@@ -99,7 +99,8 @@ def _states_shares(node: ProgramNode) -> bool:
     return any(str(amounts.get(name, "0")) != "0" for name in names)
 
 
-def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
+def is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
+    """Whether a pod is of one of the agents' DaemonSets."""
     names = [(each.metadata.namespace, each.metadata.name) for each in agents]
     return any(
         pod.metadata.namespace == namespace and pod.metadata.name.startswith(f"{name}-")

@@ -42,14 +42,14 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     alone = {name: each for name, each in stated.items() if each and name not in described}
     if alone:
         yield _not_ours(alone, pods, readable="pods" not in seen.unreadable)
+    plugins = {pod.spec.node_name for pod in seen.pods if _is_nvidias_plugin(pod)}
     beside = [
         name
         for name, node in described.items()
-        if stated.get(name) and node.by_agent and not node.has_dialect(HAMI)
+        if (stated.get(name) or name in plugins) and node.by_agent and not node.has_dialect(HAMI)
     ]
     if beside:
         yield warning(CHECK, f"{_both('the agent', beside)}{_users(beside, pods)}", _REMEDY)
-    plugins = {pod.spec.node_name for pod in seen.pods if _is_nvidias_plugin(pod)}
     twice = [n for n, node in described.items() if node.has_dialect(HAMI) and n in plugins]
     if twice:
         yield warning(CHECK, f"{_both('the one of HAMi', twice)}{_users(twice, pods)}", _REMEDY)

@@ -3,11 +3,27 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from adapters.cli.doctor.checks.agents import is_agent
 from adapters.cli.doctor.finding import CheckResult, ok, warning
 from adapters.cli.doctor.observed import Observed
 from adapters.cli.doctor.programs import Workload
 
 CHECK = "injectors"
+
+_NAMED = 5
+"""Pods that are named, at most."""
+
+_NEED_EVERY_CARD = (
+    "dcgm",
+    "gpu-feature-discovery",
+    "gpu-operator-validator",
+    "hami",
+    "k8s-device-plugin",
+    "k8s-mig-manager",
+    "volcano-vgpu-device-plugin",
+)
+"""Parts of the names of images that use all cards and request none. Source: the Dockerfiles of
+NVIDIA's (``NVIDIA_VISIBLE_DEVICES=all``), HAMi charts/hami/templates/device-plugin."""
 
 
 class _Known(NamedTuple):
@@ -61,12 +77,42 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     ]
     if not found:
         yield ok(CHECK, "no device plugin that Dragoman knows; the agents report the cards")
+    yield from _without_cards(seen)
     for known, workload in found:
         name = f"{known.name} ({workload.metadata.namespace}/{workload.metadata.name})"
         if known.overlap:
             yield warning(CHECK, f"{name}: {known.overlap}", known.remedy)
         else:
             yield ok(CHECK, f"{name} {known.does}")
+
+
+def _without_cards(seen: Observed) -> Iterator[CheckResult]:
+    """A finding where the agents hide the cards from components that need them."""
+    exempt = seen.exempt()
+    if exempt is None:
+        return
+    agents = seen.agents()
+    nodes = {pod.spec.node_name for pod in seen.pods if is_agent(pod, agents)}
+    pods = [
+        f"{pod.metadata.namespace}/{pod.metadata.name}"
+        for pod in seen.pods
+        if pod.spec.node_name in nodes and pod.metadata.namespace not in exempt
+        if any(_needs_every_card(each.image_name) for each in pod.spec.containers)
+    ]
+    if pods:
+        more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
+        spaces = ",".join(sorted({*exempt, *(name.partition("/")[0] for name in pods)}))
+        yield warning(
+            CHECK,
+            f"the agent hides the cards from {', '.join(pods[:_NAMED])}{more}: components that need"
+            " every card and request none",
+            f"helm upgrade with --set 'node.exempt={{{spaces}}}'; tenants must not be able to"
+            " create pods there",
+        )
+
+
+def _needs_every_card(image: str) -> bool:
+    return any(part in image for part in _NEED_EVERY_CARD)
 
 
 def _known(workload: Workload) -> _Known | None:

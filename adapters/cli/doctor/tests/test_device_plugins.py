@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.tests.sound_cluster import (
     NAME,
@@ -119,6 +121,22 @@ def test_a_resource_that_the_service_wrote_is_no_device_plugin() -> None:
     assert of_plugins(cluster) == []
 
 
+def test_a_resource_that_the_service_and_the_plugin_both_state_is_a_warning() -> None:
+    """The plugin's pod shows it: the annotation says that all amounts are the service's."""
+    cluster = a_sound_cluster()
+    stating(cluster, "gpu-1", **{"dragoman.dev/published": json.dumps({GPU: 8, MIG: 2})})
+    with_agent(cluster, "gpu-1")
+    plugin = {"name": "plugin", "image": "example.org/nvidia/k8s-device-plugin:v0.17.1"}
+    cluster.add(a_pod("plugin", "gpu-operator", plugin, nodeName="gpu-1"))
+
+    (found,) = of_plugins(cluster)
+
+    assert found.level is FindingLevel.WARNING
+    assert found.text == (
+        "NVIDIA's device plugin and the agent give the same cards to containers on gpu-1"
+    )
+
+
 def test_hamis_plugin_alone_is_fine_and_nvidias_beside_it_a_warning() -> None:
     cluster = a_sound_cluster()
     stating(cluster, "gpu-1", **{"hami.io/node-nvidia-register": HAMI})
@@ -143,6 +161,34 @@ def test_a_report_of_an_agent_that_cannot_be_read_describes_nothing() -> None:
     cluster.add({"kind": "NodeLedger", "metadata": {"name": "gpu-1"}, "spec": {}, "status": status})
 
     assert "1 node states" in of_plugins(cluster)[0].text
+
+
+@pytest.mark.parametrize(
+    "image", ["nvidia/dcgm-exporter:4.2", "nvidia/k8s-device-plugin:v0.17.1", "hami:v2.10"]
+)
+def test_a_component_that_needs_every_card_must_be_in_an_exempt_namespace(image: str) -> None:
+    """The agent hides the cards of a container without a share, whatever its image asks."""
+    cluster = a_sound_cluster()
+    container = {"name": "main", "image": f"example.org/{image}"}
+    for name, space in (("own", "kube-system"), ("watcher", "gpu-operator")):
+        cluster.add(a_pod(name, space, container, nodeName="n1"))
+    cluster.add(a_pod("elsewhere", "other", container, nodeName="n2"))
+    seen = of_injectors(cluster)
+
+    config = cluster.find("configmaps", f"{NAME}-node")["data"]
+    config["node.yaml"] = 'exempt: ["gpu-operator", "kube-system"]'
+    exempt = of_injectors(cluster)
+    config["node.yaml"] = "exempt: {"
+    unreadable = of_injectors(cluster)
+
+    (found,) = seen
+    assert found.text.startswith("the agent hides the cards from gpu-operator/watcher")
+    assert "node.exempt" in found.remedy
+    assert exempt == unreadable == []
+
+
+def of_injectors(cluster: SoundCluster) -> list[CheckResult]:
+    return [each for each in cluster.problems() if each.check == "injectors"]
 
 
 def test_nvidias_daemon_set_alone_is_no_warning() -> None:

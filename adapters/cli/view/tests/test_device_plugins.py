@@ -42,12 +42,12 @@ def test_an_audit_of_a_healthy_cluster_has_no_finding_and_no_warning() -> None:
 
 
 def test_labels_that_contradict_the_amounts_are_a_note(tmp_path: Path) -> None:
-    result = command("audit", "-f", changed(tmp_path, "dgx-1", count="4"))
+    result = command("audit", "-f", changed(tmp_path, "dgx-1", count="16"))
 
     assert result.exit_code == 1
     (line,) = (each for each in result.stdout.splitlines() if each.startswith("note "))
     assert line.split()[1:3] == ["device-plugin-labels", "dgx-1"]
-    assert "nvidia.com/gpu.count=4 contradicts the capacity, 8 nvidia.com/gpu" in line
+    assert "nvidia.com/gpu.count=16 contradicts the capacity, 8 nvidia.com/gpu" in line
 
 
 def test_the_nodes_have_a_table_of_their_own() -> None:

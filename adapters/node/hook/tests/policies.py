@@ -1,10 +1,9 @@
 """A policy on a node with four cards, for tests."""
 
-from collections.abc import Set
-
 from msgspec.structs import replace as changed
 
 from adapters.node.grants import LedgerGrants
+from adapters.node.hook.facts import GivenDevices
 from adapters.node.hook.policy import NoGrantYet, Policy
 from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
@@ -27,12 +26,18 @@ AUTHORS = ["GPU-2", "GPU-0,GPU-2", "2", "0,1", "all", "nvidia.com/gpu=0", "MIG-7
 
 
 def policy(
-    profile: VendorProfile, held: NodeLedger | None, *exempt: str, assigned: str = ""
+    profile: VendorProfile,
+    held: NodeLedger | None,
+    *exempt: str,
+    assigned: str = "",
+    passed: str = "",
 ) -> Policy:
-    """``assigned``: what device plugins gave to the containers named main."""
+    """``assigned``, ``passed``: what device plugins gave to the containers named main."""
 
-    def given(_pod: str, name: str) -> Set[str]:
-        return set(assigned.split(",")) if name == "main" else set()
+    def given(_pod: str, name: str) -> GivenDevices:
+        if name != "main":
+            return GivenDevices()
+        return GivenDevices(*(frozenset(filter(None, t.split(","))) for t in (assigned, passed)))
 
     return Policy(LedgerGrants(held), lambda: equipment(nvidia=profile), frozenset(exempt), given)
 

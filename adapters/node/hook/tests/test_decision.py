@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects import record, registry
 from adapters.node.grants import GrantAnswer, GrantStatus
+from adapters.node.hook.facts import GivenDevices
 from adapters.node.hook.other_injectors import (
     InjectorConflictError,
     injected_minors,
@@ -54,7 +55,11 @@ pods = st.builds(
 )
 containers = st.lists(st.sampled_from(ENV), max_size=3).map(lambda env: container(*env))
 
-assignments = st.frozensets(st.sampled_from(["GPU-1", "GPU-2", "1", "MIG-1"]), max_size=3)
+assignments = st.builds(
+    GivenDevices,
+    st.frozensets(st.sampled_from(["GPU-1", "GPU-2", "1", "MIG-1"]), max_size=3),
+    st.frozensets(st.sampled_from(["GPU-1", "GPU-2", "MIG-1"]), max_size=2),
+)
 
 
 @dataclass
@@ -62,6 +67,7 @@ class FixedGrants:
     """Grants that answer every lookup in the same way, and keep the lookups."""
 
     answer: GrantAnswer | GrantError
+    known: bool = True
     lookups: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def lookup(self, pod: str, container: str) -> GrantAnswer:
@@ -76,8 +82,6 @@ class FixedGrants:
     def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    known = True
-
     async def wait_until_known(self) -> None: ...
 
     def next_change(self) -> Coroutine[Any, Any, object]:
@@ -85,40 +89,47 @@ class FixedGrants:
 
 
 def ordered(
-    grants: FixedGrants, pod: PodSandbox, to: NriContainer, assigned: frozenset[str]
+    grants: FixedGrants, pod: PodSandbox, to: NriContainer, gave: GivenDevices
 ) -> AdjustmentPlan | NoGrantYet:
     """The rules in order, each condition written out."""
     answer = grants.lookup(pod.uid, to.name)
     marked = any(line.startswith(f"{record.MARK}=") for line in to.env)
-    plugged = bool(visible_words(to.env)) and visible_words(to.env) <= assigned
+    named = visible_words(to.env)
+    plugged = bool(named) and named <= gave.visible | gave.passed
     promised = not registry.allocation_annotations().isdisjoint(pod.annotation_keys)
     if answer is GrantStatus.NOT_RECORDED and promised:
         return NoGrantYet.GRANT
     if answer is GrantStatus.NOT_RECORDED and marked:
         raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
+    if answer is GrantStatus.NOT_RECORDED and not grants.known and (plugged or gave.passed):
+        return NoGrantYet.GRANT
     injected = injected_minors(pod, to.env)
     if injected is not None:
         verify_injected(injected, answer if isinstance(answer, Limits) else None, to)
         return AdjustmentPlan()
     if isinstance(answer, Limits):
         return plan_share(answer, pod, to, EQUIPMENT)
-    if answer in {GrantStatus.OTHER_COMPONENT, GrantStatus.NOT_RECORDED} and plugged:
+    if answer is not GrantStatus.NO_SHARE and plugged:
         return AdjustmentPlan()
     if marked:
         raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
     return AdjustmentPlan() if pod.namespace in EXEMPT else plan_void(EQUIPMENT)
 
 
-@given(answers, pods, containers, assignments)
+@given(answers, pods, containers, assignments, st.booleans())
 def test_the_table_decides_as_the_ordered_conditions_with_one_lookup(
-    answer: GrantAnswer | GrantError, pod: PodSandbox, to: NriContainer, assigned: frozenset[str]
+    answer: GrantAnswer | GrantError,
+    pod: PodSandbox,
+    to: NriContainer,
+    gave: GivenDevices,
+    known: bool,
 ) -> None:
-    grants = FixedGrants(answer)
-    policy = Policy(grants, lambda: EQUIPMENT, EXEMPT, lambda *_: assigned)
+    grants = FixedGrants(answer, known)
+    policy = Policy(grants, lambda: EQUIPMENT, EXEMPT, lambda *_: gave)
     expected: AdjustmentPlan | NoGrantYet | str
     found: AdjustmentPlan | NoGrantYet | str
     try:
-        expected = ordered(FixedGrants(answer), pod, to, assigned)
+        expected = ordered(FixedGrants(answer, known), pod, to, gave)
     except (GrantError, InjectorConflictError) as error:
         expected = repr(error)
 

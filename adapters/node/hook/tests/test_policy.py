@@ -6,6 +6,7 @@ from msgspec.structs import replace as changed
 
 from adapters.dialects import record
 from adapters.node.hook.audit import audit_shares
+from adapters.node.hook.other_injectors import LIST_FOLDER
 from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
 from adapters.node.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
 from adapters.node.injection.adjustment import Equipment
@@ -13,6 +14,7 @@ from adapters.node.injection.profiles import VendorProfile
 from adapters.node.nri.model import (
     Adjustment,
     ContainerState,
+    Mount,
     PodSandbox,
 )
 from adapters.node.tests.builders import ASKING, POD, container, ledger
@@ -21,6 +23,8 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.grant import AllocationState as Firmness
+
+VOID = Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
 
 
 def test_a_granted_container_gets_its_share(profile: VendorProfile, tmp_path: Path) -> None:
@@ -88,6 +92,44 @@ def test_no_device_plugin_gives_a_card_that_the_ledger_gave_away(
 
     with pytest.raises(RejectError, match="which the ledger gave to"):
         adjust(there, PodSandbox(uid="x"), plugged)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        (),
+        ("NVIDIA_VISIBLE_DEVICES=void",),
+        ("NVIDIA_VISIBLE_DEVICES=all",),
+        (f"NVIDIA_VISIBLE_DEVICES={LIST_FOLDER}",),
+    ],
+)
+def test_cards_that_a_device_plugin_passes_by_cdi_or_by_mounts_are_the_kubelets(
+    profile: VendorProfile, named: tuple[str, ...]
+) -> None:
+    """The plugin's strategies without a card in the variable; the kubelet's ids say which."""
+    other = PodSandbox(uid="x")
+    free, taken, unknown = (
+        policy(profile, ledger(HALF), passed=card) for card in ("GPU-0", "GPU-1", "GPU-unknown")
+    )
+
+    assert adjust(free, other, container(*named)) in (NO_ADJUSTMENT, VOID)
+    for there in (taken, unknown):
+        with pytest.raises(RejectError, match="which the ledger gave to ai/train"):
+            adjust(there, other, container(*named))
+    waiting = policy(profile, None, passed="GPU-0")
+    assert adjust(waiting, other, container(*named)) is NoGrantYet.GRANT
+
+
+def test_a_mount_names_a_card_as_the_variable_does(profile: VendorProfile) -> None:
+    """NVIDIA's runtime takes the names of such mounts, the author's too."""
+    there = policy(profile, ledger(HALF), passed="GPU-0")
+    own, more = (Mount(f"{LIST_FOLDER}/{card}", "bind", "/dev/null") for card in ("GPU-0", "GPU-1"))
+    given = container(f"NVIDIA_VISIBLE_DEVICES={LIST_FOLDER}")
+
+    assert adjust(there, PodSandbox(uid="x"), changed(given, mounts=(own,))) == NO_ADJUSTMENT
+    for pod in (PodSandbox(uid="x"), POD):
+        with pytest.raises(RejectError, match="its mounts name GPU-1, which no device plugin"):
+            adjust(there, pod, changed(given, mounts=(own, more)))
 
 
 def test_a_node_without_known_cards_is_not_ours(profile: VendorProfile) -> None:

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from adapters.node.hook.facts import GivenDevices
+from adapters.node.hook.other_injectors import LIST_FOLDER
 from adapters.node.kubelet.assignments import KubeletAssignments
 from adapters.node.kubelet.tests.test_checkpoint import answer, file, row
 
@@ -40,10 +42,25 @@ def test_an_invalid_file_leaves_the_known_devices_and_is_logged_once(
 def test_a_container_sees_what_device_plugins_answered_for_it_alone(tmp_path: Path) -> None:
     place = tmp_path / "checkpoint"
     assignments = KubeletAssignments(place)
-    missing = assignments.visible("7", "c")
+    missing = assignments.given("7", "c")
     place.write_bytes(file(row(AllocResp=answer(NVIDIA_VISIBLE_DEVICES="GPU-0"))))
 
-    assert missing == frozenset()
-    assert assignments.visible("7", "c") == {"GPU-0"}
-    assert assignments.visible("7", "other") == frozenset()
-    assert assignments.visible("8", "c") == frozenset()
+    assert missing == GivenDevices()
+    assert assignments.given("7", "c") == GivenDevices(visible=frozenset({"GPU-0"}))
+    assert assignments.given("7", "other") == GivenDevices()
+    assert assignments.given("8", "c") == GivenDevices()
+
+
+@pytest.mark.parametrize("names", ["", "void", LIST_FOLDER])
+def test_without_a_card_in_the_variable_the_kubelets_ids_are_the_cards(
+    tmp_path: Path, names: str
+) -> None:
+    place = tmp_path / "checkpoint"
+    response = answer(NVIDIA_VISIBLE_DEVICES=names)
+    cards = row(DeviceIDs={"0": ["GPU-1::3", "MIG-2"]}, AllocResp=response)
+    other = row(ResourceName="rdma/hca", DeviceIDs={"0": ["mlx5_0"]})
+    place.write_bytes(file(cards, other))
+
+    found = KubeletAssignments(place).given("7", "c")
+
+    assert found == GivenDevices(passed=frozenset({"GPU-1", "MIG-2"}))

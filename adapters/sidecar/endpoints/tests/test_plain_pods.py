@@ -1,6 +1,7 @@
 """Pods that a device plugin serves, on nodes of the ledger and on others."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from adapters.stores.store import Change
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET
+from core.tests.builders import a_card
 
 PLAIN = (
     {"nvidia.com/gpu": 1},
@@ -92,6 +94,26 @@ def test_a_plain_pod_on_a_node_of_the_ledger_leaves_its_cards_to_no_other() -> N
     assert "may be in use by a pod whose card the kubelet chose" in str(response(refused))
     assert "the kubelet, which would choose the card, does not know it" in str(response(second))
     assert used(bench, "n2") == ["uid-q"]
+
+
+def test_an_agent_that_publishes_nvidia_gives_plain_pods_whole_cards_of_the_ledger() -> None:
+    """Without the device plugin: nothing else describes the cards in a dialect of the request."""
+
+    async def work() -> tuple[Json, Json, Json, Bench]:
+        bench = await a_service(pods=[plain(), plain("q"), a_pod("r")])
+        cards = (replace(a_card(), node="new", dialects=frozenset({"nvidia"})),)
+        await bench.store.write(NodeLedger.of(Node("new", cards)), None)
+        await bench.sync()
+        first, second, share = [await bind(bench, name, "new") for name in "pqr"]
+        return first, second, share, bench
+
+    first, second, share, bench = run(work())
+
+    (held,) = bench.service.ledgers.inventory.ledger("new").allocations.values()
+    assert response(first)["allowed"] is True
+    assert (held.dialect, [grant.card for grant in held.grants]) == ("nvidia", ["a"])
+    assert not response(second)["allowed"]
+    assert not response(share)["allowed"]
 
 
 def test_filter_and_scores_prefer_no_node() -> None:

@@ -304,6 +304,44 @@ def test_a_pod_of_nvidias_plugin_gets_and_keeps_the_cards_that_the_kubelet_assig
     asyncio.run(tried())
 
 
+def test_a_node_whose_agent_comes_and_goes_gives_no_card_twice() -> None:
+    """A plain pod runs before the first report, and a share when the agent is taken away."""
+
+    async def tried() -> None:
+        rig = await a_rig(a_node("n1", cards=0))
+        plain = bound(read_pod(a_pod("plain", limits={"nvidia.com/gpu": 1})), "n1")
+        share = read_pod(a_pod("share"))
+        cards = tuple(replace(c, dialects=frozenset({"volcano"})) for c in NODE.cards)
+        holding = DeviceHolding("uid-plain", "main", "nvidia.com/gpu", 1, (cards[0].uuid,))
+        rig.see(plain)
+        await rig.reconciler.reconcile("n1")
+        assert (await rig.ledger()).allocations == {}
+        before = await rig.store.read("n1")
+
+        rig.cache.put_hardware("n1", NodeHardware(cards))
+        await rig.reconciler.reconcile("n1")
+        # In one write, so that no share is committed between the cards and the pod.
+        after = await rig.store.read("n1")
+        assert before is not None
+        assert after is not None
+        assert int(after.version) == int(before.version) + 1
+        assert placed(share, await rig.ledger()) is None
+        rig.cache.put_hardware("n1", NodeHardware(cards, holdings=(holding,)))
+        await rig.reconciler.reconcile("n1")
+        placement = await committed(rig, share)
+        assert [grant.card for grant in placement.grants] == [cards[1].uuid]
+        rig.see(bound(share, "n1"))
+
+        rig.cache.put_hardware("n1", None)
+        await rig.reconciler.reconcile("n1")
+        left = await rig.ledger()
+        assert left.node.cards == ()
+        assert {*left.allocations} == {"uid-plain", "uid-share"}
+        assert placed(read_pod(a_pod("late", limits={"nvidia.com/gpu": 1})), left) is None
+
+    asyncio.run(tried())
+
+
 def test_an_assignment_of_the_kubelet_does_not_count_for_a_new_pod_of_the_same_name() -> None:
     async def tried() -> None:
         rig = await a_rig()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
@@ -16,8 +16,11 @@ from adapters.sidecar.reconcile.published_resources import MARK, written
 from adapters.sidecar.settings import read
 from adapters.sidecar.tests.builders import DIALECTS, a_metax_node, a_node
 from adapters.sidecar.tests.settling import run_settling, settled
+from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, NodeStatus
+from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB
+from core.tests.builders import a_card, like_cards
 
 ALL = frozenset({"volcano", "koordinator", "metax"})
 
@@ -69,6 +72,31 @@ def test_koordinator_sums_up_healthy_cards() -> None:
 
 def test_metax_counts_sharers_alone() -> None:
     assert amounts(a_metax_node("n"), None, DIALECTS, ALL) == {"metax-tech.com/sgpu": 32}
+
+
+def reported(*cards: Card, dialects: frozenset[str]) -> NodeHardware:
+    """What an agent reports that describes its cards in some dialects."""
+    return NodeHardware(tuple(replace(card, node="n", dialects=dialects) for card in cards))
+
+
+def test_nvidias_plugin_counts_whole_cards_of_an_agent_that_describes_them_for_it() -> None:
+    mig = replace(a_card("m", 2), mode=Mode.MIG)
+    broken = replace(a_card("x", 3), healthy=False)
+    agent = reported(*like_cards(2), mig, broken, dialects=frozenset({"nvidia"}))
+    other = reported(*like_cards(2), dialects=frozenset({"volcano"}))
+    bare = a_node("n", cards=0)
+
+    assert amounts(bare, None, DIALECTS, {"nvidia"}, agent) == {"nvidia.com/gpu": 2}
+    assert amounts(bare, None, DIALECTS, {"nvidia"}, other) == {}
+
+
+def test_a_resource_of_two_dialects_has_the_larger_amount() -> None:
+    """HAMi counts the sharers of a card where NVIDIA's plugin counts the card."""
+    agent = reported(*like_cards(2, slots=10), dialects=frozenset({"nvidia", "hami"}))
+
+    for wanted in (["hami", "nvidia"], ["hami"]):
+        found = amounts(a_node("n", cards=0), None, DIALECTS, wanted, agent)
+        assert found["nvidia.com/gpu"] == 20
 
 
 def test_only_published_dialects_have_amounts() -> None:
