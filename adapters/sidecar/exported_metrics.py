@@ -38,7 +38,11 @@ class ExportedMetrics:
         self._cards = cards
         self._namespaces = NamespaceMetrics(service.ledgers)
         self._usage = UsageMetrics(
-            service.ledgers, lambda: clock.wall() // MILLISECOND, led_for, staleness
+            service.ledgers,
+            lambda: clock.wall() // MILLISECOND,
+            lambda: clock.now() // MILLISECOND,
+            led_for,
+            staleness,
         )
         self._compressor = Compressor()
         _register(metrics, service)

@@ -44,6 +44,7 @@ def _registered(name: str) -> str:
 
 
 _DialectName = Annotated[str, AfterValidator(_registered)]
+_NamespaceName = Annotated[str, Field(min_length=1)]
 
 
 class SettingsError(ValueError):
@@ -105,6 +106,8 @@ class Settings(Section):
         kubeconfig: file with the API server's address and credentials; None for the pod's own
             service account, and outside of a pod for the files that kubectl reads.
         namespace: namespace of the reconciler's Lease.
+        scheduler_namespaces: namespaces of schedulers and device plugins, whose ConfigMaps are
+            their settings; those elsewhere are ignored. The first one that has a file counts.
         hold_seconds: seconds for which vc-scheduler's plan reserves cards without a Binding.
         publish: dialects whose extended resources the service writes to the status of nodes, where
             no device plugin does it.
@@ -136,6 +139,12 @@ class Settings(Section):
     store: Annotated[str, Field(pattern=STORE)] = "sqlite:dragoman.db"
     kubeconfig: Path | None = None
     namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
+    scheduler_namespaces: Annotated[tuple[_NamespaceName, ...], SPLIT_AT_COMMAS] = (
+        "kube-system",
+        "volcano-system",
+        "koordinator-system",
+        "hami-system",
+    )
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
     node_lock: Literal["auto", "never"] = "auto"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.disagreement import disagreements
@@ -17,6 +18,10 @@ Read = Callable[[Pod, Node, Sequence[Dialect]], Allocation | None]
 
 Compare = Callable[[Pod, Node, Sequence[Dialect]], tuple[str, ...]]
 """Finds where a bound pod's record differs from its request, as ``disagreements`` does."""
+
+
+NOT_REFUSED: Mapping[str, str] = MappingProxyType({})
+"""No pod is refused by a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class NodeView:
         compare: compares a pod's annotations with its request.
         has_agent: whether an agent reports about the node.
         claims: what ResourceClaims have of its cards; their uids are in ``bound``.
+        refused: by uid, why the quota of its namespace has no room for a pod that was bound and
+            has no cards yet.
     """
 
     ledger: NodeLedger
@@ -55,3 +62,4 @@ class NodeView:
     has_agent: bool = False
     claims: Sequence[Allocation] = ()
     deallocated: Sequence[DeallocatedClaim] = ()
+    refused: Mapping[str, str] = field(default_factory=lambda: NOT_REFUSED)

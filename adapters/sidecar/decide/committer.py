@@ -221,6 +221,29 @@ class Committer:
         if claim is not None:
             await self._quota_claims.drop(claim)
 
+    async def claim_late(self, allocation: Allocation, ledger: NodeLedger) -> str | None:
+        """Claim of the quota what an allocation counts that the caller is about to write.
+
+        The caller must write it by compare-and-swap, on the record whose fences ``ledger`` has.
+
+        Args:
+            allocation: of a bound pod that has no cards yet.
+            ledger: of its node.
+
+        Returns:
+            why the quota refuses it; None where it does not, or there is none.
+
+        Raises:
+            LedgerContended: as ``QuotaClaims.claim``.
+            OSError: as ``QuotaClaims.claim``.
+        """
+        holder = allocation.pod_ref
+        if not self._quota_claims.limits(holder.namespace):
+            return None
+        needed = QuotaClaimNeeded(held(allocation, ledger.node), ledger.fence(holder.namespace))
+        claimed = await self._quota_claims.claim(holder, ledger.node.name, needed)
+        return claimed.text() if isinstance(claimed, Reason) else None
+
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
     ) -> frozenset[str]:

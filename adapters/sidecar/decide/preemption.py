@@ -32,7 +32,8 @@ async def choose(
         proposed: by node, what the scheduler would evict; it may be no pod.
 
     Returns:
-        by node; nodes where no eviction is needed, or where it does not help, are left out.
+        by node; nodes where no eviction is needed, or where it does not help, are left out. So are
+        those where the pod's quota would refuse it after the evictions.
     """
     try:
         budgets: Sequence[Budget] | None = await service.ports.budgets.all()
@@ -52,7 +53,7 @@ async def choose(
             facts = PreemptionFacts(ledger, request.priority, candidates, protected)
             service.ports.recorder.preempted(pod_request, facts, fewest)
             evicted = _evicted(ledger, proposal, candidates, budgets, fewest)
-            if evicted[0]:
+            if evicted[0] and service.quotas.refusal_after(request, ledger, evicted[0]) is None:
                 chosen[node] = evicted
     return chosen
 

@@ -4,14 +4,18 @@ What is refused here is advice from a cache, but for a pod that alone exceeds it
 decides (``claims``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.stores.quotas import StoredQuota
+from core.feasibility.fit import fit
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, held, least
 from core.quota.quota import Quota, Shortage
+from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
+from core.requests.reason import Reason
 from core.requests.request import Request
 
 
@@ -118,8 +122,36 @@ class Quotas:
         is_committed = next(self._ledgers.committed(request.uid), None) is not None
         return self.refusal_of(holder, NOTHING if is_committed else amounts)
 
-    def refusal_of(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Why the quota refuses some amounts now; None where it does not, or there is none."""
+    def refusal_after(
+        self, request: Request, ledger: NodeLedger, leaving: Collection[str]
+    ) -> str | None:
+        """Why the quota refuses a pod on a node after evictions; None where it does not.
+
+        Args:
+            request: of the pod.
+            ledger: of the node, before the evictions.
+            leaving: uids of the pods to evict. Those of the pod's own namespace free its quota.
+        """
+        holder = PodRef.parse(request.pod, request.uid)
+        if not self.limits(holder.namespace):
+            return None
+        for uid in leaving:
+            ledger = ledger.release(uid)
+        found = fit(request, ledger)
+        if isinstance(found, Reason):
+            return found.text()
+        return self.refusal_of(holder, held(Allocation.of(request, found), ledger.node), leaving)
+
+    def refusal_of(
+        self, holder: PodRef, amounts: QuotaAmounts, leaving: Collection[str] = ()
+    ) -> str | None:
+        """Why the quota refuses some amounts now; None where it does not, or there is none.
+
+        Args:
+            holder: that asks for them.
+            amounts: that count.
+            leaving: uids of the pods whose claims will be free.
+        """
         problem = self._problems.get(holder.namespace)
         stored = self._by_namespace.get(holder.namespace)
         if problem is not None:
@@ -127,7 +159,9 @@ class Quotas:
         if stored is None:
             new = holder.namespace in self._host and amounts != NOTHING
             return not_counted(holder.namespace) if new else None
-        short = stored.quota.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
+        claims = {key: each for key, each in stored.quota.claims.items() if each.uid not in leaving}
+        staying = replace(stored.quota, claims=claims)
+        short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
 
     def _restricted(self, stored: StoredQuota) -> StoredQuota:

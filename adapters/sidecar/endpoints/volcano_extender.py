@@ -212,6 +212,8 @@ class VolcanoExtender:
     def _choose(self, pod_request: PodRequest, evictees: Evictees) -> frozenset[str] | None:
         """The uids of the tasks to evict; None where the pod lacks something else than cards.
 
+        On a node where the quota refuses the pod also after the evictions, none is evicted.
+
         Tasks without cards may be evicted: they make room for something else.
         """
         request = replace(pod_request.request, priority=ABOVE_ALL)
@@ -227,7 +229,9 @@ class VolcanoExtender:
             found = victims(request, ledger, uids)
             facts = PreemptionFacts(ledger, ABOVE_ALL, uids)
             self._recorder.preempted(pod_request, facts, found)
-            if isinstance(found, Reason):
+            if isinstance(found, Reason) or self._service.quotas.refusal_after(
+                request, ledger, uids if not found else [victim.uid for victim in found]
+            ):
                 lacks_cards = True
                 continue
             lacks_cards = lacks_cards or bool(found)

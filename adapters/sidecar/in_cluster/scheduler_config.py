@@ -1,6 +1,6 @@
 """The schedulers' own settings files, from the cluster's config maps. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import yaml
@@ -14,7 +14,7 @@ Key = tuple[str, str]
 
 
 def config_map_names() -> frozenset[str]:
-    """Return the names of the config maps that a dialect reads, in any namespace."""
+    """Return the names of the config maps that a dialect reads."""
     return frozenset(name for name, _ in registry.documents())
 
 
@@ -33,18 +33,31 @@ class NamespacedObject(Protocol):
 
 
 class SchedulerConfig:
-    """Collects the config maps; applies them when every name was listed, and after each change."""
+    """Collects the config maps; applies them when every name was listed, and after each change.
 
-    def __init__(self, apply: Callable[[Documents], None], reject: Callable[[str], None]) -> None:
+    Every tenant may create a config map of these names in a namespace of its own. Such a one must
+    not change what resources mean, and must not cause all nodes to be read again.
+    """
+
+    def __init__(
+        self,
+        namespaces: Sequence[str],
+        apply: Callable[[Documents], None],
+        reject: Callable[[str], None],
+    ) -> None:
         """Begin without a config map.
 
         Args:
+            namespaces: of the schedulers and device plugins; config maps elsewhere are reported
+                and not used. Of a file in several, the one of the first namespace is used.
             apply: called with all settings files when one has changed; where it raises
                 ``ValueError``, the earlier ones stay in use.
             reject: called with a sentence about a file that is not used.
         """
+        self._namespaces = namespaces
         self._apply = apply
         self._reject = reject
+        self._foreign: set[Key] = set()
         self._maps: dict[Key, Mapping[str, str]] = {}
         self._unlisted = set(config_map_names())
         self._applied: Mapping[Key, Mapping[str, str]] | None = None
@@ -52,11 +65,15 @@ class SchedulerConfig:
     def put(self, config_map: ConfigMap) -> None:
         """Add or replace a config map."""
         key = (config_map.metadata.namespace, config_map.metadata.name)
+        if key[0] not in self._namespaces:
+            self._ignore(key)
+            return
         self._maps[key] = dict(config_map.data or {})
         self._apply_if_changed()
 
     def drop(self, what: NamespacedObject) -> None:
         """Remove a deleted config map."""
+        self._foreign.discard((what.namespace, what.name))
         self._maps.pop((what.namespace, what.name), None)
         self._apply_if_changed()
 
@@ -64,6 +81,13 @@ class SchedulerConfig:
         """Note that all config maps of this name were listed."""
         self._unlisted.discard(name)
         self._apply_if_changed()
+
+    def _ignore(self, key: Key) -> None:
+        """Report a config map that is not used, once however often it is written."""
+        if key not in self._foreign:
+            self._foreign.add(key)
+            problem = "ignored, because schedulerNamespaces does not name its namespace"
+            self._reject(f"ConfigMap {'/'.join(key)}: {problem}")
 
     def _apply_if_changed(self) -> None:
         if self._unlisted or self._applied == self._maps:
@@ -83,7 +107,8 @@ class SchedulerConfig:
         documents: dict[Document, object] = {}
         places: dict[Document, str] = {}
         read = registry.documents()
-        for (namespace, name), data in sorted(self._maps.items()):
+        for namespace, name in sorted(self._maps, key=self._order):
+            data = self._maps[namespace, name]
             place = f"ConfigMap {namespace}/{name}"
             for key in sorted(key for key in data if (name, key) in read):
                 if (name, key) in places:
@@ -92,6 +117,9 @@ class SchedulerConfig:
                 places[name, key] = place
                 documents[name, key] = _parsed(data[key], f"{place}, data[{key}]")
         return documents
+
+    def _order(self, key: Key) -> tuple[int, str]:
+        return self._namespaces.index(key[0]), key[1]
 
 
 class SchedulerConfigHandler:

@@ -124,6 +124,7 @@ class InCluster:
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
         config = SchedulerConfig(
+            self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),
             self._scheduler_config_problem,
         )

@@ -52,6 +52,7 @@ class UsageMetrics:
         self,
         book: LedgerCache,
         wall: Callable[[], int],
+        steady: Callable[[], int],
         led_for: Callable[[], float],
         staleness: Callable[[], float],
     ) -> None:
@@ -59,12 +60,15 @@ class UsageMetrics:
 
         Args:
             book: all ledgers.
-            wall: milliseconds since 1970.
+            wall: milliseconds since 1970; may be set back or ahead.
+            steady: milliseconds that pass evenly, from any start.
             led_for: seconds for which this process has led; 0 where it does not.
             staleness: seconds since the cache of ledgers was last up to date.
         """
         self._book = book
         self._wall = wall
+        self._steady = steady
+        self._offset: int | None = None
         self._led_for = led_for
         self._staleness = staleness
         self._kept: dict[str, tuple[NodeLedger, dict[Consumer, Amounts]]] = {}
@@ -75,9 +79,10 @@ class UsageMetrics:
         behind = MARGIN + self._staleness()
         if self._led_for() <= behind:
             self._kept.clear()
+            self._offset = None
             return []
         # A clock that is set back must not take seconds back.
-        self._until = until = max(self._until, self._wall() - int(behind * _SECOND))
+        self._until = until = max(self._until, self._now() - int(behind * _SECOND))
         lines: list[list[bytes]] = [[] for _ in _FAMILIES]
         kept: dict[str, tuple[NodeLedger, dict[Consumer, Amounts]]] = {}
         for number, ledger in enumerate(self._book.records(), 1):
@@ -98,6 +103,16 @@ class UsageMetrics:
                 for (name, text), family in zip(_FAMILIES, lines, strict=True)
             ),
         ]
+
+    def _now(self) -> int:
+        """Milliseconds since 1970, without what the clock was set ahead since the first call.
+
+        A later leader, whose clock is right, would step back from what such a clock has counted.
+        """
+        wall, steady = self._wall(), self._steady()
+        if self._offset is None:
+            self._offset = wall - steady
+        return min(wall, steady + self._offset)
 
 
 def _of(node: str, meter: Meter) -> tuple[bytes, ...]:

@@ -5,10 +5,12 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from adapters.dialects.dra import DRA
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
+from adapters.sidecar.decide.ledger_writer import LedgerContended
 from adapters.sidecar.decide.ports import MILLISECOND, SECOND, DecisionLog, LiveClaims
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.reconcile.late import late_pods
@@ -154,6 +156,9 @@ class Reconciler:
         before = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
         view = await self._reader.live_view(before, node)
         repairs = reconcile(view, dialects)
+        while refused := await self._refused_by_quota(before, repairs):
+            view = replace(view, refused={**view.refused, **refused})
+            repairs = reconcile(view, dialects)
         ledger = repaired(before, repairs)
         if not await self._invalidate_bindings(repairs):
             return False
@@ -163,7 +168,8 @@ class Reconciler:
             await self._write(ledger, stored)
         for repair in repairs:
             await self._finish(repair, name)
-        self._report_drift(name, drift(ledger, view.pods, dialects, view.read, view.compare))
+        problems = drift(ledger, view.pods, dialects, view.read, view.compare, view.refused)
+        self._report_drift(name, problems)
         return all(view.bound.get(uid) == name for uid in ledger.allocations)
 
     def _settled_by_watches(self, name: str) -> bool | None:
@@ -185,6 +191,31 @@ class Reconciler:
             return None
         self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
         return "" not in view.bound.values()
+
+    async def _refused_by_quota(
+        self, before: NodeLedger, repairs: Sequence[Repair]
+    ) -> dict[str, str]:
+        """Claim of the quotas what is allocated late; the ledger is written afterwards.
+
+        A claim whose allocation is not written then, the leader drops, as after a lost commit.
+
+        Returns:
+            by uid, why a quota has no room for a pod.
+
+        Raises:
+            OSError: the store of quotas did not answer.
+        """
+        after = repaired(before, repairs)
+        refused: dict[str, str] = {}
+        for repair in repairs:
+            if isinstance(repair, Allocate):
+                try:
+                    reason = await self._service.committer.claim_late(repair.allocation, after)
+                except LedgerContended as error:
+                    reason = str(error)
+                if reason is not None:
+                    refused[repair.allocation.uid] = reason
+        return refused
 
     async def _invalidate_bindings(self, repairs: Sequence[Repair]) -> bool:
         """Change each pod whose cards are released because it was not bound in time.

@@ -41,7 +41,7 @@ class LateAllocations:
 
     Attributes:
         allocations: for the pods for which there is room.
-        waiting: by uid, why there is no room for a pod.
+        waiting: by uid, why there is no room for a pod, on its node or in its quota.
     """
 
     allocations: tuple[Allocation, ...]
@@ -67,35 +67,45 @@ def late_pods(
     }
 
 
-def allocate_late(ledger: NodeLedger, pods: Collection[Late]) -> LateAllocations:
+def allocate_late(
+    ledger: NodeLedger, pods: Collection[Late], refused: Mapping[str, str]
+) -> LateAllocations:
     """Allocate cards to late pods as far as the node has room: by priority, then by uid.
 
     Args:
         ledger: of their node, with everything else that is in use there.
         pods: late pods; what the ledger has for them counts as free.
+        refused: by uid, why the quota of a pod's namespace has no room for it.
     """
     for late in pods:
         ledger = ledger.release(late.request.uid)
     allocations: list[Allocation] = []
     waiting: dict[str, str] = {}
     for late in sorted(pods, key=lambda each: (-each.request.priority, each.request.uid)):
+        uid = late.request.uid
+        if uid in refused:
+            waiting[uid] = refused[uid]
+            continue
         found = fit(late.request, ledger)
         if isinstance(found, Placement):
             allocations.append(Allocation.of(late.request, found))
             ledger = ledger.adopt(allocations[-1])
         else:
-            waiting[late.request.uid] = found.text()
+            waiting[uid] = found.text()
     return LateAllocations(tuple(allocations), waiting)
 
 
 def waiting_pods(
-    pods: Sequence[Pod], ledger: NodeLedger, dialects: Sequence[Dialect]
+    pods: Sequence[Pod],
+    ledger: NodeLedger,
+    dialects: Sequence[Dialect],
+    refused: Mapping[str, str],
 ) -> Iterator[Problem]:
-    """Return a problem for each pod that the ledger lacks because its node has no room for it."""
+    """Return a problem for each pod that the ledger lacks because there is no room for it."""
     late = late_pods(
         [pod for pod in pods if pod.metadata.uid not in ledger.allocations], ledger, dialects
     )
-    for uid, why in allocate_late(ledger, late.values()).waiting.items():
+    for uid, why in allocate_late(ledger, late.values(), refused).waiting.items():
         text = f"was bound while no replica answered, and waits for its GPUs: {why}"
         yield Problem(full_name(late[uid].pod), text, ProblemKind.WAITING)
 

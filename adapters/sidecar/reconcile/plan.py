@@ -16,7 +16,7 @@ from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
-from adapters.sidecar.cluster_state.node_view import Compare, NodeView, Read
+from adapters.sidecar.cluster_state.node_view import NOT_REFUSED, Compare, NodeView, Read
 from adapters.sidecar.decide.ports import SECOND
 from adapters.sidecar.reconcile.late import Late, allocate_late, late_pods, waiting_pods
 from adapters.sidecar.reconcile.repairs import (
@@ -66,12 +66,14 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
     )
     repairs: tuple[Repair, ...] = (*described, *adopted, *claimed, *left)
     if late:
-        repairs += _allocated_late(repaired(view.ledger, repairs), late)
+        repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
     return (*repairs, *annotated)
 
 
-def _allocated_late(ledger: NodeLedger, late: Mapping[str, Late]) -> tuple[Repair, ...]:
-    found = allocate_late(ledger, late.values())
+def _allocated_late(
+    ledger: NodeLedger, late: Mapping[str, Late], refused: Mapping[str, str]
+) -> tuple[Repair, ...]:
+    found = allocate_late(ledger, late.values(), refused)
     released = tuple(
         Release(earlier, ReleaseCause.NOT_STARTED)
         for uid in found.waiting
@@ -86,6 +88,7 @@ def drift(
     dialects: Sequence[Dialect],
     read: Read = adopt,
     compare: Compare = disagreements,
+    refused: Mapping[str, str] = NOT_REFUSED,
 ) -> tuple[Problem, ...]:
     """Return the problems that no repair solves, so that an operator must look.
 
@@ -96,6 +99,7 @@ def drift(
         read: reads a pod's annotations.
         compare: finds where a pod's record differs from its request. It is asked about pods that
             another scheduler bound: of these the larger of both is in use.
+        refused: by uid, why the quota has no room for a pod that was bound and has no cards yet.
     """
     edited = tuple(
         Problem(full_name(pod), text, ProblemKind.EDITED)
@@ -118,7 +122,7 @@ def drift(
         and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
         and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
     )
-    return (*ledger.problems(), *edited, *waiting_pods(pods, ledger, dialects), *differing)
+    return (*ledger.problems(), *edited, *waiting_pods(pods, ledger, dialects, refused), *differing)
 
 
 def rewrite(

@@ -15,7 +15,7 @@ class ReleaseCause(Enum):
     """Why an allocation is released; the value is part of an Event."""
 
     GONE = "the pod was deleted or has finished"
-    NOT_STARTED = "the pod was bound while no replica answered, and the node has no room for it"
+    NOT_STARTED = "the pod was bound while no replica answered, and there is no room for it"
     UNCONFIRMED = "the pod was deleted, and no agent has reported that its containers stopped"
     ELSEWHERE = "the pod runs on another node"
     NEVER_BOUND = "the pod was not bound in time"

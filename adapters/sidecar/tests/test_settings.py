@@ -101,6 +101,7 @@ EVERY = {
     "STORE": "kubernetes",
     "KUBECONFIG": "g",
     "NAMESPACE": "h",
+    "SCHEDULERNAMESPACES": "kube-system,gpus",
     "HOLDSECONDS": "7",
     "PUBLISH": "volcano,metax",
     "NODELOCK": "never",

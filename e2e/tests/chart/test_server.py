@@ -1,7 +1,7 @@
 """A real API server accepts the chart, and the rules of the chart work."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.manifests import volcano_scheduler
 from e2e.testbed import cache
+from e2e.tests.chart.installed import answers
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
@@ -29,74 +30,6 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 ALIEN = "a node agent may write the ledger of its own node only"
 SHARE = {"volcano.sh/vgpu-number": "1"}
-
-ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-"""Of pods without one; a controller creates it."""
-
-FOREIGN = (
-    ("monitoring.coreos.com", "ServiceMonitor"),
-    ("monitoring.coreos.com", "PrometheusRule"),
-    ("cert-manager.io", "Issuer"),
-    ("cert-manager.io", "Certificate"),
-)
-"""Kinds of operators that are not part of the test bed: only their presence is reported."""
-
-
-def foreign(group: str, kind: str) -> Object:
-    """A definition of a kind that takes anything."""
-    plural = f"{kind.lower()}s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [version | {"name": "v1"}],
-        },
-    }
-
-
-def of_schedulers(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A control plane in which the chart is installed with its defaults; nothing runs."""
-    with run() as this:
-        plane = start_control_plane(this)
-        spaces = (NAMESPACE, "volcano-system", "koordinator-system")
-        chart.apply(plane, map(of_schedulers, spaces))
-        definitions = [foreign(group, kind) for group, kind in FOREIGN]
-        objects = [each for each in chart.render({}) if each["kind"] != "Pod"]  # of `helm test`
-        chart.apply(plane, [*definitions, objects.pop(_crd(objects))])
-        within(30, lambda: _served(plane.api))
-        chart.apply(plane, objects)
-        within(30, lambda: _answers(plane.api, ACCOUNT))
-        yield plane
-
-
-def _crd(objects: list[Object]) -> int:
-    kinds = [each["kind"] for each in objects]
-    return kinds.index("CustomResourceDefinition")
-
-
-def _served(api: Api) -> bool:
-    foreigners = (f"/apis/{group}/v1/{kind.lower()}s" for group, kind in FOREIGN)
-    return all(_answers(api, path) for path in (LEDGERS, *foreigners))
-
-
-def _answers(api: Api, path: str) -> bool:
-    """Whether a definition's collection is there; for a moment it says 429."""
-    try:
-        api.get(path)
-    except ApiError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -140,7 +73,7 @@ def test_helm_installs_upgrades_and_uninstalls_and_leaves_keys_and_ledgers() -> 
         assert [hook["timeoutSeconds"] for hook in after] == [7, 5]
         assert [hook["clientConfig"]["caBundle"] for hook in after] == [AUTHORITY] * 2
         chart.helm("uninstall", RELEASE, f"--namespace={NAMESPACE}", config)
-        within(30, lambda: _answers(plane.api, LEDGERS))
+        within(30, lambda: answers(plane.api, LEDGERS))
         for gone in (hooks, secret, f"{RIGHTS}/clusterroles/dragoman-service"):
             with pytest.raises(ApiError, match="not found"):
                 plane.api.get(gone)
@@ -161,9 +94,7 @@ def test_without_the_service_pods_with_shares_wait_and_the_rest_of_the_cluster_g
     for refused in (pod("share", "x", SHARE), pod("init", "x", {}, initContainers=[INIT]), forged):
         with pytest.raises(ApiError, match=r"pods\.dragoman\.dev"):
             plane.api.create(PODS, refused)
-    within(
-        20, lambda: _answers(plane.api, "/api/v1/namespaces/kube-system/serviceaccounts/default")
-    )
+    within(20, lambda: answers(plane.api, "/api/v1/namespaces/kube-system/serviceaccounts/default"))
     plane.api.create(system, pod("system", "x", SHARE))
 
 

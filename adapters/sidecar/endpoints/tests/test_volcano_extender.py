@@ -217,6 +217,30 @@ def test_eviction_is_rejected_where_no_victim_helps() -> None:
     assert run(work()) == {"status": -1, "victims": []}
 
 
+@pytest.mark.parametrize(("limit", "status"), [(4, -1), (8, 1)])
+@pytest.mark.parametrize("victim", ["plain", "other"])
+def test_a_task_without_quota_evicts_nothing(limit: int, status: int, victim: str) -> None:
+    async def work() -> Json:
+        quota = Quota("default", QuotaLimits(memory=limit * GIB), counted=True)
+        bench = await a_service(a_node("n1", cards=1), quotas=MemoryQuotas((quota,)))
+        extender = VolcanoExtender(bench.service)
+        plain = a_pod("plain", limits={"cpu": 1})
+        other = a_pod("other", memory=8000)
+        other["metadata"]["namespace"] = "other"
+        if victim == "other":
+            await extender.allocate(event(other, "n1", 2))
+        await bench.see_quota()
+        evictees = [task(other if victim == "other" else plain, "n1", 16)]
+        request = {"evictor": task(a_pod("urgent", memory=8000)), "evictees": evictees}
+        return await decoded(extender.reclaimable(body(request)))
+
+    found = run(work())
+
+    # A task without cards makes room for something else: there the plugin has no vote.
+    expected = 0 if (victim, status) == ("plain", 1) else status
+    assert (found["status"], len(found["victims"])) == (expected, int(expected == 1))
+
+
 def test_a_task_is_evaluated_once_while_no_ledger_changes() -> None:
     async def work() -> bool:
         bench = await a_service()

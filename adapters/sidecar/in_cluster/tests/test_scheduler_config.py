@@ -25,7 +25,7 @@ class Service:
     def __init__(self) -> None:
         self.applied: list[Documents] = []
         self.problems: list[str] = []
-        self.settings = SchedulerConfig(self.apply, self.problems.append)
+        self.settings = SchedulerConfig(("kube-system", "gpus"), self.apply, self.problems.append)
 
     def apply(self, documents: Documents) -> None:
         if "nonsense" in documents.values():
@@ -105,14 +105,40 @@ def test_a_config_map_that_is_nested_too_deeply_is_reported(service: Service) ->
 def test_of_config_maps_in_two_namespaces_the_first_is_applied_and_the_other_reported(
     service: Service,
 ) -> None:
-    service.settings.put(config_map("from: b", "b"))
-    service.settings.put(config_map("from: a", "a"))
+    service.settings.put(config_map("from: gpus", "gpus"))
+    service.settings.put(config_map("from: system", "kube-system"))
     service.sync()
 
-    assert service.applied == [{(NAME, KEY): {"from": "a"}}]
+    assert service.applied == [{(NAME, KEY): {"from": "system"}}]
     assert service.problems == [
-        f"ConfigMap b/{NAME}: ignored, because ConfigMap a/{NAME} exists too"
+        f"ConfigMap gpus/{NAME}: ignored, because ConfigMap kube-system/{NAME} exists too"
     ]
+
+
+@pytest.mark.parametrize("text", ["from: tenant", "a: [", "nonsense"])
+def test_a_tenants_config_map_of_that_name_neither_replaces_nor_disturbs_the_settings(
+    service: Service, text: str
+) -> None:
+    service.settings.put(config_map(text, "a-tenant"))
+    service.settings.put(config_map("from: system"))
+    service.sync()
+
+    service.settings.put(config_map(text + " ", "a-tenant"))
+    service.settings.put(config_map(text, "a-tenant", "unknown"))
+    service.settings.drop(Key("a-tenant", NAME))
+
+    assert service.applied == [{(NAME, KEY): {"from": "system"}}]
+    assert service.problems == [
+        f"ConfigMap a-tenant/{NAME}: ignored, because schedulerNamespaces does not name its"
+        " namespace"
+    ]
+
+
+def test_a_tenants_config_map_alone_leaves_the_defaults(service: Service) -> None:
+    service.settings.put(config_map("from: tenant", "a-tenant"))
+    service.sync()
+
+    assert service.applied == [{}]
 
 
 def test_an_unreadable_config_map_changes_nothing(service: Service) -> None:

@@ -37,7 +37,11 @@ class Replica:
         self.led_from: int | None = None
         self.fresh = 0
         self.usage = UsageMetrics(
-            self.ledgers, lambda: self.now + self.skew, self._led_for, self._staleness
+            self.ledgers,
+            lambda: self.now + self.skew,
+            lambda: self.now,
+            self._led_for,
+            self._staleness,
         )
 
     def _led_for(self) -> float:
@@ -133,6 +137,24 @@ def test_a_clock_that_is_set_back_takes_no_seconds_back() -> None:
 
     assert before
     assert replica.scrape(now) == before
+
+
+def test_a_clock_that_jumps_ahead_exports_no_seconds_that_the_next_leader_has_not() -> None:
+    record = metered(empty(*like_cards(1)), None, START)
+    record = metered(record.adopt(held(a_grant("c0", GIB, 10))), record, START)
+    leader, successor = Replica(record, 0), Replica(record, 0)
+    leader.led_from = START
+    leader.fresh = now = START + 100 * SECOND
+    before = leader.scrape(now)
+    leader.skew = 3_600 * SECOND
+    leader.fresh = now = now + SECOND
+    jumped = leader.scrape(now)
+    successor.led_from = now
+    successor.fresh = now = now + 60 * SECOND
+    after = successor.scrape(now)
+
+    assert all(jumped[name] <= after[name] for name in jumped)
+    assert before.keys() == jumped.keys() == after.keys()
 
 
 def test_a_replica_that_does_not_lead_exports_no_usage() -> None:

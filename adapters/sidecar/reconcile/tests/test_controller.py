@@ -32,6 +32,7 @@ from adapters.sidecar.tests.builders import (
 )
 from adapters.sidecar.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryStore
+from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.wire.hardware import DeviceHolding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod
@@ -110,8 +111,8 @@ class Rig:
         return stored.ledger
 
 
-async def a_rig(node: KubeNode | None = None) -> Rig:
-    bench = await a_service(a_node("n1"))
+async def a_rig(node: KubeNode | None = None, quotas: MemoryQuotas | None = None) -> Rig:
+    bench = await a_service(a_node("n1"), quotas=quotas)
     cache = ClusterCache()
     pods, reporter = FakePods(), RecordingReporter()
     made = Reconciler(

@@ -1,6 +1,7 @@
 """Pods that were bound while no replica answered."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,10 +12,13 @@ from adapters.sidecar.reconcile.late import late_pods
 from adapters.sidecar.reconcile.tests.pods import GARBLED, NODE, a_wish, bound
 from adapters.sidecar.reconcile.tests.test_controller import Rig, a_rig
 from adapters.sidecar.tests.builders import DIALECTS, a_pod, read_pod
+from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import ContainerStatus, Pod
 from adapters.wire.marked_pod import PodDecoder
 from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 
 
 def marked(pod: Pod) -> Pod:
@@ -67,8 +71,8 @@ def test_a_marked_pod_without_a_record_whose_containers_were_not_created_is_late
     assert is_late(with_status(late(), ""))
 
 
-async def a_rig_with_an_agent() -> Rig:
-    rig = await a_rig()
+async def a_rig_with_an_agent(quotas: MemoryQuotas | None = None) -> Rig:
+    rig = await a_rig(quotas=quotas)
     rig.cache.put_hardware("n1", NodeHardware(NODE.cards))
     return rig
 
@@ -144,5 +148,79 @@ def test_a_pod_that_waits_for_cards_does_not_keep_the_service_from_being_ready()
         assert unadopted(service, rig.cache) == []
         rig.cache.put_hardware("n1", None)
         assert unadopted(service, rig.cache) == ["n1", "n1", "n1"]
+
+    asyncio.run(tried())
+
+
+async def under_quota(quota: Quota, *pods: Pod) -> tuple[Rig, MemoryQuotas]:
+    """A reconciler that knows a quota, and has looked once at late pods of its namespace."""
+    quotas = MemoryQuotas((quota,))
+    rig = await a_rig_with_an_agent(quotas)
+    (stored,) = quotas.all()
+    rig.reconciler._service.quotas.apply(stored)
+    rig.see(*pods)
+    await rig.reconciler.process("n1")
+    return rig, quotas
+
+
+def test_a_late_pod_for_which_the_quota_has_no_room_holds_nothing_until_it_has() -> None:
+    async def tried() -> None:
+        limits = QuotaLimits(memory=4096 << 20)
+        quota = Quota("default", limits, counted=True)
+        rig, quotas = await under_quota(quota, late(0), late(4), late(8))
+
+        (stored,) = quotas.all()
+        assert sorted((await rig.ledger()).allocations) == ["uid-p0", "uid-p4"]
+        assert stored.quota.claims.keys() == {("uid-p0", "n1"), ("uid-p4", "n1")}
+        assert rig.reconciler.drifting == 1
+        assert rig.reporter.events.count(("n1", "LedgerDrift")) == 1
+        await rig.reconciler.process("n1")
+        assert quotas.all() == [stored]
+        assert len((await rig.ledger()).allocations) == 2
+
+        raised = replace(stored.quota, limits=QuotaLimits(memory=6144 << 20))
+        await quotas.write(raised, stored.version)
+        await rig.reconciler.process("n1")
+        assert len((await rig.ledger()).allocations) == 3
+        assert rig.reconciler.drifting == 0
+
+    asyncio.run(tried())
+
+
+def test_of_late_pods_the_one_of_higher_priority_gets_what_the_quota_has_left() -> None:
+    async def tried() -> None:
+        quota = Quota("default", QuotaLimits(memory=2048 << 20), counted=True)
+        urgent = late(8)
+        spec = msgspec.structs.replace(urgent.spec, priority=10)
+        rig, _ = await under_quota(quota, late(0), msgspec.structs.replace(urgent, spec=spec))
+
+        assert [*(await rig.ledger()).allocations] == ["uid-p8"]
+
+    asyncio.run(tried())
+
+
+def test_a_late_pod_that_blocked_all_cards_blocks_none_while_it_waits_for_the_quota() -> None:
+    async def tried() -> None:
+        quotas = MemoryQuotas((Quota("default", QuotaLimits(memory=0), counted=True),))
+        rig = await a_rig(quotas=quotas)
+        rig.see(late(0))
+        await rig.reconciler.reconcile("n1")
+        assert all(each.blocked for each in (await rig.ledger()).allocations.values())
+
+        rig.cache.put_hardware("n1", NodeHardware(NODE.cards))
+        (stored,) = quotas.all()
+        rig.reconciler._service.quotas.apply(stored)
+        await rig.reconciler.reconcile("n1")
+        assert not (await rig.ledger()).allocations
+
+    asyncio.run(tried())
+
+
+def test_a_late_pod_waits_while_its_quota_cannot_be_used() -> None:
+    async def tried() -> None:
+        rig, _ = await under_quota(Quota("default"), late(0))
+
+        assert not (await rig.ledger()).allocations
+        assert rig.reconciler.drifting == 1
 
     asyncio.run(tried())
