@@ -5,7 +5,7 @@ from random import Random
 
 from e2e.adversary import scheduling
 from e2e.adversary.cards import Place
-from e2e.adversary.late import bind_late
+from e2e.adversary.late import Stop, bind_late
 from e2e.adversary.stops import GRACE
 from e2e.adversary.world import World, refused
 from e2e.harness.names import LEDGERS
@@ -76,7 +76,9 @@ class Fate:
         leader, point = self._world.leader(), self._dice.randint(1, POINTS)
         fits = scheduling.fitting(self._world, late, leader)
         node = self._dice.choice(fits or [*self._world.places])
-        return bind_late(self._world, 1 - leader, node, late, guests, point)
+        # The API server asks the first replica alone.
+        by_review = leader == 1 and self._dice.random() < 0.5
+        return bind_late(self._world, Stop(1 - leader, point, node, by_review), late, guests)
 
     def wait(self) -> str:
         """Time passes, and what waits for a third of the grace or less is over."""

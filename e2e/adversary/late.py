@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 
 from e2e.adversary import scheduling
@@ -19,30 +20,47 @@ WHOLE = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "9000"}
 """More than half of both cards of a node."""
 
 
-def bind_late(
-    world: World, replica: int, node: str, late: Object, guests: Sequence[Object], point: int
-) -> str:
-    """Bind a pod by a replica that stops at a point, goes on when other pods have the cards.
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A replica that does not lead stops in a bind, and goes on when other pods have the cards.
+
+    Attributes:
+        replica: its number.
+        point: at which it stops, from 1.
+        node: of all these pods.
+        by_review: the API server asks it about a Binding; else a scheduler asks it to bind.
+    """
+
+    replica: int
+    point: int
+    node: str
+    by_review: bool = False
+
+
+def bind_late(world: World, stop: Stop, late: Object, guests: Sequence[Object]) -> str:
+    """Bind a pod by a replica that is stopped meanwhile.
 
     Args:
-        world: with another replica that leads.
-        replica: that stops.
-        node: of all these pods.
+        world: the replica's.
+        stop: the replica, and where it stops.
         late: the pod.
-        guests: that the other replica binds meanwhile.
-        point: see ``stops``.
+        guests: pods that the other replica binds meanwhile.
 
     Returns:
         what was said; it begins with a sentence about the stop.
     """
-    service = world.replicas[replica]
-    with ThreadPoolExecutor(1) as pool, world.stops.at(service, point):
-        answer = pool.submit(scheduling.by_extender, world, late, replica, node)
+    service, node = world.replicas[stop.replica], stop.node
+    with ThreadPoolExecutor(1) as pool, world.stops.at(service, stop.point):
+        answer = (
+            pool.submit(scheduling.by_binding, world.scheduler, late, node, {})
+            if stop.by_review
+            else pool.submit(scheduling.by_extender, world, late, stop.replica, node)
+        )
         within(KNOWN, lambda: answer.done() or has_stopped(service))
         if not has_stopped(service):
             return f"not stopped: {answer.result()}"
-        said = [f"stopped at {point}, {release(world, late, node)}"]
-        said += [scheduling.by_extender(world, guest, 1 - replica, node) for guest in guests]
+        said = [f"stopped at {stop.point}, {release(world, late, node)}"]
+        said += [scheduling.by_extender(world, guest, 1 - stop.replica, node) for guest in guests]
     return "; ".join([*said, answer.result()])
 
 
@@ -86,7 +104,7 @@ def every_stop(world: World, first: int = 1) -> Iterator[tuple[int, str]]:
         late, guest = (
             world.api.create(PODS, pod(world.name("p"), "no-scheduler", WHOLE)) for _ in range(2)
         )
-        said = bind_late(world, 1 - leader, "n0", late, [guest], point)
+        said = bind_late(world, Stop(1 - leader, point, "n0"), late, [guest])
         if said.startswith("not stopped"):
             return
         world.caught_up()
